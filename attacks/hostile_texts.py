@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from treering.core.redaction import redact
-from treering.derived.analysis import query_terms
-from treering.derived.dates import asked_ranges, date_ranges
-from treering.derived.extraction.code import read_code
-from treering.derived.routing import route
-from treering.edges.sources.code.comments import comment_text
-from treering.edges.sources.code.languages import language_of
-from treering.edges.sources.code.outline import outline
-from treering.edges.sources.ignored import parse_patterns
-from treering.edges.sources.repo_selection import parse_attributes, parse_selection
-from treering.memories.wiki.repository.document_blocks import blocks_of
-from treering.ports.extractor import Excerpt
+from treering.core.secrets.redaction import redact
+from treering.parts.wiki.repository.sections import blocks_of
+from treering.ports.models import Excerpt
+from treering.retrieval.extraction.built_in import read_code
+from treering.retrieval.search.ranking import route
+from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.text.dates import asked_ranges, date_ranges
+from treering.sources.code.languages import comment_text, language_of
+from treering.sources.code.outline import outline
+from treering.sources.reading.folder import parse_patterns
+from treering.sources.repository.repo_selection import parse_attributes, parse_selection
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

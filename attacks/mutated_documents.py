@@ -23,14 +23,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import yaml
 
-from treering.edges.sources.bounded_process import BoundedProcess
-from treering.edges.sources.conversations.exports import ExportBounds
-from treering.edges.sources.conversations.sources import ConversationFormat
-from treering.edges.sources.files import draft_file
-from treering.edges.sources.memories.sources import MemoryFormat
-from treering.edges.sources.tickets.sources import TicketFormat
 from treering.ports.adapter import Failed, ReadLimits, SourceDraft
 from treering.ports.format import Collection, FileToRead
+from treering.sources.conversations.exports import ConversationFormat, ExportBounds
+from treering.sources.formats import draft_file
+from treering.sources.memories.exports import MemoryFormat
+from treering.sources.reading.bounded_process import BoundedProcess
+from treering.sources.tickets.sources import TicketFormat
 
 _TESTS = Path(__file__).parents[1] / "tests" / "edges" / "sources"
 _MOST_CHANGES = 30

@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from treering.edges.models.bge import BgeSmall
-from treering.ports.embedder import Vector
+from treering.models.bge import BgeSmall
+from treering.ports.models import Vector
 
 _FEW = 32  # texts kept at once: an interrupted run loses no more
 

@@ -9,7 +9,7 @@ from benchmarks.figures import Figure, at_most
 from benchmarks.synthetic import Document, StandIn
 from treering import Space
 from treering.core.patch import Transition
-from treering.edges.clock import SystemClock
+from treering.system.machine import SystemClock
 from treering.testing.builders import Builder
 
 DOCUMENTS = 24

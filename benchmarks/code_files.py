@@ -19,8 +19,8 @@ from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.paired import Found, Recall, compared, gains, keep
 from benchmarks.plan import Plan
 from treering import Space
-from treering.edges.stores.sqlite.tables import PROJECTION_VERSION
-from treering.tools.search import SearchReport
+from treering.stores.sqlite.index.tables import PROJECTION_VERSION
+from treering.verbs.query.search import SearchReport
 
 CUTOFFS = (1, 5, 10, 20)
 

@@ -13,10 +13,10 @@ from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.paired import Recall, compared, keep
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, evaluate_all
-from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.recall.search import DiscussionSearch, RecallMode
-from treering.ports.embedder import Embedder
-from treering.tools.turns import Message
+from treering.parts.discussions.memory import Discussion, DiscussionMemory
+from treering.parts.discussions.recall.search import DiscussionSearch, RecallMode
+from treering.ports.models import Embedder
+from treering.verbs.ingest.turns import Message
 
 SETS = ("locomo", "longmemeval")
 DISCUSSIONS = "through discussion memory"

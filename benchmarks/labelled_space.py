@@ -8,16 +8,14 @@ from typing import Any
 import treering
 from benchmarks.data import Collection, Passage
 from treering import Space
-from treering.core.locator import Turn
+from treering.core.evidence import Turn
 from treering.core.objects import Source
-from treering.derived.analysis import query_terms
-from treering.ports.embedder import Embedder
 from treering.ports.ledger import Selection
-from treering.ports.passages import PassageRequest
-from treering.ports.reach import Reach
-from treering.ports.text import TextRequest
-from treering.ports.vectors import NearRequest
-from treering.tools.search import SearchReport
+from treering.ports.models import Embedder
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.search import NearRequest, TextRequest
+from treering.retrieval.text.analysis import query_terms
+from treering.verbs.query.search import SearchReport
 
 Searcher = Callable[[str, int], Sequence[str]]
 """Given a question and a limit, the ids of passages, best first."""

@@ -17,18 +17,12 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
-from treering.memories.discussion.generators.generator import (
-    Background,
-    Chunk,
-    Generated,
-    GeneratedMemory,
-    GeneratedText,
-)
-from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.recall.search import DiscussionSearch
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.ports.model import Usage
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.memory import Discussion, DiscussionMemory
+from treering.parts.discussions.recall.search import DiscussionSearch
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.ports.models import Usage
+from treering.verbs.ingest.turns import Message
 
 _SETTINGS = DiscussionSettings(summary=False)  # the rolling summary is measured by itself
 _UPDATE_EVERY = _SETTINGS.max_messages

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.ledgers import NO_SERVER, SERVER
 from benchmarks.plan import Plan
-from treering.derived.vectors import VectorTable
-from treering.edges.engines.engine_address import parse_engine_address
-from treering.edges.engines.pgvector_engine import PgvectorEngine, open_pgvector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.retrieval.index.vectors import VectorTable
+from treering.stores.engines.engine_address import parse_engine_address
+from treering.stores.engines.pgvector import PgvectorEngine, open_pgvector
 
 _DIMENSION = 384
 _PER_CENTRE = 200

@@ -23,7 +23,7 @@ from benchmarks.paired import estimates
 from benchmarks.plan import Plan
 from treering import Space
 from treering.core.pack import ContextPack, PackItem
-from treering.tools.context import ContextReport
+from treering.verbs.query.context import ContextReport
 
 BUDGETS = (1_000, 2_000, 4_000)
 """Tokens of the packs that are asked for."""

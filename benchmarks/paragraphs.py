@@ -24,8 +24,8 @@ from benchmarks.plan import Plan, workplace
 from benchmarks.processes import disk_used, probe
 from benchmarks.synthetic import documents, questions
 from treering import Space
-from treering.edges.models.bge import BgeSmall
-from treering.ports.embedder import Vector
+from treering.models.bge import BgeSmall
+from treering.ports.models import Vector
 
 _SIZES = (10_000, 50_000)
 _QUICK_SIZES = (300,)

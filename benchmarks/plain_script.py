@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from treering.derived.vectors import restored, stored_form
-from treering.ports.embedder import Vector
+from treering.ports.models import Vector
+from treering.retrieval.index.vectors import restored, stored_form
 
 DIMENSION = 384
 _POOL = 50

@@ -17,9 +17,9 @@ from benchmarks.labelled_space import items_of
 from benchmarks.plan import Plan
 from treering import Space
 from treering.core.objects import Channel
-from treering.derived.trusting import Wording
-from treering.ports.embedder import Embedder
-from treering.tools.search import SearchReport
+from treering.ports.models import Embedder
+from treering.retrieval.search.reranking import Wording
+from treering.verbs.query.search import SearchReport
 
 SETS = ("musique", "hotpotqa")
 FLAGGED_IN = ("musique", "hotpotqa", "locomo", "longmemeval")

@@ -57,7 +57,7 @@ def start_of_script(path: str, question: str) -> Answer:
     from pathlib import Path
 
     from benchmarks.plain_script import Script
-    from treering.edges.models.bge import BgeSmall
+    from treering.models.bge import BgeSmall
 
     encoder = BgeSmall()
     before = peak_memory()
@@ -86,7 +86,7 @@ def load_graph(address: str) -> Answer:
 
     import treering
     from benchmarks.synthetic import StandIn
-    from treering.ports.reach import Reach
+    from treering.ports.passages import Reach
 
     with treering.open(address, background=False, embedder=StandIn()) as space:
         before = peak_memory()
@@ -134,7 +134,7 @@ def ingest_repo(address: str, path: str) -> Answer:
     """Bring a repository in, without vectors."""
     import treering
     from benchmarks.synthetic import StandIn
-    from treering.tools.envelope import Report
+    from treering.verbs.envelope import Report
 
     with treering.open(address, background=False, embedder=StandIn()) as space:
         given = {"path": path}
@@ -247,13 +247,13 @@ def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
 
 
 def _ledger_alone(address: str) -> "Ledger":
-    from treering.edges.address import parse_address
-    from treering.edges.clock import SystemClock
-    from treering.edges.stores.postgres.ledger import PostgresLedger
-    from treering.edges.stores.postgres.space import PostgresSpace
-    from treering.edges.stores.postgres.target import target_of
-    from treering.edges.stores.sqlite.database import Database
-    from treering.edges.stores.sqlite.ledger import SqliteLedger
+    from treering.stores.postgres.connection.space import PostgresSpace
+    from treering.stores.postgres.connection.target import target_of
+    from treering.stores.postgres.ledger.ledger import PostgresLedger
+    from treering.stores.sqlite.database import Database
+    from treering.stores.sqlite.ledger.ledger import SqliteLedger
+    from treering.system.address import parse_address
+    from treering.system.machine import SystemClock
 
     if address.startswith("sqlite:"):
         return SqliteLedger(Database(address.removeprefix("sqlite:")), clock=SystemClock())
@@ -268,7 +268,7 @@ def load_encoder(question: str) -> Answer:
 
 
 def _encode(question: str) -> None:
-    from treering.edges.models.bge import BgeSmall
+    from treering.models.bge import BgeSmall
 
     BgeSmall().embed_query(question)
 

@@ -9,15 +9,14 @@ from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, Target, at_most
 from benchmarks.synthetic import questions
 from treering import Space
-from treering.derived.arms import search_arms
-from treering.derived.fusion import POOL
-from treering.derived.question import Question
-from treering.derived.retrieval import retrieve
-from treering.derived.rounds import run
-from treering.edges.models.bge import BgeSmall
-from treering.ports.reach import Reach
-from treering.ports.text import NamePart, TextRequest
-from treering.ports.vectors import NearRequest, Vector
+from treering.models.bge import BgeSmall
+from treering.ports.passages import Reach
+from treering.ports.search import NamePart, NearRequest, TextRequest, Vector
+from treering.retrieval.index.rounds import run
+from treering.retrieval.search.fusion import POOL
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.ranking import search_arms
+from treering.retrieval.search.retrieval import retrieve
 
 _QUESTIONS = 60
 _FEW = 15

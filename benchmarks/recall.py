@@ -16,8 +16,8 @@ from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.paired import Recall, compared, gains, keep
 from benchmarks.plan import Plan
-from treering.derived.analysis import index_text, query_terms
-from treering.edges.stores.sqlite.fts5 import WORD_TOKENIZER, fts_query
+from treering.retrieval.text.analysis import index_text, query_terms
+from treering.stores.sqlite.index.tables import WORD_TOKENIZER, fts_query
 
 TARGETS: Mapping[str, Mapping[int, float]] = {
     "locomo": {5: 70, 10: 78, 20: 86},

@@ -24,15 +24,14 @@ from benchmarks.figures import Figure, Row, at_most, table
 from benchmarks.plan import workplace
 from treering.core.errors import TreeringError, Unavailable
 from treering.core.patch import Patch
-from treering.edges import wiring
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres.directory import Directory
-from treering.edges.stores.postgres.target import database_of
 from treering.ports.ledger import Ledger
-from treering.ports.servers import Relocation, ServerDirectory
+from treering.ports.stores import Relocation, ServerDirectory
+from treering.spaces import wiring
+from treering.stores.postgres.connection.directory import Directory
+from treering.stores.postgres.connection.target import database_of
+from treering.system.address import parse_address
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 _ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("a", "b", "c")

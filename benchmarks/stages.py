@@ -11,15 +11,15 @@ from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, at_most
 from benchmarks.whole_graph import Start
 from treering import Space
-from treering.derived.arms import Candidates, related, search_arms, widen
-from treering.derived.association import PASSAGE_WEIGHT, TIE_WEIGHTS, Association, associate
-from treering.derived.fusion import POOL, Fused, fuse
-from treering.derived.pagerank import walk
-from treering.derived.question import Arms, Question
-from treering.derived.retrieval import retrieve
-from treering.derived.rounds import Steps, run
-from treering.ports.graph import GraphView
-from treering.ports.reach import Reach
+from treering.ports.passages import Reach
+from treering.ports.search import GraphView
+from treering.retrieval.graph.association import PASSAGE_WEIGHT, TIE_WEIGHTS, Association, associate
+from treering.retrieval.graph.pagerank import walk
+from treering.retrieval.index.rounds import Steps, run
+from treering.retrieval.search.fusion import POOL, Fused, fuse
+from treering.retrieval.search.question import Arms, Question
+from treering.retrieval.search.ranking import Candidates, related, search_arms, widen
+from treering.retrieval.search.retrieval import retrieve
 
 EVERYWHERE = Reach("/", descend=True)
 

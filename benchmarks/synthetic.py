@@ -14,10 +14,10 @@ from hashlib import blake2b
 import numpy as np
 
 from benchmarks.vocabulary import TOPICS, asked_names, common_words, content_words, names, topic_of, topical_words
-from treering.edges.clock import SystemClock
-from treering.edges.models.bge import DIMENSION, BgeSmall
-from treering.edges.surfaces.space import Space
-from treering.ports.embedder import Vector
+from treering.models.bge import DIMENSION, BgeSmall
+from treering.ports.models import Vector
+from treering.surfaces.python.space import Space
+from treering.system.machine import SystemClock
 from treering.testing.builders import Builder
 
 PER_DOCUMENT = 10

@@ -11,9 +11,9 @@ from benchmarks.data import MissingData, load
 from benchmarks.figures import Figure, Missing, Row
 from benchmarks.plan import Plan
 from benchmarks.synthetic import documents, questions
-from treering.derived.analysis import index_text, query_terms
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.ports.extractor import Excerpt
+from treering.ports.models import Excerpt
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.text.analysis import index_text, query_terms
 
 _SIZES = (500, 1_000, 2_000, 4_900)
 _LARGE_SIZES = (10_000, 100_000)

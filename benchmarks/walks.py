@@ -11,10 +11,10 @@ from benchmarks.figures import Figure, Row
 from benchmarks.plan import Plan
 from benchmarks.processes import peak_memory
 from benchmarks.whole_graph import Start, WholeGraph, compared
-from treering.derived.association import PASSAGE_WEIGHT
-from treering.derived.graph_records import HEADER, reference
-from treering.derived.graph_table import GraphTable
-from treering.ports.graph import EdgeType, Nodes
+from treering.ports.search import EdgeType, Nodes
+from treering.retrieval.graph.association import PASSAGE_WEIGHT
+from treering.retrieval.graph.graph_table import GraphTable
+from treering.retrieval.index.ties import HEADER, reference
 
 _SIZE = 1_000_000
 _QUICK_SIZE = 20_000

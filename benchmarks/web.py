@@ -12,7 +12,7 @@ from benchmarks.costs import cost_of, milliseconds, repeated, wall_note
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import PER_DOCUMENT, StandIn, documents, fill, questions
-from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.surfaces.http.app import Serving, build_app
 
 _PASSAGES, _QUICK_PASSAGES = 100_000, 1_000
 _ROUNDS = 7

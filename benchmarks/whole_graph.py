@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure
-from treering.derived.association import TIE_WEIGHTS
-from treering.derived.pagerank import DAMPING, Mass, Ways, walk
-from treering.ports.graph import Nodes
+from treering.ports.search import Nodes
+from treering.retrieval.graph.association import TIE_WEIGHTS
+from treering.retrieval.graph.pagerank import DAMPING, Mass, Ways, walk
 
 _TOP = 10
 _ROUNDS = 40  # leaves 1e-12 of the mass undecided

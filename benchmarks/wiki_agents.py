@@ -24,13 +24,8 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from treering.core.objects import Source
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
-from treering.memories.wiki.space_memories import SpaceWikiMemories
-from treering.memories.wiki_memory import (
-    KeptWikiMemory,
-    StoredWikiMemory,
-    WikiMemoryDraft,
-    WikiRepository,
-)
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
+from treering.parts.wiki.memories.wiki_memory import KeptWikiMemory, StoredWikiMemory, WikiMemoryDraft, WikiRepository
 from treering.ports.ledger import Selection
 from treering.testing import HashingEmbedder
 from treering.wiki import WikiMemoryService

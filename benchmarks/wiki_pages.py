@@ -18,9 +18,9 @@ from benchmarks.figures import Figure, Missing, Row
 from benchmarks.paired import Recall
 from benchmarks.plan import Plan
 from treering import Space
-from treering.memories.wiki.pages import PageKind, WikiPage
-from treering.memories.wiki.rules.writer import rule_writer
-from treering.tools.search import SearchReport
+from treering.parts.wiki.pages import PageKind, WikiPage
+from treering.parts.wiki.rules.writer import rule_writer
+from treering.verbs.query.search import SearchReport
 
 _QUICK_QUESTIONS = 4
 _PAGES = 3

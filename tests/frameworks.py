@@ -10,7 +10,7 @@ import tomllib
 import venv
 from pathlib import Path
 
-from treering.edges.frameworks.extras import FRAMEWORKS
+from treering.frameworks.extras import FRAMEWORKS
 
 _ROOT = Path(__file__).parents[1]
 _HOME = _ROOT / ".venv-frameworks"

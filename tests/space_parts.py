@@ -2,9 +2,9 @@
 
 import treering
 from treering.core.patch import Create, MoveScope, Patch
-from treering.ports.clock import fresh_id
 from treering.ports.ledger import Selection
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.runtime import fresh_id
+from treering.testing.fakes import HashingEmbedder
 
 
 def open_space(address=":memory:", **options):

@@ -16,7 +16,7 @@ import treering.client
 import treering.project_memory
 import treering.testing
 import treering.wiki
-from treering.edges.frameworks import extras
+from treering.frameworks import extras
 
 
 def is_installed(module):
@@ -295,9 +295,7 @@ def test_a_facade_of_a_framework_that_is_not_installed_names_the_extra(module, m
 
 @pytest.mark.skipif(not is_installed("langchain"), reason="needs the extra 'langchain'")
 def test_a_name_that_needs_a_further_package_names_the_extra_and_the_others_need_it_not(monkeypatch):
-    for name in [
-        name for name in sys.modules if name.startswith(("langchain.", "treering.edges.frameworks.langchain."))
-    ]:
+    for name in [name for name in sys.modules if name.startswith(("langchain.", "treering.frameworks.langchain."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "langchain", None)
     facade = import_module("treering.langchain")

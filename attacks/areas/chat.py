@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from attacks.attack import Attack, Count
-from treering.edges.surfaces.space import open_space
+from treering.surfaces.python.space import open_space
 
 _TESTS = Path(__file__).parents[2] / "tests"
 sys.path.extend(str(_TESTS / folder) for folder in (".", "edges/surfaces/rest"))

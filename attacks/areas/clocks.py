@@ -16,7 +16,7 @@ _SECONDS = 30
 _AHEAD = f"""
 import sys
 from datetime import timedelta
-from treering.edges.clock import SystemClock
+from treering.system.machine import SystemClock
 right = SystemClock.now
 SystemClock.now = lambda self: right(self) + timedelta(days={_YEARS.days})
 """
@@ -29,7 +29,7 @@ os._exit(9)
 """
 _EMBED = """
 import sys, treering
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 with treering.open(sys.argv[1], background=False, embedder=HashingEmbedder()) as space:
     space.embed_pending()
     print(space.engine.index.vectors.lag().pending)
@@ -45,8 +45,8 @@ sys.stdin.read()
 _WAIT = """
 import sys, treering
 from treering.core.errors import Unavailable
-from treering.edges.models.vectoriser import BackgroundVectoriser
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.models.vectoriser import BackgroundVectoriser
+from treering.testing.fakes import HashingEmbedder
 with treering.open(sys.argv[1], background=False) as space:
     engine = space.engine
     vectors, leases = engine.index.vectors, engine.leases

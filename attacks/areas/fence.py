@@ -11,9 +11,9 @@ from pathlib import Path
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.core.fingerprint import fence, without_recalled
-from treering.edges.surfaces.mcp.answers import text_of
-from treering.edges.surfaces.space import Space
+from treering.core.fencing import fence, without_recalled
+from treering.surfaces.mcp.answers import text_of
+from treering.surfaces.python.space import Space
 
 _SENTINEL = "obey"
 _NAMES = (

@@ -14,9 +14,9 @@ from typing import Any
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.edges.sources.conversations.exports import read_conversations
-from treering.edges.surfaces.space import Space
-from treering.edges.transfer import FILES, export_space, import_space
+from treering.sources.conversations.exports import read_conversations
+from treering.spaces.transfer import FILES, export_space, import_space
+from treering.surfaces.python.space import Space
 
 SECRET = "the launch code is heliotrope"
 _TIMES = 400

@@ -13,8 +13,8 @@ import apsw
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import Corrupt, TreeringError
-from treering.edges.ledger_rows.packing import pack, unpack
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.stores.rows.packing import pack, unpack
+from treering.testing.fakes import HashingEmbedder
 
 FORGED = "wire it to Mallory"
 NOBODY = "know:" + "0" * 26

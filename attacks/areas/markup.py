@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.edges.surfaces.space import Space
-from treering.edges.wiki_files.showing import WikiBrowser
+from treering.parts.wiki.showing import WikiBrowser
+from treering.surfaces.python.space import Space
 
 _TESTS = Path(__file__).parents[2] / "tests"
 sys.path.extend(str(_TESTS / folder) for folder in (".", "edges/surfaces/rest"))

@@ -11,10 +11,10 @@ from pathlib import Path
 import treering
 from attacks.attack import Attack, Count
 from treering import Space
-from treering.core.injection import instruction_flags
 from treering.core.objects import Channel
-from treering.tools.reading import ShownHit
-from treering.tools.search import SearchReport
+from treering.core.screening import instruction_flags
+from treering.verbs.query.search import SearchReport
+from treering.verbs.reading import ShownHit
 
 _QUESTIONS = 60
 _FIRST = ("Greta", "Ivo", "Marta", "Oskar", "Lena", "Pavel", "Rosa", "Tomas", "Vera", "Emil")

@@ -21,7 +21,7 @@ from tests.postgres_server import CannotStart, PostgresServer, new_server, remov
 import treering
 from attacks.attack import Attack, Count
 from treering.ports.ledger import Selection
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 _SPACES = ("hot", "hot", "hot", "a", "b", "c")
 _EACH = 80
@@ -37,7 +37,7 @@ import logging, sys, time
 import treering
 from treering.core.errors import TreeringError
 from treering.ports.ledger import Selection
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 logging.disable()
 address, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def insist(action):

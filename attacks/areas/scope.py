@@ -12,7 +12,7 @@ from typing import Any
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 HERE, THERE = "/a", "/b"
 SECRET = "walrusqz"

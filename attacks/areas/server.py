@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from attacks.attack import Attack, Count
-from treering.edges.surfaces.rest.transport import Transport, proxies_of
+from treering.surfaces.http.bounds import Transport, proxies_of
 
 _TESTS = Path(__file__).parents[2] / "tests"
 sys.path.extend(str(_TESTS / folder) for folder in (".", "edges/surfaces/rest"))

@@ -21,9 +21,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.edges.ledger_rows.packing import unpack
+from treering.stores.rows.packing import unpack
 from treering.testing.damage import change_row, flip_bytes
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 change_packed_row = partial(change_row, unpack=unpack)
 
@@ -199,8 +199,8 @@ _BEGIN = """
 import os, signal, sys
 import treering
 from treering.core.errors import TreeringError
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import HashingEmbedder
 space = treering.open(sys.argv[1], channel="user", background=False, embedder=HashingEmbedder())
 """
 _ERASE = f"""{_BEGIN}

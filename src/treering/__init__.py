@@ -28,41 +28,38 @@ if TYPE_CHECKING:
     from treering.core.pack import ContextPack
     from treering.core.patch import Receipt
     from treering.core.policy import Policy
-    from treering.derived.asking import Budget
-    from treering.derived.extraction_by_model import ModelExtractor
-    from treering.edges.discussion_files import read_discussion, write_discussion
-    from treering.edges.models.pydantic_ai import open_model
-    from treering.edges.moving import MoveReport, move
-    from treering.edges.projects import Projects, open_projects
-    from treering.edges.sources.conversations.exports import read_conversations
-    from treering.edges.sources.wilmer.importing import WilmerImport
-    from treering.edges.surfaces.space import Space, open_ledger
-    from treering.edges.surfaces.space import open_space as open  # noqa: A004 - the name users expect
-    from treering.edges.workflow_text import load as load_workflow
-    from treering.memories.chat_memory import ChatBounds, ChatMemory
-    from treering.memories.discussion.generators.built_in import BuiltInGenerator
-    from treering.memories.discussion.generators.by_model import ModelGenerator
-    from treering.memories.discussion.generators.generator import Generator
-    from treering.memories.discussion.identity import discussion_ref
-    from treering.memories.discussion.recall.search import DiscussionSearch
-    from treering.memories.discussion.settings import DiscussionSettings
-    from treering.memories.supervisor import Supervisor
-    from treering.memories.ticket import TicketMemory
-    from treering.memories.ticket_record import Ticket
-    from treering.memories.workflow.catalog import NODE_TYPES
-    from treering.memories.workflow.definition import NodeSettings
-    from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
-    from treering.memories.workflow.registry import NodeType
-    from treering.memories.workflow.registry import Step as WorkflowStep
-    from treering.memories.workflow.running import Runner as WorkflowRunner
-    from treering.memories.workflow.scene import scene_of
-    from treering.ports.embedder import Embedder
-    from treering.ports.extractor import Excerpt
-    from treering.ports.model import Answer, LanguageModel, Usage
-    from treering.ports.reranker import Reranker
-    from treering.tools.engine import Progress
-    from treering.tools.reading import ShownHit as Hit
-    from treering.tools.turns import Message
+    from treering.models.pydantic_ai import open_model
+    from treering.parts.discussions.chat_memory import ChatBounds, ChatMemory
+    from treering.parts.discussions.folder import read_discussion, write_discussion
+    from treering.parts.discussions.generators.built_in import BuiltInGenerator
+    from treering.parts.discussions.generators.by_model import ModelGenerator
+    from treering.parts.discussions.generators.generator import Generator
+    from treering.parts.discussions.identity import discussion_ref
+    from treering.parts.discussions.recall.search import DiscussionSearch
+    from treering.parts.discussions.settings import DiscussionSettings
+    from treering.parts.discussions.wilmer import WilmerImport
+    from treering.parts.projects.spaces import Projects, open_projects
+    from treering.parts.projects.supervisor import Supervisor
+    from treering.parts.projects.ticket import TicketMemory
+    from treering.parts.projects.ticket_record import Ticket
+    from treering.parts.workflows.catalog import NODE_TYPES
+    from treering.parts.workflows.definition import NodeSettings
+    from treering.parts.workflows.generator import GeneratorWorkflows, WorkflowGenerator
+    from treering.parts.workflows.registry import NodeType
+    from treering.parts.workflows.registry import Step as WorkflowStep
+    from treering.parts.workflows.running import Runner as WorkflowRunner
+    from treering.parts.workflows.scene import scene_of
+    from treering.parts.workflows.text import load as load_workflow
+    from treering.ports.models import Answer, Embedder, Excerpt, LanguageModel, Reranker, Usage
+    from treering.retrieval.extraction.asking import Budget
+    from treering.retrieval.extraction.by_model import ModelExtractor
+    from treering.sources.conversations.exports import read_conversations
+    from treering.spaces.transfer import MoveReport, move
+    from treering.surfaces.python.space import Space, open_ledger
+    from treering.surfaces.python.space import open_space as open  # noqa: A004 - the name users expect
+    from treering.verbs.engine import Progress
+    from treering.verbs.ingest.turns import Message
+    from treering.verbs.reading import ShownHit as Hit
 
 __version__ = "0.1.0"
 __all__ = [
@@ -133,47 +130,51 @@ __all__ = [
 ]
 
 _HOMES = {
-    "treering.core.errors": (
-        "Conflict Corrupt Denied InvalidInput MissingExtra NotFound TreeringError Unavailable".split()
-    ),
+    "treering.core.errors": [
+        "Conflict",
+        "Corrupt",
+        "Denied",
+        "InvalidInput",
+        "MissingExtra",
+        "NotFound",
+        "TreeringError",
+        "Unavailable",
+    ],
     "treering.core.evidence": ["EvidenceRef", "Segment", "Triple"],
     "treering.core.objects": ["Activity", "Channel", "Knowledge", "Node", "Source", "WorkItem"],
     "treering.core.pack": ["ContextPack"],
     "treering.core.patch": ["Receipt"],
     "treering.core.policy": ["Policy"],
-    "treering.derived.asking": ["Budget"],
-    "treering.derived.extraction_by_model": ["ModelExtractor"],
-    "treering.edges.discussion_files": ["read_discussion", "write_discussion"],
-    "treering.edges.models.pydantic_ai": ["open_model"],
-    "treering.edges.moving": ["MoveReport", "move"],
-    "treering.edges.projects": ["Projects", "open_projects"],
-    "treering.edges.sources.conversations.exports": ["read_conversations"],
-    "treering.edges.sources.wilmer.importing": ["WilmerImport"],
-    "treering.edges.surfaces.space": ["Space", "open", "open_ledger"],
-    "treering.edges.workflow_text": ["load_workflow"],
-    "treering.memories.chat_memory": ["ChatBounds", "ChatMemory"],
-    "treering.memories.discussion.generators.built_in": ["BuiltInGenerator"],
-    "treering.memories.discussion.generators.by_model": ["ModelGenerator"],
-    "treering.memories.discussion.generators.generator": ["Generator"],
-    "treering.memories.discussion.identity": ["discussion_ref"],
-    "treering.memories.discussion.recall.search": ["DiscussionSearch"],
-    "treering.memories.discussion.settings": ["DiscussionSettings"],
-    "treering.memories.supervisor": ["Supervisor"],
-    "treering.memories.ticket": ["TicketMemory"],
-    "treering.memories.ticket_record": ["Ticket"],
-    "treering.memories.workflow.catalog": ["NODE_TYPES"],
-    "treering.memories.workflow.definition": ["NodeSettings"],
-    "treering.memories.workflow.generator": ["GeneratorWorkflows", "WorkflowGenerator"],
-    "treering.memories.workflow.registry": ["NodeType", "WorkflowStep"],
-    "treering.memories.workflow.running": ["WorkflowRunner"],
-    "treering.memories.workflow.scene": ["scene_of"],
-    "treering.ports.embedder": ["Embedder"],
-    "treering.ports.extractor": ["Excerpt"],
-    "treering.ports.model": ["Answer", "LanguageModel", "Usage"],
-    "treering.ports.reranker": ["Reranker"],
-    "treering.tools.engine": ["Progress"],
-    "treering.tools.reading": ["Hit"],
-    "treering.tools.turns": ["Message"],
+    "treering.retrieval.extraction.asking": ["Budget"],
+    "treering.retrieval.extraction.by_model": ["ModelExtractor"],
+    "treering.parts.discussions.folder": ["read_discussion", "write_discussion"],
+    "treering.models.pydantic_ai": ["open_model"],
+    "treering.spaces.transfer": ["MoveReport", "move"],
+    "treering.parts.projects.spaces": ["Projects", "open_projects"],
+    "treering.sources.conversations.exports": ["read_conversations"],
+    "treering.parts.discussions.wilmer": ["WilmerImport"],
+    "treering.surfaces.python.space": ["Space", "open", "open_ledger"],
+    "treering.parts.workflows.text": ["load_workflow"],
+    "treering.parts.discussions.chat_memory": ["ChatBounds", "ChatMemory"],
+    "treering.parts.discussions.generators.built_in": ["BuiltInGenerator"],
+    "treering.parts.discussions.generators.by_model": ["ModelGenerator"],
+    "treering.parts.discussions.generators.generator": ["Generator"],
+    "treering.parts.discussions.identity": ["discussion_ref"],
+    "treering.parts.discussions.recall.search": ["DiscussionSearch"],
+    "treering.parts.discussions.settings": ["DiscussionSettings"],
+    "treering.parts.projects.supervisor": ["Supervisor"],
+    "treering.parts.projects.ticket": ["TicketMemory"],
+    "treering.parts.projects.ticket_record": ["Ticket"],
+    "treering.parts.workflows.catalog": ["NODE_TYPES"],
+    "treering.parts.workflows.definition": ["NodeSettings"],
+    "treering.parts.workflows.generator": ["GeneratorWorkflows", "WorkflowGenerator"],
+    "treering.parts.workflows.registry": ["NodeType", "WorkflowStep"],
+    "treering.parts.workflows.running": ["WorkflowRunner"],
+    "treering.parts.workflows.scene": ["scene_of"],
+    "treering.ports.models": ["Embedder", "Excerpt", "Answer", "LanguageModel", "Usage", "Reranker"],
+    "treering.verbs.engine": ["Progress"],
+    "treering.verbs.reading": ["Hit"],
+    "treering.verbs.ingest.turns": ["Message"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

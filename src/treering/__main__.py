@@ -8,10 +8,10 @@ _HOOKS = (["session", "begin"], ["session", "keep"])
 def main() -> None:
     """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
     if sys.argv[1:] in _HOOKS:
-        from treering.edges.clients import session_hooks
+        from treering.parts.coding_agents import session_hooks
 
         raise SystemExit(session_hooks.run(sys.argv[2]))
-    from treering.edges.surfaces import cli
+    from treering.surfaces import cli
 
     cli.main()
 

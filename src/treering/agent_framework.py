@@ -9,14 +9,14 @@ providers = [TreeringContextProvider(MemorySystemClient(), "ann")]
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.agent_framework import TreeringContextProvider, TreeringHistoryProvider
+    from treering.frameworks.agent_framework import TreeringContextProvider, TreeringHistoryProvider
 
 __all__ = ["TreeringContextProvider", "TreeringHistoryProvider"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("agent_framework", name, __all__)
 

@@ -9,14 +9,14 @@ tools = [TreeringMemoryTool(MemorySystemClient())]
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.anthropic import AsyncTreeringMemoryTool, TreeringMemoryTool
+    from treering.frameworks.anthropic import AsyncTreeringMemoryTool, TreeringMemoryTool
 
 __all__ = ["AsyncTreeringMemoryTool", "TreeringMemoryTool"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("anthropic", name, __all__)
 

@@ -12,19 +12,14 @@ options = ClaudeAgentOptions(
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.claude_agent_sdk import (
-        MEMORY_TOOLS,
-        TreeringSessionStore,
-        memory_hooks,
-        memory_server,
-    )
+    from treering.frameworks.claude_agent_sdk import MEMORY_TOOLS, TreeringSessionStore, memory_hooks, memory_server
 
 __all__ = ["MEMORY_TOOLS", "TreeringSessionStore", "memory_hooks", "memory_server"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("claude_agent_sdk", name, __all__)
 

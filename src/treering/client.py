@@ -11,40 +11,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.engines.host_store import StoredDocument, VectorStoreAdapter
-    from treering.edges.hooks.execution_history import ExecutionHistoryMemoryBridge
-    from treering.edges.hooks.memory_access import recalled_memories
-    from treering.edges.hooks.memory_tools import memory_tools, retrieve_memory, store_memory
-    from treering.edges.hooks.nested_loops import nested_memory
-    from treering.edges.hooks.nodes import memory_node
-    from treering.edges.hooks.state_fields import MemoryDependencies, MemoryState
-    from treering.edges.hooks.tool_runs import log_tool_runs
-    from treering.edges.memory_client import BlockingMemoryClient, MemorySystemClient
-    from treering.edges.memory_config_files import read_memory_config
-    from treering.memories.client.buffering import SetAside
-    from treering.memories.client.config import MemoryConfig
-    from treering.memories.client.documents import MemoryDocument, MemoryItem
-    from treering.memories.client.profiles import AgentProfile, Switches
-    from treering.memories.client.recording import KeyedMemory
-    from treering.memories.client.sessions import NestedContext
+    from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient
+    from treering.parts.client.config import MemoryConfig
+    from treering.parts.client.config_files import read_memory_config
+    from treering.parts.client.hooks.execution_history import ExecutionHistoryMemoryBridge
+    from treering.parts.client.hooks.memory_access import MemoryDependencies, MemoryState, recalled_memories
+    from treering.parts.client.hooks.memory_tools import memory_tools, retrieve_memory, store_memory
+    from treering.parts.client.hooks.nodes import memory_node, nested_memory
+    from treering.parts.client.hooks.tool_runs import log_tool_runs
+    from treering.parts.client.items.buffering import SetAside
+    from treering.parts.client.items.documents import MemoryDocument, MemoryItem, NestedContext
+    from treering.parts.client.items.recording import KeyedMemory
+    from treering.parts.client.profiles import AgentProfile, Switches
+    from treering.stores.engines.host import StoredDocument, VectorStoreAdapter
 
 _HOMES = {
-    "treering.edges.engines.host_store": ["StoredDocument", "VectorStoreAdapter"],
-    "treering.edges.hooks.execution_history": ["ExecutionHistoryMemoryBridge"],
-    "treering.edges.hooks.memory_access": ["recalled_memories"],
-    "treering.edges.hooks.memory_tools": ["memory_tools", "retrieve_memory", "store_memory"],
-    "treering.edges.hooks.nested_loops": ["nested_memory"],
-    "treering.edges.hooks.nodes": ["memory_node"],
-    "treering.edges.hooks.state_fields": ["MemoryDependencies", "MemoryState"],
-    "treering.edges.hooks.tool_runs": ["log_tool_runs"],
-    "treering.edges.memory_client": ["BlockingMemoryClient", "MemorySystemClient"],
-    "treering.edges.memory_config_files": ["read_memory_config"],
-    "treering.memories.client.buffering": ["SetAside"],
-    "treering.memories.client.config": ["MemoryConfig"],
-    "treering.memories.client.documents": ["MemoryDocument", "MemoryItem"],
-    "treering.memories.client.profiles": ["AgentProfile", "Switches"],
-    "treering.memories.client.recording": ["KeyedMemory"],
-    "treering.memories.client.sessions": ["NestedContext"],
+    "treering.stores.engines.host": ["StoredDocument", "VectorStoreAdapter"],
+    "treering.parts.client.hooks.execution_history": ["ExecutionHistoryMemoryBridge"],
+    "treering.parts.client.hooks.memory_access": ["recalled_memories", "MemoryDependencies", "MemoryState"],
+    "treering.parts.client.hooks.memory_tools": ["memory_tools", "retrieve_memory", "store_memory"],
+    "treering.parts.client.hooks.nodes": ["nested_memory", "memory_node"],
+    "treering.parts.client.hooks.tool_runs": ["log_tool_runs"],
+    "treering.parts.client.client": ["BlockingMemoryClient", "MemorySystemClient"],
+    "treering.parts.client.config_files": ["read_memory_config"],
+    "treering.parts.client.items.buffering": ["SetAside"],
+    "treering.parts.client.config": ["MemoryConfig"],
+    "treering.parts.client.items.documents": ["MemoryDocument", "MemoryItem", "NestedContext"],
+    "treering.parts.client.profiles": ["AgentProfile", "Switches"],
+    "treering.parts.client.items.recording": ["KeyedMemory"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [

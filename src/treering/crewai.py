@@ -9,14 +9,14 @@ memory = Memory(storage=TreeringStorage(MemorySystemClient()))
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.crewai import TreeringStorage
+    from treering.frameworks.crewai import TreeringStorage
 
 __all__ = ["TreeringStorage"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("crewai", name, __all__)
 

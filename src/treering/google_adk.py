@@ -9,14 +9,14 @@ service = TreeringMemoryService(MemorySystemClient())
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.google_adk import TreeringMemoryService
+    from treering.frameworks.google_adk import TreeringMemoryService
 
 __all__ = ["TreeringMemoryService"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("google_adk", name, __all__)
 

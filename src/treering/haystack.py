@@ -9,14 +9,14 @@ store = TreeringDocumentStore(BlockingMemoryClient())
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.haystack import TreeringDocumentRetriever, TreeringDocumentStore
+    from treering.frameworks.haystack import TreeringDocumentRetriever, TreeringDocumentStore
 
 __all__ = ["TreeringDocumentRetriever", "TreeringDocumentStore"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("haystack", name, __all__)
 

@@ -10,17 +10,17 @@ agent = create_agent(model, tools, middleware=[WikiMemoryMiddleware("page_agent"
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.langchain.documents import (
+    from treering.frameworks.langchain.documents import (
         TreeringChatMessageHistory,
         TreeringRetriever,
         TreeringVectorStore,
     )
-    from treering.edges.frameworks.langchain.wiki.middleware import (
+    from treering.frameworks.langchain.wiki.middleware import (
         WIKI_MEMORY_PROMPT,
         WIKI_MEMORY_SYSTEM_PROMPT,
         WikiMemoryMiddleware,
     )
-    from treering.edges.frameworks.langchain.wiki.scope import WikiAgentState, WikiRunContext
+    from treering.frameworks.langchain.wiki.scope import WikiAgentState, WikiRunContext
 
 __all__ = [
     "WIKI_MEMORY_PROMPT",
@@ -36,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("langchain", name, __all__)
 

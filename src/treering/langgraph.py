@@ -10,14 +10,14 @@ graph = builder.compile(store=TreeringStore(client), checkpointer=TreeringSaver(
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.langgraph import TreeringSaver, TreeringStore
+    from treering.frameworks.langgraph import TreeringSaver, TreeringStore
 
 __all__ = ["TreeringSaver", "TreeringStore"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("langgraph", name, __all__)
 

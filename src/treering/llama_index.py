@@ -9,14 +9,14 @@ memory = Memory.from_defaults(memory_blocks=[TreeringMemoryBlock(client=MemorySy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.llama_index import TreeringMemoryBlock, TreeringNodeRetriever
+    from treering.frameworks.llama_index import TreeringMemoryBlock, TreeringNodeRetriever
 
 __all__ = ["TreeringMemoryBlock", "TreeringNodeRetriever"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("llama_index", name, __all__)
 

@@ -9,14 +9,14 @@ result = await Runner.run(agent, "Hello", session=TreeringSession("user-1", Memo
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.openai_agents import TreeringSession, recall_before_model
+    from treering.frameworks.openai_agents import TreeringSession, recall_before_model
 
 __all__ = ["TreeringSession", "recall_before_model"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("openai_agents", name, __all__)
 

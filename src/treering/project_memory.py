@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.project_functions import delete, get_hipporag_kwargs, index, rag_qa, retrieve
+    from treering.parts.projects.spaces import delete, get_hipporag_kwargs, index, rag_qa, retrieve
 
 __all__ = ["delete", "get_hipporag_kwargs", "index", "rag_qa", "retrieve"]
 
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`.
     if name not in __all__:
         raise AttributeError(f"module 'treering.project_memory' has no attribute {name!r}")
-    return getattr(import_module("treering.edges.project_functions"), name)
+    return getattr(import_module("treering.parts.projects.spaces"), name)
 
 
 def __dir__() -> list[str]:

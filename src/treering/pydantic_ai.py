@@ -9,14 +9,14 @@ agent = Agent(model, capabilities=[TreeringMemory(MemorySystemClient())])
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.pydantic_ai import TreeringMemory, memory_toolset
+    from treering.frameworks.pydantic_ai import TreeringMemory, memory_toolset
 
 __all__ = ["TreeringMemory", "memory_toolset"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("pydantic_ai", name, __all__)
 

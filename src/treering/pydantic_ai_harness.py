@@ -10,14 +10,14 @@ agent = Agent(model, capabilities=[Memory(store=TreeringFileStore(MemorySystemCl
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.pydantic_ai_harness import TreeringFileStore
+    from treering.frameworks.pydantic_ai_harness import TreeringFileStore
 
 __all__ = ["TreeringFileStore"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("pydantic_ai_harness", name, __all__)
 

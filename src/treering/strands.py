@@ -9,14 +9,14 @@ agent = Agent(plugins=[MemoryManager(stores=[TreeringMemoryStore(MemorySystemCli
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.strands import TreeringMemoryStore
+    from treering.frameworks.strands import TreeringMemoryStore
 
 __all__ = ["TreeringMemoryStore"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.edges.frameworks.extras import offered
+    from treering.frameworks.extras import offered
 
     return offered("strands", name, __all__)
 

@@ -12,23 +12,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.wiki_generation.generate import generate_wiki
-    from treering.edges.frameworks.wiki_generation.standalone import (
+    from treering.frameworks.wiki_generation.generate import generate_wiki
+    from treering.frameworks.wiki_generation.standalone import (
         WikiWorkflowState,
         create_page_agent,
         create_structure_agent,
         wiki_workflow,
     )
-    from treering.edges.mongo_memories.document import WikiMemory
-    from treering.edges.mongo_memories.store import MongoWikiMemories
-    from treering.edges.wiki_files.folder import WikiFolder
-    from treering.edges.wiki_files.operations import WikiStatus, WikiWritten
-    from treering.edges.wiki_memory_repository import EmbeddingTool, WikiMemoryRepository
-    from treering.edges.wiki_memory_service import WikiMemoryService
-    from treering.edges.wiki_repository import WikiMaterial
-    from treering.memories.wiki.citing import PageStatus
-    from treering.memories.wiki.generating import WikiReport
-    from treering.memories.wiki.pages import (
+    from treering.parts.wiki.files.folder import WikiFolder
+    from treering.parts.wiki.memories.mongo_document import WikiMemory
+    from treering.parts.wiki.memories.mongo_store import MongoWikiMemories
+    from treering.parts.wiki.memories.repository import EmbeddingTool, WikiMemoryRepository
+    from treering.parts.wiki.memories.service import WikiMemoryService
+    from treering.parts.wiki.memories.wiki_memory import (
+        MemoryType,
+        WikiGenerationStore,
+        WikiMemoryStore,
+        WikiMemoryType,
+    )
+    from treering.parts.wiki.operations import WikiStatus, WikiWritten
+    from treering.parts.wiki.pages import (
         LineCitation,
         PageKind,
         PagePlan,
@@ -38,22 +41,24 @@ if TYPE_CHECKING:
         WikiPublisher,
         WikiWriter,
     )
-    from treering.memories.wiki_memory import MemoryType, WikiGenerationStore, WikiMemoryStore, WikiMemoryType
+    from treering.parts.wiki.repository_material import WikiMaterial
+    from treering.parts.wiki.writing.citing import PageStatus
+    from treering.parts.wiki.writing.generating import WikiReport
 
-_GENERATION = "treering.edges.frameworks.wiki_generation"
-_MONGO = "treering.edges.mongo_memories"
+_GENERATION = "treering.frameworks.wiki_generation"
+_MONGO = "treering.parts.wiki.memories"
 _HOMES = {
     _GENERATION: ["WikiWorkflowState", "create_page_agent", "create_structure_agent", "generate_wiki", "wiki_workflow"],
     f"{_MONGO}.document": ["WikiMemory"],
     f"{_MONGO}.store": ["MongoWikiMemories"],
-    "treering.edges.wiki_files.folder": ["WikiFolder"],
-    "treering.edges.wiki_files.operations": ["WikiStatus", "WikiWritten"],
-    "treering.edges.wiki_memory_repository": ["EmbeddingTool", "WikiMemoryRepository"],
-    "treering.edges.wiki_memory_service": ["WikiMemoryService"],
-    "treering.edges.wiki_repository": ["WikiMaterial"],
-    "treering.memories.wiki.citing": ["PageStatus"],
-    "treering.memories.wiki.generating": ["WikiReport"],
-    "treering.memories.wiki.pages": [
+    "treering.parts.wiki.files.folder": ["WikiFolder"],
+    "treering.parts.wiki.operations": ["WikiStatus", "WikiWritten"],
+    "treering.parts.wiki.memories.repository": ["EmbeddingTool", "WikiMemoryRepository"],
+    "treering.parts.wiki.memories.service": ["WikiMemoryService"],
+    "treering.parts.wiki.repository_material": ["WikiMaterial"],
+    "treering.parts.wiki.writing.citing": ["PageStatus"],
+    "treering.parts.wiki.writing.generating": ["WikiReport"],
+    "treering.parts.wiki.pages": [
         "LineCitation",
         "PageKind",
         "PagePlan",
@@ -63,7 +68,12 @@ _HOMES = {
         "WikiPublisher",
         "WikiWriter",
     ],
-    "treering.memories.wiki_memory": ["MemoryType", "WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
+    "treering.parts.wiki.memories.wiki_memory": [
+        "MemoryType",
+        "WikiGenerationStore",
+        "WikiMemoryStore",
+        "WikiMemoryType",
+    ],
 }
 _OF_MONGODB = {"beanie": "beanie", "pymongo": "mongodb", "bson": "mongodb"}
 """Extras by the packages that they bring."""
@@ -106,7 +116,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'treering.wiki' has no attribute {name!r}")
     home = _HOME_OF[name]
     if home == _GENERATION:  # where LangGraph is not installed, the error names the extra
-        from treering.edges.frameworks.extras import FRAMEWORKS, imported
+        from treering.frameworks.extras import FRAMEWORKS, imported
 
         needed = "langgraph" if name == "generate_wiki" else "langchain"
         return imported(home, name, FRAMEWORKS[needed])

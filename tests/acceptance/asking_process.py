@@ -6,9 +6,9 @@ import sys
 from project_parts import PROJECT, graph_of, open_projects
 
 from treering.ports.ledger import Selection
-from treering.tools import catalog
-from treering.tools.envelope import Envelope
-from treering.tools.rights import READS
+from treering.verbs import catalog
+from treering.verbs.envelope import Envelope
+from treering.verbs.rights import READS
 
 
 def main() -> None:

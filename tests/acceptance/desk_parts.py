@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import treering
-from treering.edges.surfaces.cli import run
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.surfaces.cli import run
+from treering.testing.fakes import HashingEmbedder
 
 LAMP = (
     "We launch the Heron lamp on 12 May 2026.",

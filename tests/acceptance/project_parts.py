@@ -8,10 +8,10 @@ import apsw
 import numpy as np
 
 import treering
-from treering.ports.graph import EdgeType
 from treering.ports.ledger import Selection
-from treering.ports.reach import Reach
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.passages import Reach
+from treering.ports.search import EdgeType
+from treering.testing.fakes import HashingEmbedder
 from treering.testing.index_questions import heads
 
 PROJECT = "acme"

@@ -10,16 +10,10 @@ from threading import Barrier, Thread
 import pytest
 
 from space_parts import open_space
-from treering.memories.discussion.generators.generator import (
-    Background,
-    Chunk,
-    Generated,
-    GeneratedMemory,
-    GeneratedText,
-)
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.verbs.ingest.turns import Message
 
 SETTINGS = DiscussionSettings(max_messages=2, lookback=0)
 TALK = (

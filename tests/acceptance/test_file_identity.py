@@ -11,7 +11,7 @@ import treering
 from treering.core.objects import Source
 from treering.core.patch import Author, Create, Update
 from treering.ports.ledger import Selection
-from treering.tools.submission import new_patch
+from treering.verbs.crystallize.submission import new_patch
 
 OLD, NEW = "# Port\n\nThe gateway listens on port 8080.\n", "# Port\n\nThe gateway listens on port 9090.\n"
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from space_parts import all_of, decide, note, open_space, read, records, state_fact, status, task
 from treering.core.errors import Denied, NotFound, TreeringError
-from treering.core.fingerprint import without_recalled
-from treering.ports.reach import Reach
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.core.fencing import without_recalled
+from treering.ports.passages import Reach
+from treering.testing.fakes import HashingEmbedder
 from treering.testing.index_questions import near
 
 SCOPES = ("/", "/a", "/a/b", "/b", "/b/c")

@@ -10,15 +10,15 @@ import treering
 from model_endpoint import endpoint
 from treering import project_memory
 from treering.core.errors import InvalidInput
-from treering.derived.asking import Budget
-from treering.edges.clock import SystemClock
-from treering.memories.assessing import SYSTEM, Assessment, ModelAssessor, Script
-from treering.memories.exchanges import SHORT_CHARS, WHOLE_CHARS
-from treering.memories.supervisor import Response, Supervisor
-from treering.memories.ticket import Ticket, TicketMemory
+from treering.parts.projects.assessing import SYSTEM, Assessment, ModelAssessor, Script
+from treering.parts.projects.supervisor import Response, Supervisor
+from treering.parts.projects.ticket import Ticket, TicketMemory
+from treering.parts.projects.ticket_record import SHORT_CHARS, WHOLE_CHARS
 from treering.ports.ledger import Selection
-from treering.ports.model import Answer, Usage
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.models import Answer, Usage
+from treering.retrieval.extraction.asking import Budget
+from treering.system.machine import SystemClock
+from treering.testing.fakes import HashingEmbedder
 
 PAST = "Ticket: Slow login. Logging in takes ten seconds. The session table had no index; one on user_id fixed it"
 

@@ -21,13 +21,12 @@ from project_parts import PROJECT, bytes_written, documents, found, graph_of, op
 import treering
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Triple
-from treering.derived.asking import Budget
-from treering.derived.extraction_by_model import ModelExtractor
-from treering.memories.assessing import Briefing, ModelAssessor
-from treering.memories.ticket import Ticket
-from treering.ports.extractor import Excerpt
-from treering.ports.model import Answer, Usage
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.parts.projects.assessing import Briefing, ModelAssessor
+from treering.parts.projects.ticket import Ticket
+from treering.ports.models import Answer, Excerpt, Usage
+from treering.retrieval.extraction.asking import Budget
+from treering.retrieval.extraction.by_model import ModelExtractor
+from treering.testing.fakes import HashingEmbedder
 
 DOCS = (
     "Ada Lovelace met Charles Babbage in London. They spoke of the Analytical Engine.",
@@ -294,7 +293,7 @@ def test_writers_lose_nothing_whatever_keys_they_write_with(tmp_path):
 
 HOLDER = """
 import sys
-from treering.edges.stores.sqlite.database import Database
+from treering.stores.sqlite.database import Database
 database = Database(sys.argv[1])
 with database.write() as connection:
     connection.execute("UPDATE objects SET title = 'half written'")

@@ -9,13 +9,12 @@ from treering.core.audit import AuditEvent
 from treering.core.errors import IllegalTransition, InvalidInput, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.ids import PREFIXES
-from treering.core.knowledge_payloads import PAYLOADS
-from treering.core.objects import Activity, Knowledge, Node, Source, WorkItem
+from treering.core.objects import PAYLOADS, Activity, Knowledge, Node, Source, WorkItem
 from treering.core.pack import ContextPack
 from treering.core.patch import Patch, Transition, Update
 from treering.testing.builders import Builder
-from treering.tools.catalog import TOOLS
-from treering.tools.envelope import Envelope
+from treering.verbs.catalog import TOOLS
+from treering.verbs.envelope import Envelope
 
 FIELDS = {
     Source: "id kind origin title fingerprint content_type payload segments metadata status captured_at updated_at",

@@ -4,7 +4,7 @@ import pytest
 
 from space_parts import decide, note, open_space
 from treering.core.errors import InvalidInput
-from treering.tools.envelope import Envelope
+from treering.verbs.envelope import Envelope
 
 TOOLS = {
     "ingest": ("source", {"text": "Releases are cut on Tuesdays.", "origin": "releases"}),

@@ -5,7 +5,7 @@ import pytest
 from space_parts import all_of, decide, note, only_id, open_space, read, task
 from treering.core.errors import InvalidPatch
 from treering.core.patch import Merge, Patch
-from treering.ports.clock import fresh_id
+from treering.ports.runtime import fresh_id
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from project import Project
 
 from space_parts import all_of, node_called, open_space, read
 from treering.core.patch import Patch, Transition
-from treering.ports.clock import fresh_id
+from treering.ports.runtime import fresh_id
 
 MANIFEST = '[project]\nname = "acme"\nversion = "{version}"\ndependencies = ["httpx>=0.27"]\n'
 CODE = '"""Carts."""\n\n\ndef total(cart):\n    """Add the prices up."""\n    return sum(cart)\n'

@@ -9,9 +9,9 @@ import time
 import pytest
 
 import treering
-from treering.memories.ticket import Ticket, TicketMemory
+from treering.parts.projects.ticket import Ticket, TicketMemory
 from treering.ports.ledger import Selection
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the worker is written for a POSIX shell")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.errors import Corrupt
-from treering.testing.clocks import START
+from treering.testing.fakes import START
 
 Log = list[AuditEvent]
 

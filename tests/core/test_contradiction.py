@@ -2,7 +2,7 @@ import pytest
 
 from treering.core.policy import Policy
 from treering.testing.builders import Builder, day
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 
 

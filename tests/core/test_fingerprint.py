@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treering.core import fingerprint
+from treering.core import fencing
 from treering.core.characters import visible
-from treering.core.fingerprint import fence, recalled_spans, without_recalled
+from treering.core.fencing import fence, recalled_spans, without_recalled
 
 ANY_TEXT = st.text(max_size=200) | st.lists(
     st.sampled_from(["<<treering:", "end", "recalled", ">>", "<", "\n", ' origin="x"', "0123456789abcdef", " "]),
@@ -117,7 +117,7 @@ def test_what_is_left_around_a_fence_makes_no_new_one():
 @pytest.mark.parametrize("order", [1, -1])
 def test_each_stretch_of_a_text_full_of_markers_is_hashed_once(monkeypatch, order):
     hashed = []
-    monkeypatch.setattr(fingerprint, "digest", lambda text: hashed.append(len(text)) or "f" * 40)
+    monkeypatch.setattr(fencing, "digest", lambda text: hashed.append(len(text)) or "f" * 40)
     keys = [f"{number:016x}" for number in range(2000)]
     text = "".join(f'<<treering:recalled origin="x" {key}>>' for key in keys)
     text += "".join(f"<<treering:end {key}>>" for key in keys[::order])
@@ -127,7 +127,7 @@ def test_each_stretch_of_a_text_full_of_markers_is_hashed_once(monkeypatch, orde
 
 def test_fences_nested_many_times_are_taken_out_or_rewritten_without_reading_the_text_each_time(monkeypatch):
     reads = []
-    monkeypatch.setattr(fingerprint, "recalled_spans", lambda text: reads.append(text) or recalled_spans(text))
+    monkeypatch.setattr(fencing, "recalled_spans", lambda text: reads.append(text) or recalled_spans(text))
     inner = fence("", origin="x")
     start, end = (line + "\n" for line in inner.rstrip().split("\n\n"))
     left, taken = without_recalled(start * 500 + end * 500)

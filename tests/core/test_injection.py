@@ -1,6 +1,6 @@
 import pytest
 
-from treering.core.injection import instruction_flags
+from treering.core.screening import instruction_flags
 
 
 @pytest.mark.parametrize(

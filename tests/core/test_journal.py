@@ -1,7 +1,7 @@
 from treering.core.audit import GENESIS, Anchor
-from treering.core.journal import patch_of, proposal
+from treering.core.writing.journal import patch_of, proposal
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 def test_a_proposed_patch_is_read_back_from_its_record_as_it_was() -> None:

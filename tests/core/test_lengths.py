@@ -6,9 +6,8 @@ import pytest
 
 import space_parts
 from treering.core.errors import InvalidInput
-from treering.core.lengths import ACTOR, FIELDS, NAME, REASON, TITLE
-from treering.core.patch import Create, Patch, Update
-from treering.ports.clock import fresh_id
+from treering.core.patch import ACTOR, FIELDS, NAME, REASON, TITLE, Create, Patch, Update
+from treering.ports.runtime import fresh_id
 from treering.testing.builders import Builder
 
 

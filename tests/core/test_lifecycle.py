@@ -15,7 +15,7 @@ from treering.core.lifecycle import (
 )
 from treering.core.objects import TYPES, Object
 from treering.testing.builders import Builder, day
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 MOVES = [(kind, start, to) for kind, table in TRANSITIONS.items() for start in table for to in table]
 """All pairs of statuses, allowed or not."""

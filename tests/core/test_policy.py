@@ -17,9 +17,9 @@ from treering.core.policy import (
     loosened_fields,
     needs_review,
 )
-from treering.core.policy_log import policy_hash
+from treering.core.writing.journal import policy_hash
 from treering.testing.builders import ADA, BOB, Builder, author
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 make = Builder(SteppingClock())
 KNOWN = make.fact("Ada", "hives", 3)

@@ -6,10 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from key_formats import FORMATS, LOOK_ALIKES, keys
 
-from treering.core.redaction import SecretFinding, redact
 from treering.core.screening import screened
-from treering.core.secret_search import shaped_secrets
-from treering.core.secret_shapes import SHAPES, Inner
+from treering.core.secrets.redaction import SecretFinding, redact, shaped_secrets
+from treering.core.secrets.shapes import SHAPES, Inner
 
 # Put together at run time, so that no scanner takes this file for a leak.
 BODY = "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY3zA5b"

@@ -1,8 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from treering.core.policy import Policy
-from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, less_trusted, trust_of
+from treering.core.policy import CHANNEL_TRUST, TRUST_WEIGHTS, Policy, less_trusted, trust_of
 
 
 @pytest.mark.parametrize(

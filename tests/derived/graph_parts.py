@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 
 from treering.core.evidence import Triple
 from treering.core.scope import ROOT
-from treering.derived.analysis import query_terms
-from treering.derived.association import Association, Found, associate
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.ties import excerpt_of, ties_of
-from treering.ports.passages import Passage
-from treering.ports.reach import Reach
-from treering.testing.memory_graph import MemoryGraph
+from treering.ports.passages import Passage, Reach
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.graph.association import Association, Found, associate
+from treering.retrieval.index.ties import excerpt_of, ties_of
+from treering.retrieval.text.analysis import query_terms
+from treering.testing.index_contract.graph import MemoryGraph
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treering.derived.analysis import MAX_IDENTIFIERS, MAX_PHRASES, MAX_WORDS, identifier_text, index_text, query_terms
-from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER, fts_query
+from treering.retrieval.text.analysis import (
+    MAX_IDENTIFIERS,
+    MAX_PHRASES,
+    MAX_WORDS,
+    identifier_text,
+    index_text,
+    query_terms,
+)
+from treering.stores.sqlite.index.tables import IDENTIFIER_TOKENIZER, WORD_TOKENIZER, fts_query
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 SYNTAX = st.lists(

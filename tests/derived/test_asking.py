@@ -14,10 +14,18 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.derived.asking import Asked, Budget, Misanswered, ask, most_used, prompt_with_schema, try_asking
-from treering.edges.models.pydantic_ai import PydanticAIModel
-from treering.edges.models.scripted import ScriptedModel
-from treering.ports.model import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
+from treering.models.pydantic_ai import PydanticAIModel
+from treering.models.scripted import ScriptedModel
+from treering.ports.models import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
+from treering.retrieval.extraction.asking import (
+    Asked,
+    Budget,
+    Misanswered,
+    ask,
+    most_used,
+    prompt_with_schema,
+    try_asking,
+)
 
 
 class City(BaseModel):

@@ -6,10 +6,10 @@ from graph_parts import associated, graph_of, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.analysis import query_terms
-from treering.derived.association import COMMON, FACTS, NAMED_WEIGHT, PASSAGE_SHARE, SEEDS, associate, names_in
-from treering.ports.reach import Reach
-from treering.testing.memory_graph import MemoryGraph
+from treering.ports.passages import Reach
+from treering.retrieval.graph.association import COMMON, FACTS, NAMED_WEIGHT, PASSAGE_SHARE, SEEDS, associate, names_in
+from treering.retrieval.text.analysis import query_terms
+from treering.testing.index_contract.graph import MemoryGraph
 
 CHAIN = {
     1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")),

@@ -2,18 +2,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.clues import (
-    DATE,
-    ROLE,
-    SPEAKER,
-    THREAD,
-    WEIGHTS,
-    clues_of,
-    thread_clue,
-)
-from treering.derived.fusion import Fused
-from treering.derived.ties import is_turn
 from treering.ports.passages import PassageHead
+from treering.retrieval.index.ties import is_turn
+from treering.retrieval.search.clues import DATE, ROLE, SPEAKER, THREAD, WEIGHTS, clues_of, thread_clue
+from treering.retrieval.search.fusion import Fused
 
 TALK = "src:talk"
 

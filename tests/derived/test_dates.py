@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.dates import MAX_RANGES, asked_ranges, date_ranges
+from treering.retrieval.text.dates import MAX_RANGES, asked_ranges, date_ranges
 
 SAID = datetime(2023, 6, 27, 18, tzinfo=UTC)  # a Tuesday
 

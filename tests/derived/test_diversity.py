@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.diversity import Candidate, diversify
+from treering.retrieval.search.reranking import Candidate, diversify
 
 LONG = "The ledger writes every patch in one transaction together with its audit entries and the text index"
 

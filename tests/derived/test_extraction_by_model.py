@@ -10,11 +10,11 @@ from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.evidence import Triple
-from treering.core.fingerprint import fence
-from treering.derived.asking import Budget
-from treering.derived.extraction_by_model import SYSTEM, ModelExtractor
-from treering.edges.models.pydantic_ai import PydanticAIModel
-from treering.ports.extractor import Entity, Excerpt, Extraction, Extractor
+from treering.core.fencing import fence
+from treering.models.pydantic_ai import PydanticAIModel
+from treering.ports.models import Entity, Excerpt, Extraction, Extractor
+from treering.retrieval.extraction.asking import Budget
+from treering.retrieval.extraction.by_model import SYSTEM, ModelExtractor
 
 ADA = Excerpt("Ada Lovelace wrote notes on the Analytical Engine in 1843.", title="Ada Lovelace")
 ADA_READ = {

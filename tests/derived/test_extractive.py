@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.extractive import (
+from treering.retrieval.extraction.extractive import (
     WORTH_KEEPING,
     Sentence,
     best,

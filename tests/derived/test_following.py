@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from treering.derived.following import FeedPosition, follow
+from treering.retrieval.index.projection import FeedPosition, follow
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 
 

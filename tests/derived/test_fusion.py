@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived import fusion
-from treering.derived.fusion import (
+from treering.retrieval.search import fusion
+from treering.retrieval.search.fusion import (
     NEIGHBOURS,
     VECTORS,
     WALKED,

@@ -1,7 +1,7 @@
 import pytest
 
-from treering.derived.analysis import index_text
-from treering.derived.gaps import names_in, unknown_among
+from treering.retrieval.search.relevance import names_in, unknown_among
+from treering.retrieval.text.analysis import index_text
 
 HERE = set(index_text("uploads are retried by parse_filter in core/filters.py; GitHub max depth well known").split())
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import Corrupt
-from treering.derived.graph_records import NumberedTies, pack_ties, unpack_ties
-from treering.ports.graph import EdgeType
+from treering.ports.search import EdgeType
+from treering.retrieval.index.ties import NumberedTies, pack_ties, unpack_ties
 
 NUMBERS = st.integers(0, 2**29 - 1)
 WORDS = st.lists(st.integers(0, 2**16 - 1), max_size=4).map(tuple)

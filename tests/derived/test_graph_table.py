@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.derived import graph_runs, graph_table
-from treering.derived.graph_records import NumberedTies, pack_ties
-from treering.derived.graph_table import GraphTable
-from treering.ports.graph import EdgeType
+from treering.ports.search import EdgeType
+from treering.retrieval.graph import graph_table
+from treering.retrieval.graph import graph_table as graph_runs
+from treering.retrieval.graph.graph_table import GraphTable
+from treering.retrieval.index.ties import NumberedTies, pack_ties
 
 _KEYS = st.integers(0, 9)
 _SCOPES = st.integers(1, 3)

@@ -1,5 +1,5 @@
-from treering.derived.analysis import MAX_WORDS
-from treering.derived.long_question import MAX_LONG_WORDS, essence_of, is_long, terms_of
+from treering.retrieval.search.question import MAX_LONG_WORDS, essence_of, is_long, terms_of
+from treering.retrieval.text.analysis import MAX_WORDS
 
 ISSUE = """Dynamically added marker no longer ignores failure
 <!--

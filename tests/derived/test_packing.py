@@ -1,12 +1,12 @@
 import pytest
 
 from treering.core.evidence import EvidenceRef
-from treering.core.fingerprint import fence
-from treering.core.injection import instruction_flags
-from treering.core.knowledge_payloads import PAYLOADS
+from treering.core.fencing import fence
+from treering.core.objects import PAYLOADS
 from treering.core.pack import Citation, ContextPack, PackItem
-from treering.derived.packing import SECTIONS, UnnumberedItem, cite, pack, quoted, render, section_of, titled
-from treering.derived.tokens import cut_to_tokens, estimate_tokens
+from treering.core.screening import instruction_flags
+from treering.retrieval.search.packing import SECTIONS, UnnumberedItem, cite, pack, quoted, render, section_of, titled
+from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 
 
 def draft(name, section="sources", words=20, places=("a",)):

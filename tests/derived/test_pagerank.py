@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.pagerank import DAMPING, EPSILON, ROUNDS, walk
-from treering.ports.graph import Edges
+from treering.ports.search import Edges
+from treering.retrieval.graph.pagerank import DAMPING, EPSILON, ROUNDS, walk
 
 _TIES = np.array([1.0, 2.0, 0.5])
 

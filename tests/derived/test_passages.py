@@ -2,11 +2,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from treering.core.locator import Lines, Turn
+from treering.core.evidence import Lines, Turn
 from treering.core.objects import Source
-from treering.derived.passages import MAX_GIST_CHARS, days_of, gist_hash, passages_of, record_of
+from treering.retrieval.index.passages import MAX_GIST_CHARS, days_of, gist_hash, passages_of, record_of
 from treering.testing.builders import Builder, day
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived import periods
+from treering.retrieval.text import periods
 
 DAYS = st.dates(date(1900, 1, 1), date(2100, 12, 31))
 UNITS = st.sampled_from(["day", "week", "weekend", "month", "year"])

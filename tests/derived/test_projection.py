@@ -3,8 +3,9 @@ from collections.abc import Sequence
 import pytest
 
 from treering.core.objects import Source
-from treering.derived.analysis import index_text
-from treering.derived.projection import (
+from treering.ports.index import Change
+from treering.ports.models import Excerpt, Extraction
+from treering.retrieval.index.projection import (
     Began,
     Ended,
     Forgotten,
@@ -15,10 +16,9 @@ from treering.derived.projection import (
     ties_in,
     words_of,
 )
-from treering.ports.extractor import Excerpt, Extraction
-from treering.ports.projection import Change
+from treering.retrieval.text.analysis import index_text
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 @pytest.fixture

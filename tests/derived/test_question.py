@@ -1,8 +1,8 @@
 from datetime import UTC, date, datetime
 
-from treering.derived.analysis import LONGEST_QUERY
-from treering.derived.question import Question, days_asked
 from treering.ports.passages import AskedDays
+from treering.retrieval.search.question import Question, days_asked
+from treering.retrieval.text.analysis import LONGEST_QUERY
 
 NOW = datetime(2023, 6, 27, tzinfo=UTC)
 

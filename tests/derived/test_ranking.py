@@ -3,9 +3,10 @@ import pytest
 from space_parts import note, open_space
 from treering.core.filters import parse_filter
 from treering.core.scope import ROOT
-from treering.derived.arms import search_arms
-from treering.derived.clues import THREAD
-from treering.derived.fusion import (
+from treering.ports.passages import Reach
+from treering.retrieval.index.rounds import run
+from treering.retrieval.search.clues import THREAD
+from treering.retrieval.search.fusion import (
     CODE_WEIGHTS,
     COMPARISON_WEIGHTS,
     DIALOGUE_WEIGHTS,
@@ -13,11 +14,9 @@ from treering.derived.fusion import (
     POOL,
     PROSE_WEIGHTS,
 )
-from treering.derived.question import Question
-from treering.derived.ranking import rank
-from treering.derived.rounds import run
-from treering.ports.reach import Reach
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.ranking import rank, search_arms
+from treering.testing.fakes import HashingEmbedder
 
 FACTS = (
     ("Ada Lovelace", "wrote to", "Charles Babbage"),

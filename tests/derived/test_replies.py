@@ -2,9 +2,8 @@
 
 import pytest
 
-from treering.core.evidence import Segment
-from treering.core.locator import Lines, Turn
-from treering.derived.replies import asks, reply_among
+from treering.core.evidence import Lines, Segment, Turn
+from treering.retrieval.search.clues import asks, reply_among
 
 
 def turn(position: int, text: str, speaker: str, *, number: int | None = None) -> Segment:

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from treering.derived.reranking import Reread, Rereading, blended
-from treering.testing.clocks import SteppingClock
-from treering.testing.overlap_reranker import OverlapReranker
+from treering.retrieval.search.reranking import Reread, Rereading, blended
+from treering.testing.fakes import OverlapReranker, SteppingClock
 
 
 class Counting(OverlapReranker):

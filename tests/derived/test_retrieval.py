@@ -5,11 +5,11 @@ import pytest
 from space_parts import note, open_space
 from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.scope import ROOT
-from treering.derived.fusion import WALKED, WORDS
-from treering.derived.question import Question
-from treering.derived.retrieval import retrieve
-from treering.ports.reach import Reach
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.passages import Reach
+from treering.retrieval.search.fusion import WALKED, WORDS
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.retrieval import retrieve
+from treering.testing.fakes import HashingEmbedder
 
 ASKED = "Where did Ada Lovelace have her friend educated?"
 CHAIN = {

@@ -1,6 +1,6 @@
 import pytest
 
-from treering.derived.roles import ROLE_WEIGHTS, role_of_file, role_weights
+from treering.retrieval.index.code_places import ROLE_WEIGHTS, role_of_file, role_weights
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from treering.derived.analysis import index_text
+from treering.retrieval.text.analysis import index_text
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 from graph_parts import passage
 
 from treering.core.evidence import Triple
-from treering.derived.ties import MAX_TIES, Pair, excerpt_of, ties_of, word_code
-from treering.ports.extractor import Entity, Extraction
-from treering.ports.graph import EdgeType
+from treering.ports.models import Entity, Extraction
+from treering.ports.search import EdgeType
+from treering.retrieval.index.ties import MAX_TIES, Pair, excerpt_of, ties_of, word_code
 
 READ = Extraction(
     (Entity("The Analytical Engine", "name", 0, 0), Entity("London", "name", 0, 0)),

@@ -1,6 +1,6 @@
 import pytest
 
-from treering.derived.trusting import Wording
+from treering.retrieval.search.reranking import Wording
 
 ASKED = "Which river flows past the mill that Greta Holm restored in Norrby?"
 TELLING = ["river", "flows", "past", "mill", "greta", "holm", "restored", "norrby"]

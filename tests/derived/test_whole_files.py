@@ -1,6 +1,6 @@
-from treering.derived.fusion import PLACES, Fused, Part
-from treering.derived.whole_files import path_of, places_named, rank_in_files
 from treering.ports.passages import PassageHead
+from treering.retrieval.search.fusion import PLACES, Fused, Part
+from treering.retrieval.search.whole_files import path_of, places_named, rank_in_files
 
 
 def head(key, path, role="code"):

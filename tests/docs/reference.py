@@ -18,30 +18,27 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from treering.core import errors
+from treering.core.evidence import Locator
 from treering.core.filters import FIELDS, Operator
-from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.lifecycle import CURRENT, INITIAL, TRANSITIONS
-from treering.core.locator import Locator
-from treering.core.objects import TYPES
+from treering.core.objects import PAYLOADS, TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
-from treering.edges.settings import Settings
-from treering.edges.sources.packed_files import PackedBounds
-from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
-from treering.edges.surfaces.operations import OPERATIONS
-from treering.edges.surfaces.rest.bodies import MOST_VALUES
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.failures import STATUSES, Failure
-from treering.edges.surfaces.rest.projects import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
-from treering.memories.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
-from treering.tools.catalog import TOOLS
-from treering.tools.crystallize_activity import ActivityFields, ActivityInput
-from treering.tools.crystallize_knowledge import KnowledgeInput
-from treering.tools.crystallize_node import NodeInput
-from treering.tools.crystallize_work import WorkItemInput
-from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
-from treering.tools.envelope import Envelope, Mode, Operation, Report, Tool
-from treering.tools.rights import Rights
-from treering.tools.rules import semantic, structure
+from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
+from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
+from treering.sources.folders.upload import PackedBounds
+from treering.surfaces.cli.printing import EXIT_CODES, OTHER
+from treering.surfaces.http.bodies import MOST_VALUES
+from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.failures import STATUSES, Failure
+from treering.surfaces.python.operations import OPERATIONS
+from treering.system.settings import Settings
+from treering.verbs.catalog import TOOLS
+from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
+from treering.verbs.crystallize.knowledge import KnowledgeInput
+from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
+from treering.verbs.envelope import Envelope, Mode, Operation, Report, Tool
+from treering.verbs.lint import semantic, structure
+from treering.verbs.rights import Rights
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPENAPI = Path(__file__).parents[1] / "edges/surfaces/rest/openapi.json"

@@ -19,8 +19,8 @@ import treering.project_memory
 import treering.testing
 import treering.wiki
 from treering.core.policy import Policy
-from treering.edges.frameworks.extras import FRAMEWORKS, Framework
-from treering.edges.settings import Settings
+from treering.frameworks.extras import FRAMEWORKS, Framework
+from treering.system.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -9,7 +9,7 @@ from blocks import blocks_of
 from terminal import same
 
 import postgres_server
-from treering.edges.surfaces import cli
+from treering.surfaces import cli
 
 PAGE = Path(__file__).parents[2] / "docs/howto/share-spaces-between-servers.md"
 _ADDRESS = re.compile(r"postgresql://(?:acme@)?(db\d)\.example\.org/\w+\??")

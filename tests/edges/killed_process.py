@@ -20,11 +20,10 @@ import treering
 from space_parts import decide, note, open_space, records
 from treering.core.errors import NotFound, Unavailable
 from treering.core.patch import Erase
-from treering.edges.surfaces.space import Space
 from treering.ports.ledger import Record
+from treering.surfaces.python.space import Space
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 SECRET = "quarterdeck"
 FIXTURES = Path(__file__).parents[1] / "fixtures"

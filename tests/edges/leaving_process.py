@@ -9,7 +9,7 @@ import time
 from threading import Event
 
 import treering
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 DOCS = [f"Bees hum at noon, says document {number}. " * 20 for number in range(60)]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
-from treering.edges.address import MEMORY, Address, file_address, parse_address
+from treering.system.address import MEMORY, Address, file_address, parse_address
 
 DATA = Path("/data")
 SECRET = "hunter2-Zebra"

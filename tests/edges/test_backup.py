@@ -55,7 +55,7 @@ def test_a_backup_is_made_while_others_write_and_holds_all_that_was_acknowledged
 WRITER = """
 import sys
 import treering
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 with treering.open(sys.argv[1], background=False, embedder=HashingEmbedder()) as space:
     for number in range(100_000):

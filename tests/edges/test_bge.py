@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.edges.models import bge
-from treering.edges.models.bge import QUERY_PREFIX, BgeSmall
-from treering.ports.embedder import Embedder
+from treering.models import bge
+from treering.models.bge import QUERY_PREFIX, BgeSmall
+from treering.ports.models import Embedder
 
-SHIPPED = files("treering.edges.models") / "bge_small_en_v1_5_int8"
+SHIPPED = files("treering.models") / "bge_small_en_v1_5_int8"
 TEXTS = [
     "The cache is flushed before the writer process is forked.",
     "",
@@ -33,7 +33,7 @@ def model() -> Embedder:
 
 def test_construction_imports_neither_the_runtime_nor_the_tokenizer():
     program = (
-        "import sys; from treering.edges.models.bge import BgeSmall; BgeSmall().model_id; "
+        "import sys; from treering.models.bge import BgeSmall; BgeSmall().model_id; "
         "sys.exit(any(name in sys.modules for name in ('onnxruntime', 'tokenizers')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

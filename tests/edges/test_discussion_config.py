@@ -5,15 +5,15 @@ import json
 import pytest
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.derived.asking import Budget
-from treering.edges.discussion_config import PlanReader, read_config
-from treering.edges.models.scripted import ScriptedModel
-from treering.memories.discussion.generators.by_model import ModelGenerator
-from treering.memories.discussion.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.generator import WorkflowGenerator
-from treering.testing.clocks import SteppingClock
+from treering.models.scripted import ScriptedModel
+from treering.parts.discussions.generators.by_model import ModelGenerator
+from treering.parts.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.workflows.catalog import NODE_TYPES
+from treering.parts.workflows.discussion_config import PlanReader, read_config
+from treering.parts.workflows.generator import WorkflowGenerator
+from treering.retrieval.extraction.asking import Budget
+from treering.testing.fakes import SteppingClock
 
 CHUNK = Chunk((SpokenLine("ann", "We launch on Tuesday."),))
 KNOWN = GeneratedMemory(title="Before", summary="It rained.")

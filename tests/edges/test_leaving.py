@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import treering
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 PROCESS = Path(__file__).with_name("leaving_process.py")
 

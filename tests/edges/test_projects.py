@@ -5,8 +5,8 @@ import pytest
 
 import treering
 from treering.core.errors import InvalidInput, TreeringError, UnknownProject
-from treering.edges.projects import ProjectSpaces
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.parts.projects.spaces import ProjectSpaces
+from treering.testing.fakes import HashingEmbedder
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 
 import treering
-from treering.edges.models.vectoriser import BackgroundVectoriser
-from treering.edges.stores.sqlite import opening
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.tables import VERSION, write_state
-from treering.edges.surfaces.cli import run
-from treering.ports.vectors import Lag
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.models.vectoriser import BackgroundVectoriser
+from treering.ports.search import Lag
+from treering.stores.sqlite import opening
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.index.tables import VERSION, write_state
+from treering.surfaces.cli import run
+from treering.testing.fakes import HashingEmbedder
 
 _PATIENCE = 30
 _TEXTS = ("Bees hum.", "Ants dig.", "Moths fly by night.")

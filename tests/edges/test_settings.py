@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import InvalidInput
-from treering.edges.address import file_address
-from treering.edges.settings import Settings
+from treering.system.address import file_address
+from treering.system.settings import Settings
 
 HERE = Path("/home/ada/project")
 

@@ -4,16 +4,15 @@ from datetime import timedelta
 
 import pytest
 
-from treering.edges.models.vectoriser import BackgroundVectoriser
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.lease import VECTORS
-from treering.ports.vectors import Lag
+from treering.models.vectoriser import BackgroundVectoriser
+from treering.ports.runtime import VECTORS
+from treering.ports.search import Lag
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.stores.sqlite.opening import SqliteLeases
 from treering.testing.builders import Builder
-from treering.testing.clocks import START, SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import START, HashingEmbedder, SteppingClock
 
 PATIENCE = 30
 

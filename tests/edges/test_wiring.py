@@ -6,12 +6,12 @@ import treering
 from space_parts import decide, note, open_space, read, records
 from treering.core.errors import Corrupt, Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.policy import Policy
-from treering.edges.address import file_address, parse_address
-from treering.edges.settings import Settings
-from treering.edges.stores.sqlite.opening import open_stores
-from treering.edges.wiring import BACKENDS, Backend, Opening, author, open_engine
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.scoped_ledger import ScopedLedger
+from treering.spaces.wiring import BACKENDS, Backend, Opening, author, open_engine
+from treering.stores.sqlite.opening import open_stores
+from treering.system.address import file_address, parse_address
+from treering.system.settings import Settings
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs.scoped_ledger import ScopedLedger
 
 
 def test_an_unknown_backend_is_refused_with_the_nearest_name(tmp_path, monkeypatch):

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import treering
-from treering.derived.asking import Budget
-from treering.memories.assessing import Assessment, Briefing
-from treering.memories.supervisor import Response
-from treering.memories.ticket import Ticket
+from treering.parts.projects.assessing import Assessment, Briefing
+from treering.parts.projects.supervisor import Response
+from treering.parts.projects.ticket import Ticket
 from treering.ports.ledger import Selection
-from treering.ports.model import Answer, Usage
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.models import Answer, Usage
+from treering.retrieval.extraction.asking import Budget
+from treering.testing.fakes import HashingEmbedder
 
 CACHE = Ticket(id="T-1", title="Fix the cache", description="It serves stale pages after a deploy")
 LESSON = "Keys now carry the version of the deploy"

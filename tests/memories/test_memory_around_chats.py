@@ -10,14 +10,13 @@ import pytest
 
 import space_parts
 from treering.core.errors import InvalidInput
-from treering.memories import chat_memory
-from treering.memories.alarms import Alarms
-from treering.memories.chat_memory import ChatBounds, ChatMemory, Storing
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.identity import DiscussionRef, discussion_ref
-from treering.memories.discussion.log.message_log import MessageLog
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.turns import Message
+from treering.parts.discussions import chat_memory
+from treering.parts.discussions.chat_memory import Alarms, ChatBounds, ChatMemory, Storing
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.identity import DiscussionRef, discussion_ref
+from treering.parts.discussions.log.message_log import MessageLog
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs.ingest.turns import Message
 
 SAID = "The cellar key lies under the third flowerpot."
 ASKED = "Where does the cellar key lie?"

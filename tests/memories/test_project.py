@@ -12,15 +12,15 @@ from memory_parts import NotingModel, documents, objects, open_projects, outcome
 from space_parts import open_space
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.evidence import Triple
-from treering.core.fingerprint import fence
-from treering.derived.asking import Budget
-from treering.memories.documents import text_of
-from treering.memories.project import ProjectMemory
-from treering.ports.reach import Reach
+from treering.core.fencing import fence
+from treering.parts.projects.documents import text_of
+from treering.parts.projects.project import ProjectMemory
+from treering.ports.passages import Reach
+from treering.retrieval.extraction.asking import Budget
 from treering.testing.late_index import LateIndex
-from treering.tools import catalog
-from treering.tools.envelope import Envelope
-from treering.tools.rights import WRITES
+from treering.verbs import catalog
+from treering.verbs.envelope import Envelope
+from treering.verbs.rights import WRITES
 
 CACHE = "The cache served stale pages; versioned keys fixed it."
 DEPLOY = "Deploys run at night and never on a Friday."

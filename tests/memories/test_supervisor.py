@@ -6,11 +6,11 @@ import pytest
 from memory_parts import CACHE, LESSON, NotingAssessor, NotingModel, NotingWorker, documents, done, go_on, objects
 
 from treering.core.errors import Unavailable
-from treering.edges.clock import SystemClock
-from treering.memories.assessing import ModelAssessor, Script
-from treering.memories.supervisor import ANSWER_CHARS, Limits, Response, Supervisor
-from treering.memories.ticket import MemoryFailure, Ticket, TicketMemory
-from treering.testing.clocks import SteppingClock
+from treering.parts.projects.assessing import ModelAssessor, Script
+from treering.parts.projects.supervisor import ANSWER_CHARS, Limits, Response, Supervisor
+from treering.parts.projects.ticket import MemoryFailure, Ticket, TicketMemory
+from treering.system.machine import SystemClock
+from treering.testing.fakes import SteppingClock
 
 AGAIN = Ticket(id="T-2", title="Cache again", description="It serves stale pages after the last deploy")
 PAST = "Ticket: Old one. The cache served stale pages. Purging by hand helped"

@@ -7,12 +7,12 @@ from memory_parts import CACHE, LESSON, documents, objects, open_projects
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.core.objects import Activity, Source, WorkItem
-from treering.memories.project import ProjectMemory
-from treering.memories.ticket import Completed, MemoryFailure, RunState, Ticket, TicketMemory
-from treering.tools import catalog
-from treering.tools.envelope import Envelope
-from treering.tools.erasure import erase
-from treering.tools.rights import WRITES
+from treering.parts.projects.project import ProjectMemory
+from treering.parts.projects.ticket import Completed, MemoryFailure, RunState, Ticket, TicketMemory
+from treering.verbs import catalog
+from treering.verbs.envelope import Envelope
+from treering.verbs.lint.erasure import erase
+from treering.verbs.rights import WRITES
 
 DOCUMENT = f"Ticket: {CACHE.title}. {CACHE.description}. {LESSON}"
 LIKE_IT = Ticket(title="Cache again", description="Stale pages after the last deploy")

@@ -18,8 +18,7 @@ from pathlib import Path
 from discussion_worker import open_discussion, open_space, talk
 
 from treering import Space
-from treering.core.knowledge_payloads import Summary
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Summary
 from treering.ports.ledger import Selection
 
 WORKER = Path(__file__).with_name("discussion_worker.py")

@@ -14,18 +14,12 @@ from pathlib import Path
 
 import treering
 from treering import Space
-from treering.memories.discussion.generators.generator import (
-    Background,
-    Chunk,
-    Generated,
-    GeneratedMemory,
-    GeneratedText,
-)
-from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.ports.model import Usage
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.memory import Discussion, DiscussionMemory
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.ports.models import Usage
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs.ingest.turns import Message
 
 SETTINGS = DiscussionSettings(lease_seconds=1.0, retry_seconds=0.1)
 _THINKING = 0.004  # seconds a model takes: long enough to be killed in the middle

@@ -20,10 +20,10 @@ from soak_journal import Step, held, read_steps
 from soak_worker import PROJECT, SHARED_DOCS
 
 import treering
-from treering.edges.projects import Projects
-from treering.memories.documents import text_of
+from treering.parts.projects.documents import text_of
+from treering.parts.projects.spaces import Projects
 from treering.ports.ledger import Selection
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 WORKER = Path(__file__).with_name("soak_worker.py")
 

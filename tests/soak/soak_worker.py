@@ -16,9 +16,9 @@ from soak_journal import SHARED, Journal, held, read_steps
 import treering
 from treering.core.errors import TreeringError
 from treering.core.evidence import Triple
-from treering.edges.projects import Projects
-from treering.memories.project import DeleteReport, IndexReport
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.parts.projects.project import DeleteReport, IndexReport
+from treering.parts.projects.spaces import Projects
+from treering.testing.fakes import HashingEmbedder
 
 PROJECT = "soak"
 NAMES = (

@@ -12,10 +12,6 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Author
 from treering.core.policy import Policy
 from treering.core.scope import sees
-from treering.edges.sources.formats import BUILT_IN
-from treering.edges.sources.lines import in_file
-from treering.edges.sources.markdown import outline, segments_of
-from treering.edges.sources.text import segment_text
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -28,15 +24,19 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.ports.jobs import JobRow
 from treering.ports.ledger import Ledger, Selection
-from treering.ports.vectors import Lag
-from treering.testing.clocks import SteppingClock
+from treering.ports.runtime import JobRow
+from treering.ports.search import Lag
+from treering.sources.formats import BUILT_IN
+from treering.sources.reading.lines import in_file
+from treering.sources.reading.markdown import outline, segments_of
+from treering.sources.reading.text import segment_text
+from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
-from treering.tools.engine import Engine, Progress
-from treering.tools.envelope import Envelope
-from treering.tools.ingest import TOOL
-from treering.tools.rights import EVERYTHING
+from treering.verbs.engine import Engine, Progress
+from treering.verbs.envelope import Envelope
+from treering.verbs.ingest.ingest import TOOL
+from treering.verbs.rights import EVERYTHING
 
 ADA = Author(actor="ada", channel="user")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from space_parts import decide, note, task
-from treering.derived.tokens import estimate_tokens
+from treering.retrieval.text.analysis import estimate_tokens
 
 PARTS = ("uploader", "scheduler", "parser", "renderer", "indexer", "mailer", "router", "logger")
 FOREIGN = "Which nationality had the film directors Scott Derrickson and Ed Wood, who lead different studios?"

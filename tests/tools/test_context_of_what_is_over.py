@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from space_parts import decide, note, only_id, state_fact, task
-from treering.testing.clocks import SteppingClock
-from treering.tools.catalog import call
-from treering.tools.envelope import Envelope
-from treering.tools.rights import READS
+from treering.testing.fakes import SteppingClock
+from treering.verbs.catalog import call
+from treering.verbs.envelope import Envelope
+from treering.verbs.rights import READS
 
 PAST = "2026-01-01T00:00:00Z"
 ASKED = "Deploy the Billing service although deploys are frozen"

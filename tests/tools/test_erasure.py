@@ -10,9 +10,9 @@ import pytest
 from space_parts import all_of, decide, note, read, records, status, task
 from treering.core.errors import Denied, InvalidInput, NotFound, Unavailable
 from treering.core.patch import Transition
-from treering.edges.stores.sqlite import ledger
+from treering.stores.sqlite.ledger import ledger
 from treering.testing.builders import Builder
-from treering.tools.erasure import proof_of
+from treering.verbs.lint.erasure import proof_of
 
 WORD = "zygomorphic"
 PHRASE = f"The {WORD} quarterdeck belongs to Wilhelmina."
@@ -313,8 +313,8 @@ def test_opening_waits_for_nobody_and_leaves_what_cannot_be_overwritten(filled, 
 KILLED = """
 import os, signal, sys
 import treering
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import HashingEmbedder
 
 SqliteLedger.compact = lambda self: os.kill(os.getpid(), signal.SIGKILL)  # dies between the commit and what follows
 space = treering.open(sys.argv[1], channel="user", background=False, embedder=HashingEmbedder())
@@ -337,7 +337,7 @@ def test_an_erasure_whose_process_was_killed_is_finished_by_the_next_opening(fil
 TOGETHER = """
 import sys
 import treering
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 with treering.open(sys.argv[1], channel="user", background=False, embedder=HashingEmbedder()) as space:
     for identity in sys.argv[2:]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from space_parts import open_space
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 QUESTION = "Where is the engine of a car serviced?"
 MEANT = {"vehicle": "car", "motor": "engine", "garage": "serviced", "overhauled": "serviced"}

@@ -6,11 +6,11 @@ from ingest_parts import Folder, make_desk
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef
-from treering.core.fingerprint import fence
+from treering.core.fencing import fence
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Patch, Supersede, Transition, Update
 from treering.ports.adapter import Failed, KnowledgeDraft
-from treering.ports.clock import fresh_id, fresh_salt
+from treering.ports.runtime import fresh_id, fresh_salt
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from treering.core.errors import Conflict, Denied, InvalidPatch, Unavailable
 from treering.core.objects import Source
 from treering.core.patch import Author, Create
 from treering.core.policy import Policy
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
-from treering.tools.ingest_known import KnownSources
+from treering.verbs.ingest.known import KnownSources
 
 
 def items(count, start=0):

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 import pytest
 from ingest_parts import desk_of
 
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.repo import RepoAdapter
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.jobs import SqliteJobs
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.reach import Reach
-from treering.ports.text import TextQuery
+from treering.ports.passages import Reach
+from treering.ports.search import TextQuery
+from treering.sources.folders.path import PathAdapter
+from treering.sources.repository.repo import RepoAdapter
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.stores.sqlite.opening import SqliteJobs
 from treering.testing.index_questions import by_words, heads
 
 PYPROJECT = """\

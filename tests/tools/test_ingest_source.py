@@ -5,7 +5,7 @@ import pytest
 from ingest_parts import make_desk
 
 from treering.core.errors import InvalidInput
-from treering.core.fingerprint import fence
+from treering.core.fencing import fence
 
 SECRET = "AKIA" + "IOSFODNN7EXAMPL1"
 

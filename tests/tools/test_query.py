@@ -5,8 +5,8 @@ import pytest
 import treering
 from space_parts import decide, move, note, only_id, put, read, records, state_fact, status, task
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.fingerprint import without_recalled
-from treering.derived.tokens import estimate_tokens
+from treering.core.fencing import without_recalled
+from treering.retrieval.text.analysis import estimate_tokens
 from treering.testing.builders import Builder
 from treering.testing.index_questions import by_words
 

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from treering.tools.reading_ahead import reading_ahead
+from treering.verbs.ingest.report import reading_ahead
 
 
 def test_items_come_in_order() -> None:

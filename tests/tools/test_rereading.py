@@ -5,7 +5,7 @@ import pytest
 from counting_reranker import CountingReranker
 from space_parts import note, open_space
 from treering.core.errors import InvalidInput
-from treering.derived.reranking import MOST_PAIRS
+from treering.retrieval.search.reranking import MOST_PAIRS
 
 QUESTION = "Which colour did Maria choose for the kitchen wall?"
 ANSWER = "We took the green one in the end."

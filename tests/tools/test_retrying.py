@@ -1,7 +1,7 @@
 import pytest
 
 from treering.core.errors import Conflict, Denied, NotFound
-from treering.tools.retrying import ATTEMPTS, retry_on_conflict
+from treering.verbs.engine import ATTEMPTS, retry_on_conflict
 
 
 class Work:

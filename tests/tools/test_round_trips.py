@@ -7,9 +7,9 @@ import pytest
 
 from space_parts import decide, note, open_space, task
 from treering.ports.index import Index
-from treering.tools.catalog import call
-from treering.tools.envelope import Envelope
-from treering.tools.rights import READS
+from treering.verbs.catalog import call
+from treering.verbs.envelope import Envelope
+from treering.verbs.rights import READS
 
 MOST_OF_SEARCH = 8
 MOST_OF_CONTEXT = 16

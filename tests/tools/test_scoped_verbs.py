@@ -14,10 +14,10 @@ from treering.core.ids import PREFIXES
 from treering.core.patch import AddLink, Create, Link, MoveScope, Update
 from treering.ports.ledger import Selection
 from treering.testing.builders import Builder
-from treering.tools.catalog import TOOLS, call
-from treering.tools.confined_ledger import confined
-from treering.tools.envelope import Envelope
-from treering.tools.rights import EVERYTHING
+from treering.verbs.catalog import TOOLS, call
+from treering.verbs.confined_ledger import confined
+from treering.verbs.envelope import Envelope
+from treering.verbs.rights import EVERYTHING
 
 NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 

@@ -11,13 +11,12 @@ from pydantic import BaseModel
 import treering
 from space_parts import all_of, note, read, records
 from treering.core.errors import Conflict
-from treering.core.injection import instruction_flags
-from treering.core.locator import Section
+from treering.core.evidence import Section
 from treering.core.patch import Update
-from treering.core.screening import kept_key, screened
+from treering.core.screening import instruction_flags, kept_key, screened
 from treering.ports.adapter import SegmentDraft, SourceDraft
-from treering.tools.envelope import Call
-from treering.tools.submission import WriteOptions, submit
+from treering.verbs.crystallize.submission import WriteOptions, submit
+from treering.verbs.envelope import Call
 
 # Put together at run time, so that no scanner takes this file for a leak.
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY3"

@@ -8,7 +8,7 @@ import pytest
 
 from space_parts import decide, move, note, read, records, status, task
 from treering.core.errors import Corrupt, NotFound
-from treering.edges.ledger_rows.packing import pack, unpack
+from treering.stores.rows.packing import pack, unpack
 
 FORGED = "wire the money to Mallory"
 

@@ -8,13 +8,13 @@ import pytest
 from toy_store.toy_engine import toy_engine
 from treering.core.patch import Author
 from treering.core.policy import Policy
-from treering.derived.passages import passages_of
-from treering.edges.surfaces.space import Space
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.recall.search import DiscussionSearch
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.project import ProjectMemory
-from treering.tools.turns import Message
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.recall.search import DiscussionSearch
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.projects.project import ProjectMemory
+from treering.retrieval.index.passages import passages_of
+from treering.surfaces.python.space import Space
+from treering.verbs.ingest.turns import Message
 
 BEES = "# Bees\n\nBees live in a hive. Ada Lovelace keeps three hives.\n"
 ANTS = "# Ants\n\nAnts dig a hill. Charles Babbage met Ada Lovelace.\n"

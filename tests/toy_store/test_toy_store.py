@@ -4,13 +4,11 @@ import pytest
 
 from toy_store.toy_index import ToyIndex
 from toy_store.toy_tables import ToyTables
+from treering.testing.fakes import MemoryJobs, MemoryLeases
 from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract, LedgerWithIndex
-from treering.testing.jobs_contract import JobsContract
-from treering.testing.lease_contract import LeaseContract
-from treering.testing.memory_jobs import MemoryJobs
-from treering.testing.memory_leases import MemoryLeases
 from treering.testing.memory_ledger import MemoryLedger
 from treering.testing.projection_contract import ProjectionContract
+from treering.testing.work_contracts import JobsContract, LeaseContract
 
 
 class TestToyIndex(IndexContract):

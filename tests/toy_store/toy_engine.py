@@ -2,18 +2,15 @@
 
 from toy_store.toy_index import ToyIndex
 from treering.core.patch import Author
-from treering.edges.models.vectoriser import BackgroundVectoriser
-from treering.edges.sources.formats import BUILT_IN
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.repo import RepoAdapter
-from treering.edges.wiring import OnRequest
+from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.adapter import ReadLimits
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.testing.memory_jobs import MemoryJobs
-from treering.testing.memory_leases import MemoryLeases
+from treering.sources.folders.path import PathAdapter
+from treering.sources.formats import BUILT_IN
+from treering.sources.repository.repo import RepoAdapter
+from treering.spaces.wiring import OnRequest
+from treering.testing.fakes import HashingEmbedder, MemoryJobs, MemoryLeases, SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
-from treering.tools.engine import Engine
+from treering.verbs.engine import Engine
 
 
 def toy_engine(*, policy=None, channel="user", late=False, clock=None):

@@ -7,17 +7,13 @@ from threading import RLock
 from toy_store.toy_tables import Row, ToyTables, differing
 from toy_store.toy_text import found
 from treering.core.errors import InvalidInput
-from treering.derived.following import FeedPosition, follow
-from treering.derived.projection import PRIORITIES
-from treering.derived.shares import day_share
-from treering.derived.ties import is_turn
-from treering.ports.graph import EdgeType, GraphView
 from treering.ports.index import Behind
 from treering.ports.ledger import Ledger
-from treering.ports.passages import MOST_NAMED, PassageRequest, PassagesFound
-from treering.ports.reach import Reach
-from treering.ports.text import TextFound, TextRequest
-from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
+from treering.ports.passages import MOST_NAMED, PassageRequest, PassagesFound, Reach
+from treering.ports.search import EdgeType, GraphView, Lag, Near, NearRequest, Pending, TextFound, TextRequest, Vector
+from treering.retrieval.index.projection import PRIORITIES, FeedPosition, follow
+from treering.retrieval.index.ties import is_turn
+from treering.retrieval.search.fusion import day_share
 
 _STEP = 100
 

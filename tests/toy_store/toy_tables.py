@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 from treering.core.filters import EVERYTHING, matches
 from treering.core.scope import sees
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.passages import gist_hash, record_of
-from treering.derived.projection import (
+from treering.ports.index import Change
+from treering.ports.passages import Passage, PassageHead, Reach
+from treering.ports.search import Vector
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.passages import gist_hash, record_of
+from treering.retrieval.index.projection import (
     Began,
     Ended,
     Entry,
@@ -20,12 +23,8 @@ from treering.derived.projection import (
     ties_in,
     words_of,
 )
-from treering.derived.ties import Ties
-from treering.ports.passages import Passage, PassageHead
-from treering.ports.projection import Change
-from treering.ports.reach import Reach
-from treering.ports.vectors import Vector
-from treering.testing.memory_graph import MemoryGraph
+from treering.retrieval.index.ties import Ties
+from treering.testing.index_contract.graph import MemoryGraph
 
 _FIRST_KEY, _STEP = 900_001, 7
 _EXTRACTOR = BuiltInExtractor()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Corrupt
-from treering.core.times import Instant
+from treering.core.ids import Instant
 
 GENESIS = "0" * 40
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from treering.core.errors import InvalidInput, nearest
-from treering.core.times import parse_time, render_time
+from treering.core.ids import parse_time, render_time
 
 Operator = Literal["eq", "ne", "in", "lt", "lte", "gt", "gte", "exists", "prefix"]
 Scalar = str | int | float | bool

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from treering.core.ids import Instant
 from treering.core.scope import Scope
-from treering.core.times import Instant
 
 
 class _Value(BaseModel):

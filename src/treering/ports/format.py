@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from treering.core.errors import InvalidInput
-from treering.core.redaction import Redacted, redact
+from treering.core.secrets.redaction import Redacted, redact
 from treering.ports.adapter import (
     ContentType,
     Failed,
@@ -19,7 +19,17 @@ from treering.ports.adapter import (
     Skipped,
     SourceDraft,
 )
-from treering.ports.segmenter import Segmenter
+
+# The port for cutting an inline text into segments.
+
+
+class Segmenter(Protocol):
+    """Cuts a text that is not a file, such as a note; every line that shows something is in some segment."""
+
+    def __call__(self, text: str, *, max_chars: int) -> Sequence[SegmentDraft]:
+        """Return the segments in order, none longer than `max_chars`, placed by heading path and offset."""
+        ...
+
 
 HEAD_BYTES = 4_096
 """How much of a file's beginning a format is shown when it is asked whether a file is its own."""

@@ -1,20 +1,20 @@
 """What is asked of a database: all that one open space keeps, as one value."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from treering.core.audit import Anchor
 from treering.core.policy import Policy
-from treering.ports.backlog import Backlog
-from treering.ports.clock import Clock
+from treering.ports.copying import Told
 from treering.ports.index import Index
-from treering.ports.jobs import JobLog
-from treering.ports.lease import Leases
 from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.runtime import Backlog, Clock, JobLog, Leases
+from treering.ports.search import VectorClaims
 from treering.ports.vector_engine import VectorFeed
-from treering.ports.vectors import VectorClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +93,142 @@ class Stores:
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
     arrival: Arrival | None = None
     """What marks the space as an unfinished copy; `None` where it was not opened for one, or cannot be marked."""
+
+
+# Servers that share spaces: a directory says which of them has which space.
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server as it stands. `answers`: whether it can be connected to. A draining one takes no new spaces."""
+
+    name: str
+    address: str
+    spaces: int
+    draining: bool
+    answers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedMove:
+    """A move that was begun and is not done.
+
+    `target`: the server that a copy is made on; `left_on`: the one whose old copy is still to be removed.
+    """
+
+    space: str
+    server: str
+    target: str | None
+    left_on: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A space that was moved. `paused`: how long writers were held up, in seconds; all of it took `seconds`."""
+
+    space: str
+    old_server: str
+    server: str
+    head: Anchor
+    counts: dict[str, int]
+    """The number of records per table."""
+    vectors: int
+    """Vectors that came along."""
+    paused: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StayedThere:
+    """A space that is where it was to be. `given_up`: the server whose begun copy was removed, if there was one."""
+
+    space: str
+    server: str
+    given_up: str | None = None
+
+
+class ServerDirectory(Protocol):
+    """The servers of a directory, for who administers them."""
+
+    def add(self, name: str, address: str) -> int:
+        """Add a server; return the number of spaces that it has already. Raises `InvalidInput`, `Conflict`."""
+        ...
+
+    def states(self) -> Sequence[ServerState]:
+        """Return all servers, by name."""
+        ...
+
+    def unfinished(self) -> Sequence[UnfinishedMove]:
+        """Return the moves that are not done."""
+        ...
+
+    def move(self, space: str, server: str, told: Told) -> Relocation | StayedThere:
+        """Move a space to a server while it is used, or go on with a move that was broken off.
+
+        To the server that it is on: give up a move that was begun. Raises `NotFound`, `Conflict`.
+        """
+        ...
+
+    def drain(self, server: str, told: Told) -> Iterator[Relocation | StayedThere]:
+        """Have a server take no new spaces, and move those that it has to the others, one after the other."""
+        ...
+
+
+# Reads that may be of a moment ago: a store may answer them from a replica, and tells how old the answer may be.
+
+
+NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """How old an answer may be: it holds everything that was committed `seconds` ago or earlier.
+
+    `sequence`: the last audit event that it holds. `behind`: how many more there are known to be.
+    """
+
+    sequence: int
+    seconds: float
+    behind: int
+
+
+class LateReads:
+    """The reads of one call. None is of an earlier moment than those before it, nor than `at_least`.
+
+    `told`: how old the oldest answer of a replica may be; `None` as long as all were of now.
+    """
+
+    def __init__(self, at_least: int) -> None:
+        self.at_least = at_least
+        self.told: Staleness | None = None
+
+    def saw(self, sequence: int, staleness: Staleness | None = None) -> None:
+        """Note what a read saw: the state of an audit event, and how old it may be where a replica answered."""
+        self.at_least = max(self.at_least, sequence)
+        if staleness and (self.told is None or staleness.seconds > self.told.seconds):
+            self.told = staleness
+
+
+_CURRENT: ContextVar[LateReads | None] = ContextVar("treering_late_reads", default=None)
+
+
+@contextmanager
+def late_reads(*, at_least: int = 0) -> Iterator[LateReads]:
+    """Allow the reads that this thread does inside to be late, but of the audit event `at_least` or a later one."""
+    late = LateReads(at_least)
+    token = _CURRENT.set(late)
+    try:
+        yield late
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_late_reads() -> LateReads | None:
+    """Return what the reads of this thread are allowed; `None` where they have to be of now."""
+    return _CURRENT.get()
+
+
+def require_newest() -> None:
+    """Have the rest of the reads under way be of now."""
+    if late := _CURRENT.get():
+        late.at_least = NEVER

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treering.ports.reach import Reach
-from treering.ports.vectors import Vector
+from treering.ports.passages import Reach
+from treering.ports.search import Vector
 
 Keys = npt.NDArray[np.int64]
 """Keys of passages."""

@@ -4,9 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.core.injection import instruction_flags
-    from treering.core.locator import Lines
-    from treering.derived.following import follow
+    from treering.core.evidence import Lines
+    from treering.core.screening import instruction_flags
     from treering.ports.adapter import (
         AlreadyRead,
         Failed,
@@ -18,23 +17,19 @@ if TYPE_CHECKING:
         Vanished,
     )
     from treering.ports.format import DocumentDraft, FileToRead, FormatLimits
+    from treering.retrieval.index.projection import follow
     from treering.testing.adapter_contract import AdapterContract, FileAdapterContract
     from treering.testing.builders import Builder
-    from treering.testing.clocks import SteppingClock
-    from treering.testing.embedder_contract import EmbedderContract
+    from treering.testing.fakes import HashingEmbedder, OverlapReranker, SteppingClock
     from treering.testing.format_contract import CollectionContract, FormatContract
-    from treering.testing.hashing_embedder import HashingEmbedder
     from treering.testing.index_contract import IndexContract, LateIndexContract, LedgerWithIndex
-    from treering.testing.jobs_contract import JobsContract
-    from treering.testing.lease_contract import LeaseContract
     from treering.testing.ledger_contract import LedgerContract
     from treering.testing.memory_client_contract import MemoryClientContract, MemoryEngineContract
     from treering.testing.memory_ledger import MemoryLedger
-    from treering.testing.model_contract import ModelContract
-    from treering.testing.overlap_reranker import OverlapReranker
+    from treering.testing.model_contracts import EmbedderContract, ModelContract, RerankerContract
     from treering.testing.projection_contract import ProjectionContract
-    from treering.testing.reranker_contract import RerankerContract
     from treering.testing.wiki_memory_contract import WikiMemoryContract
+    from treering.testing.work_contracts import JobsContract, LeaseContract
 
 __all__ = [
     "AdapterContract",
@@ -76,29 +71,31 @@ __all__ = [
 ]
 
 _HOMES = {
-    "treering.core.injection": ["instruction_flags"],
-    "treering.core.locator": ["Lines"],
-    "treering.derived.following": ["follow"],
-    "treering.ports.adapter": (
-        "AlreadyRead Failed ReadLimits SegmentDraft Skipped SourceDraft Unchanged Vanished".split()
-    ),
+    "treering.core.screening": ["instruction_flags"],
+    "treering.core.evidence": ["Lines"],
+    "treering.retrieval.index.projection": ["follow"],
+    "treering.ports.adapter": [
+        "AlreadyRead",
+        "Failed",
+        "ReadLimits",
+        "SegmentDraft",
+        "Skipped",
+        "SourceDraft",
+        "Unchanged",
+        "Vanished",
+    ],
     "treering.ports.format": ["DocumentDraft", "FileToRead", "FormatLimits"],
     "treering.testing.adapter_contract": ["AdapterContract", "FileAdapterContract"],
     "treering.testing.builders": ["Builder"],
-    "treering.testing.clocks": ["SteppingClock"],
-    "treering.testing.embedder_contract": ["EmbedderContract"],
+    "treering.testing.fakes": ["SteppingClock", "HashingEmbedder", "OverlapReranker"],
+    "treering.testing.model_contracts": ["EmbedderContract", "ModelContract", "RerankerContract"],
     "treering.testing.format_contract": ["CollectionContract", "FormatContract"],
-    "treering.testing.hashing_embedder": ["HashingEmbedder"],
     "treering.testing.index_contract": ["IndexContract", "LateIndexContract", "LedgerWithIndex"],
-    "treering.testing.jobs_contract": ["JobsContract"],
-    "treering.testing.lease_contract": ["LeaseContract"],
+    "treering.testing.work_contracts": ["JobsContract", "LeaseContract"],
     "treering.testing.ledger_contract": ["LedgerContract"],
     "treering.testing.memory_client_contract": ["MemoryClientContract", "MemoryEngineContract"],
     "treering.testing.memory_ledger": ["MemoryLedger"],
-    "treering.testing.model_contract": ["ModelContract"],
-    "treering.testing.overlap_reranker": ["OverlapReranker"],
     "treering.testing.projection_contract": ["ProjectionContract"],
-    "treering.testing.reranker_contract": ["RerankerContract"],
     "treering.testing.wiki_memory_contract": ["WikiMemoryContract"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from treering.core.evidence import EvidenceRef, Segment, segment_hash
-from treering.core.locator import Section
+from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
+from treering.core.ids import parse_time
 from treering.core.objects import Activity, Channel, Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import Author, Create, Operation, Patch
-from treering.core.times import parse_time
-from treering.ports.clock import Clock, fresh_id, fresh_salt, fresh_segment_id
+from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 
 ADA = Author(actor="ada", channel="user")
 BOB = Author(actor="bob", channel="user")

@@ -21,7 +21,7 @@ from random import Random
 
 import pytest
 
-from treering.core.locator import Lines
+from treering.core.evidence import Lines
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import HEAD_BYTES, Collection, DocumentDraft, FileToRead, Format, Unreadable
 

@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 
 from treering.core.filters import parse_filter
-from treering.ports.graph import EdgeType, GraphView
 from treering.ports.index import Index
-from treering.ports.passages import AskedDays, PassageHead, PassageRequest, PassagesFound
-from treering.ports.reach import Reach
-from treering.ports.text import NamePart, Scored, TextFound, TextQuery, TextRequest
-from treering.ports.vectors import NearRequest, Vector
+from treering.ports.passages import AskedDays, PassageHead, PassageRequest, PassagesFound, Reach
+from treering.ports.search import (
+    EdgeType,
+    GraphView,
+    NamePart,
+    NearRequest,
+    Scored,
+    TextFound,
+    TextQuery,
+    TextRequest,
+    Vector,
+)
 
 EVERYWHERE = Reach("/", descend=True)
 

@@ -3,12 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from treering.ports.graph import Graph
 from treering.ports.index import Behind, Index, Upkeep
-from treering.ports.passages import PassageRequest, Passages, PassagesFound
-from treering.ports.reach import Reach
-from treering.ports.text import TextFound, TextRequest, TextSearch
-from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector, Vectors
+from treering.ports.passages import PassageRequest, Passages, PassagesFound, Reach
+from treering.ports.search import (
+    Graph,
+    Lag,
+    Near,
+    NearRequest,
+    Pending,
+    TextFound,
+    TextRequest,
+    TextSearch,
+    Vector,
+    Vectors,
+)
 
 
 class LateIndex:

@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treering.core.account import account
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
-from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge, Node, Object, Source, no_export, parse_object, stored_form
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.core.policy import Policy
-from treering.core.policy_log import POLICY, policy_in
-from treering.core.references import references_of
+from treering.core.writing.copying import account
+from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write, rests_on
+from treering.core.writing.journal import POLICY, policy_in
+from treering.core.writing.references import references_of
 from treering.ports.ledger import Record
 
 

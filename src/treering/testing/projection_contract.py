@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treering.core.patch import Erase, Update
-from treering.derived.following import FeedPosition, follow
+from treering.ports.index import Projection
 from treering.ports.ledger import Ledger
-from treering.ports.projection import Projection
+from treering.retrieval.index.projection import FeedPosition, follow
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, histories
 from treering.testing.index_contract.stage import LedgerWriter
 from treering.testing.memory_ledger import MemoryLedger

@@ -24,15 +24,14 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.filters import parse_filter
-from treering.derived.engine_following import EngineFollower
-from treering.derived.engine_tail import EngineTail
-from treering.derived.engine_vectors import EngineInUse, EngineVectors
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
-from treering.ports.reach import Reach
+from treering.ports.passages import Reach
+from treering.ports.search import Near, NearRequest, Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges, VectorEngine, VectorFeed
-from treering.ports.vectors import Near, NearRequest, Vector
-from treering.testing.clocks import SteppingClock
+from treering.retrieval.engines.engine_following import EngineFollower
+from treering.retrieval.engines.engine_vectors import EngineInUse, EngineTail, EngineVectors
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import STEPS, HistoryWriter
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex
 

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from treering.memories.wiki_memory import MOST_CHARS, WikiMemoryType
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.parts.wiki.memories.wiki_memory import MOST_CHARS, WikiMemoryType
+from treering.testing.fakes import HashingEmbedder
 
 FLASK, TYPER = UUID("0f0e0d0c-0b0a-4908-8706-050403020100"), uuid4()
 DECISION, PATTERN = "structural_decision", "pattern_found"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.extraction.words import PLEASANTRIES, PRONOUNS
-from treering.ports.extractor import Excerpt, Extraction, Form
+from treering.ports.models import Excerpt, Extraction, Form
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.extraction.words import PLEASANTRIES, PRONOUNS
 
 FORMS: tuple[Form, ...] = ("prose", "dialogue", "code", "data")
 WORDS = [
@@ -71,8 +71,8 @@ def test_long_hostile_text_is_read(unit: str, form: Form) -> None:
 
 def test_what_is_found_does_not_depend_on_the_hash_seed() -> None:
     program = (
-        "from treering.derived.extraction.built_in import BuiltInExtractor as B\n"
-        "from treering.ports.extractor import Excerpt as E\n"
+        "from treering.retrieval.extraction.built_in import BuiltInExtractor as B\n"
+        "from treering.ports.models import Excerpt as E\n"
         "print(B().extract([E('In 1843 Ada Lovelace wrote to Charles Babbage of the Royal Society.', 'Ada')]))"
     )
     outputs = {

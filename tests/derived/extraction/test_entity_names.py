@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treering.derived.extraction.names import bare_title, entity_key
+from treering.retrieval.extraction.names import bare_title, entity_key
 
 ANY_NAME = st.text(st.characters(), max_size=30)
 LETTER = st.characters(categories=["Lo", "Ll"])

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treering.derived.analysis import stem
-from treering.derived.extraction.forms import plain_form
-from treering.derived.extraction.names import entity_key
+from treering.retrieval.extraction.names import entity_key, plain_form
+from treering.retrieval.text.analysis import stem
 
 NAMES = st.text(st.sampled_from("abesy éüñøßǺ日本ガй कि한."), max_size=20).map(entity_key)
 

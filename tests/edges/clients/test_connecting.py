@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
-from treering.edges.clients.connecting import ConnectionRecords, plan_connection
-from treering.edges.clients.json_text import read_json
-from treering.edges.clients.known_clients import CLIENTS, StartCommand, client_named
+from treering.parts.coding_agents.connecting import ConnectionRecords, plan_connection
+from treering.parts.coding_agents.json_text import read_json
+from treering.parts.coding_agents.known_clients import CLIENTS, StartCommand, client_named
 
 SERVER = StartCommand("/opt/bin/treering", ("mcp", "--space", "sqlite:/p/.treering/treering.db", "--files", "/p"))
 HOOKS = StartCommand("/opt/bin/treering", ("session",))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.core.errors import Conflict, InvalidInput
-from treering.edges.clients.json_text import insert_item, insert_member, read_json
+from treering.parts.coding_agents.json_text import insert_item, insert_member, read_json
 
 WITH_COMMENTS = """\ufeff// Mine: keep it
 {

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 import pytest
 
 from held_back import HeldBack, HeldBackIndex, embed_all
-from treering.derived.engine_describing import PassageDescriber
-from treering.derived.engine_following import EngineFollower
-from treering.derived.engine_index import EngineIndex
-from treering.derived.engine_tail import EngineTail
-from treering.derived.engine_vectors import EngineInUse, EngineVectors
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.edges.stores.sqlite.vector_feed import SqliteVectorFeed
+from treering.retrieval.engines.engine_following import EngineFollower, PassageDescriber
+from treering.retrieval.engines.engine_vectors import EngineIndex, EngineInUse, EngineTail, EngineVectors
+from treering.stores.sqlite.database import MEMORY, Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
 from treering.testing.vector_engine_contract import FedSpace, follow_up
 

@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.edges.engines.engine_address import parse_engine_address
-from treering.edges.engines.faiss_engine import FaissEngine, open_faiss
-from treering.edges.engines.faiss_files import VectorFolder
 from treering.ports.vector_engine import EngineState, VectorChanges
+from treering.stores.engines.engine_address import parse_engine_address
+from treering.stores.engines.faiss_engine import FaissEngine, VectorFolder, open_faiss
 from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract
-from treering.testing.vector_engine_contract import (
-    VectorEngineContract,
-    found,
-    nearest_of,
-    some_vectors,
-    take_over,
-)
+from treering.testing.vector_engine_contract import VectorEngineContract, found, nearest_of, some_vectors, take_over
 
 KINDS = ("flat", "hnsw")
 

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 import neo4j_server
 import space_parts
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
-from treering.edges.engines.engine_address import parse_engine_address
-from treering.edges.engines.neo4j_engine import open_neo4j
 from treering.ports.vector_engine import DescribedPassage, EngineState, VectorChanges
-from treering.testing.clocks import SteppingClock
+from treering.stores.engines.engine_address import parse_engine_address
+from treering.stores.engines.neo4j_engine import open_neo4j
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.histories import STEPS, HistoryWriter
 from treering.testing.index_contract.stage import IndexedSpace
-from treering.testing.index_contract.upkeep import Upkeeping
-from treering.testing.index_contract.vectors import ByMeaning
+from treering.testing.index_contract.vectors import ByMeaning, Upkeeping
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over
 
 _marks = count()

@@ -7,14 +7,12 @@ import pytest
 import redis_server
 import space_parts
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
-from treering.edges.engines.engine_address import parse_engine_address
-from treering.edges.engines.redis_engine import open_redis
 from treering.ports.vector_engine import EngineState
+from treering.stores.engines.engine_address import parse_engine_address
+from treering.stores.engines.redis import open_redis
 from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.histories import Histories
-from treering.testing.index_contract.together import Together
-from treering.testing.index_contract.upkeep import Upkeeping
-from treering.testing.index_contract.vectors import ByMeaning
+from treering.testing.index_contract.vectors import ByMeaning, Together, Upkeeping
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over
 
 _marks = count()

@@ -7,7 +7,7 @@ import pytest
 
 import space_parts
 from treering.core.errors import InvalidInput
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 TEXTS = ("Bees hum in summer.", "Ants dig in sand.", "Moths fly at night.", "Wasps sting in autumn.")
 QUESTION = "what hums in summer"

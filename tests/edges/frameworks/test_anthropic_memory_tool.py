@@ -195,7 +195,7 @@ def test_what_a_file_says_is_recalled_as_long_as_it_is_there(client, tool):
 
 
 def test_recalled_text_stays_in_a_file_and_is_not_found_as_a_memory(client, tool):
-    from treering.edges.frameworks.client import recalled_text
+    from treering.frameworks.client import recalled_text
 
     client.store("The dog is called Rex.")
     recalled = recalled_text(client.retrieve("dog called"))

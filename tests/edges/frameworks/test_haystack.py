@@ -17,7 +17,7 @@ from haystack.testing.document_store import (
 )
 
 from treering import InvalidInput
-from treering.edges.frameworks import haystack
+from treering.frameworks import haystack
 from treering.haystack import TreeringDocumentRetriever, TreeringDocumentStore
 
 

@@ -16,7 +16,7 @@ from scripted_agents import PARTS, FailingStore, Scripted, recalls, says, stores
 
 import treering
 from treering.langchain import WikiAgentState, WikiMemoryMiddleware, WikiRunContext
-from treering.memories.wiki.space_memories import SpaceWikiMemories
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.wiki import WikiMemoryService
 
 FLASK, TYPER = UUID("0f0e0d0c-0b0a-4908-8706-050403020100"), uuid4()

@@ -17,7 +17,7 @@ from wiki_parts import DONE, FLASK, TYPER, WRITE, Wiki, answers, stored
 
 from treering import InvalidInput
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
-from treering.memories.wiki.recall_pack import MOST_PACK_CHARS
+from treering.parts.wiki.memories.decisions import MOST_PACK_CHARS
 from treering.wiki import WikiMemoryService
 
 

@@ -15,13 +15,13 @@ from scripted_agents import recalls, says, stores
 from space_parts import open_space
 from treering import Budget
 from treering.core.errors import InvalidInput
-from treering.edges.frameworks.wiki_generation.agent_tools import MOST_LINES, RepositoryTools
-from treering.edges.wiki_repository import WikiMaterial, read_repository
+from treering.frameworks.wiki_generation.agent_writer import MOST_LINES, RepositoryTools
 from treering.langchain import WIKI_MEMORY_SYSTEM_PROMPT, WikiMemoryMiddleware
-from treering.memories.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
-from treering.memories.wiki.citing import Citations
-from treering.memories.wiki.space_memories import SpaceWikiMemories
-from treering.memories.wiki_memory import WikiRepository
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
+from treering.parts.wiki.memories.wiki_memory import WikiRepository
+from treering.parts.wiki.repository_material import WikiMaterial, read_repository
+from treering.parts.wiki.writing.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.parts.wiki.writing.citing import Citations
 from treering.testing import HashingEmbedder
 from treering.wiki import (
     EmbeddingTool,

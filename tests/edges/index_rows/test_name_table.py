@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from treering.edges.index_rows.graph_names import entity_name, object_name, stored_name
-from treering.edges.index_rows.name_table import NameTable, PackedNames
+from treering.stores.rows.graph import NameTable, PackedNames, entity_name, object_name, stored_name
 
 
 def packed(names):
@@ -55,7 +54,7 @@ def test_a_table_that_grew_and_shrank_says_what_is_left():
 
 
 def test_two_names_with_the_same_code_are_told_apart(monkeypatch):
-    monkeypatch.setattr("treering.edges.index_rows.name_table.name_digest", lambda _: bytes(16))
+    monkeypatch.setattr("treering.stores.rows.graph.name_digest", lambda _: bytes(16))
     names = {number: f"name {number}" for number in range(1, 2_001)}
     table = NameTable()
     table.put(packed(names))

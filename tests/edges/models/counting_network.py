@@ -8,7 +8,7 @@ from pathlib import Path
 
 FLOAT, INT64 = 1, 7
 OPSET, IR_VERSION = 13, 8
-SHIPPED = files("treering.edges.models") / "bge_small_en_v1_5_int8"
+SHIPPED = files("treering.models") / "bge_small_en_v1_5_int8"
 
 
 def write_cross_encoder(folder: Path, *, network: str = "model.onnx") -> Path:

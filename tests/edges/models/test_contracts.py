@@ -8,16 +8,13 @@ from pydantic_ai.messages import ToolCallPart as CallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from model_endpoint import endpoint
-from treering.edges.models.bge import BgeSmall
-from treering.edges.models.pydantic_ai import PydanticAIModel
-from treering.edges.models.pydantic_ai_embedder import open_embedder
-from treering.edges.models.scripted import ScriptedModel
-from treering.ports.model import ToolCall
-from treering.testing.embedder_contract import EmbedderContract
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.testing.model_contract import ModelContract
-from treering.testing.overlap_reranker import OverlapReranker
-from treering.testing.reranker_contract import RerankerContract
+from treering.models.bge import BgeSmall
+from treering.models.pydantic_ai import PydanticAIModel
+from treering.models.pydantic_ai_embedder import open_embedder
+from treering.models.scripted import ScriptedModel
+from treering.ports.models import ToolCall
+from treering.testing.fakes import HashingEmbedder, OverlapReranker
+from treering.testing.model_contracts import EmbedderContract, ModelContract, RerankerContract
 
 _BGE = BgeSmall()  # loaded by its first text, once for all tests
 

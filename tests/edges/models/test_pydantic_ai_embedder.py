@@ -7,10 +7,10 @@ import pytest
 
 from model_endpoint import endpoint
 from treering.core.errors import InvalidInput, MissingExtra, Unavailable
-from treering.edges.models.bge import UNRELATED_BELOW, BgeSmall
-from treering.edges.models.calibration import unrelated_below
-from treering.edges.models.pydantic_ai_embedder import BATCH, LONGEST_CHARS, open_embedder
-from treering.edges.project_models import ProjectModels
+from treering.models.bge import UNRELATED_BELOW, BgeSmall
+from treering.models.function_embedder import unrelated_below
+from treering.models.pydantic_ai_embedder import BATCH, LONGEST_CHARS, open_embedder
+from treering.parts.projects.spaces import ProjectModels
 
 
 def test_its_id_names_model_and_dimension_and_never_the_url():
@@ -56,7 +56,7 @@ def test_a_name_nobody_knows_is_refused():
 
 def test_without_the_extra_its_name_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    monkeypatch.setattr("treering.edges.models.pydantic_ai_embedder.find_spec", lambda _: None)
+    monkeypatch.setattr("treering.models.pydantic_ai_embedder.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match="llm"):
         open_embedder("openai:text-embedding-3-small")
 

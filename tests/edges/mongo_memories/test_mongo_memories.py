@@ -12,21 +12,11 @@ from search_node import SearchNode
 
 import mongo_server
 from treering.core.errors import InvalidInput, Unavailable
-from treering.edges.models.bge import BgeSmall
-from treering.edges.mongo_memories.search_indexes import vector_stage
-from treering.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.testing.wiki_memory_contract import (
-    FLASK,
-    TYPER,
-    WikiMemoryContract,
-    about,
-    done,
-    failed,
-    found,
-    store,
-)
+from treering.models.bge import BgeSmall
+from treering.parts.wiki.memories.mongo_rows import vector_stage
+from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
+from treering.testing.fakes import HashingEmbedder, SteppingClock
+from treering.testing.wiki_memory_contract import FLASK, TYPER, WikiMemoryContract, about, done, failed, found, store
 from treering.wiki import MongoWikiMemories, WikiMemory, WikiMemoryService
 
 _names = count()

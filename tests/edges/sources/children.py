@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treering.edges.sources.bounded_process import answer_questions
+from treering.sources.reading.bounded_process import answer_questions
 
 MEMORY = 400_000_000
 

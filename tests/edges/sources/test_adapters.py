@@ -13,9 +13,7 @@ import pytest
 from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput
-from treering.core.locator import Lines
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.repo import RepoAdapter
+from treering.core.evidence import Lines
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -27,6 +25,8 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
+from treering.sources.folders.path import PathAdapter
+from treering.sources.repository.repo import RepoAdapter
 from treering.testing.adapter_contract import NAMES, WORDS, AdapterContract, FileAdapterContract
 
 

@@ -3,7 +3,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from treering.edges.sources.bounded_process import BoundedProcess
+from treering.sources.reading.bounded_process import BoundedProcess
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.locator import Lines
-from treering.edges.sources.code.languages import LANGUAGES, language_of
-from treering.edges.sources.code.outline import CodeOutline, Symbol, outline
-from treering.edges.sources.code.outline_process import OutlineProcess, OutlineStopped
-from treering.edges.sources.code.segments import segment_code
+from treering.core.evidence import Lines
 from treering.ports.adapter import SegmentDraft
+from treering.sources.code.languages import LANGUAGES, language_of
+from treering.sources.code.outline import CodeOutline, OutlineProcess, OutlineStopped, Symbol, outline
+from treering.sources.code.segments import segment_code
 
 PYTHON = '''#!/usr/bin/env python3
 """Reads ledgers."""

@@ -10,13 +10,13 @@ import pytest
 
 import document_files as made
 from space_parts import open_space
-from treering.core.locator import Page, Section, place_in
-from treering.edges.sources.documents import document_format, document_process
-from treering.edges.sources.documents.formats import MAIL, OFFICE, PDF
-from treering.edges.sources.files import draft_file
-from treering.edges.sources.path import PathAdapter
+from treering.core.evidence import Page, Section, place_in
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 from treering.ports.format import Unreadable
+from treering.sources.documents import formats
+from treering.sources.documents.formats import MAIL, OFFICE, PDF
+from treering.sources.folders.path import PathAdapter
+from treering.sources.formats import draft_file
 from treering.testing.format_contract import FormatContract
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="this system limits no memory of a process")
@@ -249,7 +249,7 @@ def test_a_patch_is_no_mail():
 
 
 def test_without_the_extra_a_pdf_is_a_stub_whose_warning_names_it(monkeypatch):
-    monkeypatch.setattr(document_format, "find_spec", lambda name: None)
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
     draft = read("a.pdf", made.pdf_of("Words."))
     assert (draft.kind, draft.content_type) == ("pdf", "binary_stub")
     assert 'pip install "treering[pdf]"' in draft.warnings[0]
@@ -268,7 +268,7 @@ def test_a_pdf_is_read_once_the_extra_is_there_and_is_unchanged_until_then(tmp_p
 
     with open_space() as space:
         with monkeypatch.context() as without:
-            without.setattr(document_format, "find_spec", lambda name: None)
+            without.setattr(formats, "find_spec", lambda name: None)
             assert outcomes(space)["created"]
             assert outcomes(space) == {}
         assert outcomes(space) == {"updated": 1}
@@ -307,8 +307,8 @@ def test_cells_that_are_repeated_without_end_cost_nothing():
 
 @UNIX
 def test_a_reader_that_takes_too_long_costs_one_file(monkeypatch):
-    process = document_process.DocumentProcess()
-    monkeypatch.setattr(document_process, "_CPU_SECONDS", 0)
+    process = formats.DocumentProcess()
+    monkeypatch.setattr(formats, "_CPU_SECONDS", 0)
     found = process.read("pdf", made.pdf_bomb(30))
     assert isinstance(found, Unreadable)
     assert "it cannot be read within 0 s" in found.why

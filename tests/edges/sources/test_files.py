@@ -2,8 +2,8 @@ from hashlib import sha256
 
 import pytest
 
-from treering.edges.sources.files import draft_file
 from treering.ports.adapter import ReadLimits, Skipped, SourceDraft
+from treering.sources.formats import draft_file
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY3"
 

@@ -10,16 +10,14 @@ import pytest
 from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput
-from treering.edges.sources.binary import BinaryFormat
-from treering.edges.sources.conversations.exports import ExportBounds
-from treering.edges.sources.conversations.sources import ConversationFormat
-from treering.edges.sources.files import draft_file
-from treering.edges.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.repo import RepoAdapter
-from treering.edges.sources.text_format import TextFormat
 from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Formats
+from treering.sources.conversations.exports import ConversationFormat, ExportBounds
+from treering.sources.folders.path import PathAdapter
+from treering.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT, draft_file
+from treering.sources.reading.binary import BinaryFormat
+from treering.sources.repository.repo import RepoAdapter
+from treering.sources.text_format import TextFormat
 from treering.testing.format_contract import LONG, CollectionContract, FileSaying, FormatContract
 
 

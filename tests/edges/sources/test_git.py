@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
-from treering.edges.sources.git import TreeChange, TreeEntry, open_repository, without_credentials
-from treering.edges.sources.git_history import changed_together, often_changed
-from treering.edges.sources.names import printable
-from treering.ports.interrupt import interruptible
+from treering.ports.runtime import interruptible
+from treering.sources.reading.names import printable
+from treering.sources.repository.git import TreeChange, TreeEntry, open_repository, without_credentials
+from treering.sources.repository.git_blobs import changed_together, often_changed
 
 
 @pytest.fixture

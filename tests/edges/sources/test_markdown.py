@@ -1,10 +1,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.locator import Lines, Section
-from treering.edges.sources.lines import in_file, split_lines
-from treering.edges.sources.markdown import outline, segment_inline_markdown, segments_of
+from treering.core.evidence import Lines, Section
 from treering.ports.adapter import SegmentDraft
+from treering.sources.reading.lines import in_file, split_lines
+from treering.sources.reading.markdown import outline, segment_inline_markdown, segments_of
 
 LONG = "A sentence that says enough to stand on its own in a segment, with words about storage and recall. " * 2
 

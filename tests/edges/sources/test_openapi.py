@@ -3,11 +3,11 @@ import json
 import pytest
 import yaml
 
-from treering.edges.sources.files import draft_file
-from treering.edges.sources.openapi import OpenApiFormat
-from treering.edges.sources.path import PathAdapter
 from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead, Unreadable
+from treering.sources.documents.structured import OpenApiFormat
+from treering.sources.folders.path import PathAdapter
+from treering.sources.formats import draft_file
 from treering.testing.format_contract import FileSaying, FormatContract
 
 PETS = {

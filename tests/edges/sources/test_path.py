@@ -9,19 +9,9 @@ from typing import Any
 import pytest
 
 from treering.core.errors import InvalidInput
-from treering.edges.sources.folder import FoundFile, walk
-from treering.edges.sources.ignored import parse_patterns
-from treering.edges.sources.path import PathAdapter
-from treering.ports.adapter import (
-    AlreadyRead,
-    Failed,
-    Reading,
-    ReadLimits,
-    Skipped,
-    SourceDraft,
-    Unchanged,
-    Vanished,
-)
+from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
+from treering.sources.folders.path import PathAdapter
+from treering.sources.reading.folder import FoundFile, parse_patterns, walk
 
 ADAPTER = PathAdapter()
 

@@ -6,11 +6,11 @@ import pytest
 
 from space_parts import open_space
 from treering.core.errors import InvalidInput
-from treering.edges.sources.formats import BUILT_IN, formats_here
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.plugins import installed_adapters
-from treering.edges.surfaces.cli.verbs import mode_for
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
+from treering.sources.folders.path import PathAdapter
+from treering.sources.formats import BUILT_IN, formats_here
+from treering.sources.plugins import installed_adapters
+from treering.surfaces.cli.verbs import mode_for
 
 LOGBOOK = """
 from treering.testing import DocumentDraft, FormatLimits, Lines, SegmentDraft

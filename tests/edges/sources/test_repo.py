@@ -9,8 +9,7 @@ import pytest
 from git_scratch import Scratch
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.locator import Lines
-from treering.edges.sources.repo import RepoAdapter
+from treering.core.evidence import Lines
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -22,6 +21,7 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
+from treering.sources.repository.repo import RepoAdapter
 
 LONG = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(12))
 

@@ -2,12 +2,12 @@
 
 from random import Random
 
-import document_files as made
 import pytest
 
-from treering.edges.sources.documents.formats import HTML
-from treering.edges.sources.files import draft_file
+import document_files as made
 from treering.ports.adapter import Failed, ReadLimits, SourceDraft
+from treering.sources.documents.formats import HTML
+from treering.sources.formats import draft_file
 from treering.testing.format_contract import FormatContract
 
 PAGE = """<!DOCTYPE html><html><head><title>How requests are retried</title><script>alert("no")</script></head><body>

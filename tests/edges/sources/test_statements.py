@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from treering.core.knowledge_payloads import PAYLOADS
-from treering.edges.sources import markdown
-from treering.edges.sources.lines import in_file
-from treering.edges.sources.statements import statements
-from treering.edges.sources.text import segment_text
+from treering.core.objects import PAYLOADS
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
+from treering.sources.reading import markdown
+from treering.sources.reading.lines import in_file
+from treering.sources.reading.text import segment_text
+from treering.sources.statements import statements
 
 RECORD = """# 7. Keep the ledger in one file
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.locator import Lines, Section
-from treering.edges.sources.lines import split_lines
-from treering.edges.sources.text import Decoded, decode, role_of, segment_inline_text, segment_text
+from treering.core.evidence import Lines, Section
 from treering.ports.adapter import SegmentDraft
+from treering.sources.reading.lines import split_lines
+from treering.sources.reading.text import Decoded, decode, role_of, segment_inline_text, segment_text
 
 PARAGRAPH = "Some words about how rings of a tree are counted, and why they matter to those who count. " * 4
 

@@ -6,16 +6,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import unquote
 
-import document_files as made
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.core.locator import Section, place_in
-from treering.edges.sources.documents.html_text import shown_text
-from treering.edges.sources.documents.text_fragments import MOST_SHOWN, ShownPage, text_directive
-from treering.edges.sources.files import draft_file
+import document_files as made
+from treering.core.evidence import Section, place_in
 from treering.ports.adapter import ReadLimits, SourceDraft
+from treering.sources.documents.html_text import shown_text
+from treering.sources.documents.text_fragments import MOST_SHOWN, ShownPage, text_directive
+from treering.sources.formats import draft_file
 
 ADDRESS = "https://example.org/docs"
 LONG = (

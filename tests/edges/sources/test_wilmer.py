@@ -6,14 +6,13 @@ from hashlib import sha256
 import pytest
 
 from treering.core.errors import Denied, InvalidInput
-from treering.core.knowledge_payloads import Summary
-from treering.core.objects import Source
-from treering.edges.sources.wilmer.importing import WilmerImport
-from treering.memories.discussion.identity import discussion_ref
-from treering.memories.discussion.log.message_log import MessageLog
-from treering.memories.discussion.summaries.versions import Versions
+from treering.core.objects import Source, Summary
+from treering.parts.discussions.identity import discussion_ref
+from treering.parts.discussions.log.message_log import MessageLog
+from treering.parts.discussions.summaries.versions import Versions
+from treering.parts.discussions.wilmer import WilmerImport
 from treering.ports.ledger import Selection
-from treering.tools.turns import Message
+from treering.verbs.ingest.turns import Message
 
 PLACE = discussion_ref("attic")
 LAKE = "Ada wants to paint the boat before summer."

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import numpy as np
 from index_stage import Space, seen
 
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.projection import entries_of, ties_in
-from treering.ports.graph import EdgeType, Graph
 from treering.ports.ledger import Selection
-from treering.ports.reach import Reach
-from treering.testing.memory_graph import MemoryGraph
+from treering.ports.passages import Reach
+from treering.ports.search import EdgeType, Graph
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.projection import entries_of, ties_in
+from treering.testing.index_contract.graph import MemoryGraph
 
 Edge = tuple[object, object, str]
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from treering.core.filters import parse_filter
 from treering.core.objects import Object
 from treering.core.patch import Erase, Operation, Receipt, Transition, Update
-from treering.derived.analysis import query_terms
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.reach import Reach
-from treering.ports.text import Scored, TextQuery
+from treering.ports.passages import Reach
+from treering.ports.search import Scored, TextQuery
+from treering.retrieval.text.analysis import query_terms
+from treering.stores.sqlite.database import MEMORY, Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_questions import by_names, by_place, by_words, heads, near
 
 EMBEDDER = HashingEmbedder()

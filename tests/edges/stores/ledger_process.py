@@ -14,12 +14,12 @@ from pathlib import Path
 
 from treering.core.errors import TreeringError, Unavailable
 from treering.core.patch import Update
-from treering.edges.address import parse_address
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Ledger, Selection
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.system.address import parse_address
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 def write(ledger: Ledger, make: Builder, count: int) -> None:
@@ -70,9 +70,9 @@ def fill(ledger: Ledger, make: Builder, size: int) -> None:
 def open_ledger(place: str, clock: SteppingClock) -> Ledger:
     if not place.startswith("postgresql:"):
         return SqliteLedger(Database(place), clock=clock)
-    from treering.edges.stores.postgres.ledger import PostgresLedger
-    from treering.edges.stores.postgres.space import PostgresSpace
-    from treering.edges.stores.postgres.target import target_of
+    from treering.stores.postgres.connection.space import PostgresSpace
+    from treering.stores.postgres.connection.target import target_of
+    from treering.stores.postgres.ledger.ledger import PostgresLedger
 
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # which tells of each connection that is lost
     return PostgresLedger(PostgresSpace(target_of(parse_address(place, named=Path()))), clock=clock)

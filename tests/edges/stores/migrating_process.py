@@ -6,7 +6,7 @@ import sys
 
 import psycopg
 
-from treering.edges.stores.postgres.migrating import migrate
+from treering.stores.postgres.connection.schema import migrate
 
 
 class Dying(psycopg.Connection):

@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import psycopg
 
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres import exchange
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.target import target_of
-from treering.testing.clocks import SteppingClock
+from treering.stores.postgres.connection import exchange
+from treering.stores.postgres.connection.space import PostgresSpace
+from treering.stores.postgres.connection.target import target_of
+from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.system.address import parse_address
+from treering.testing.fakes import SteppingClock
 
 
 def new_space():

@@ -6,13 +6,13 @@ import psycopg
 from postgres_spaces import new_space
 
 import treering
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres.directory import Directory
-from treering.edges.stores.postgres.migrating import migrate
-from treering.edges.stores.postgres.placing import add_server
-from treering.edges.stores.postgres.target import database_of
+from treering.stores.postgres.connection.directory import Directory
+from treering.stores.postgres.connection.schema import migrate
+from treering.stores.postgres.connection.target import database_of
+from treering.stores.postgres.servers.placing import add_server
+from treering.system.address import parse_address
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 class Databases:

@@ -9,7 +9,7 @@ import sys
 
 import treering
 from treering.core.errors import TreeringError, Unavailable
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder
 
 
 def main() -> None:

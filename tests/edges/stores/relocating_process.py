@@ -8,12 +8,12 @@ import signal
 import sys
 from pathlib import Path
 
-from treering.edges.address import parse_address
-from treering.edges.clock import SystemClock
-from treering.edges.stores.postgres import placing, relocating
-from treering.edges.stores.postgres.directory import Directory
-from treering.edges.stores.postgres.target import database_of
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.stores.postgres.connection.directory import Directory
+from treering.stores.postgres.connection.target import database_of
+from treering.stores.postgres.servers import placing, relocating
+from treering.system.address import parse_address
+from treering.system.machine import SystemClock
+from treering.testing.fakes import HashingEmbedder
 
 address, space, server, step, when = sys.argv[1:]
 

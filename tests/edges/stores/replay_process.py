@@ -2,10 +2,10 @@
 
 import sys
 
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.clocks import SteppingClock
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import SteppingClock
 
 database = Database(sys.argv[1])
 index = SqliteIndex(database, model_id="hashing/64", dimension=64, most_at_once=0, step_seconds=0)

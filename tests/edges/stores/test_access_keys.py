@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
-from treering.edges.access_keys import holder_of, make_key, space_name
-from treering.edges.address import file_address, parse_address
-from treering.edges.clock import SystemClock
-from treering.edges.wiring import open_access_keys
 from treering.ports.access_keys import KeyLimits
-from treering.testing.clocks import SteppingClock
+from treering.spaces.wiring import open_access_keys
+from treering.system.access_keys import holder_of, make_key, space_name
+from treering.system.address import file_address, parse_address
+from treering.system.machine import SystemClock
+from treering.testing.fakes import SteppingClock
 
 LATER = ("per_minute", "at_once", "max_body")
 """Columns that came with the second version."""

@@ -10,7 +10,7 @@ from index_stage import open_space
 
 from space_parts import decide, note
 from treering.core.errors import Corrupt, TreeringError, Unavailable
-from treering.edges.stores.sqlite.database import Database
+from treering.stores.sqlite.database import Database
 
 
 @pytest.fixture(params=["file", "memory"])

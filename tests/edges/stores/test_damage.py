@@ -10,8 +10,8 @@ import pytest
 
 from space_parts import decide, note, open_space, task
 from treering.core.errors import Corrupt, TreeringError
-from treering.edges.ledger_rows.packing import unpack
 from treering.ports.ledger import Selection
+from treering.stores.rows.packing import unpack
 from treering.testing.damage import change_row, flip_bytes
 
 change_packed_row = partial(change_row, unpack=unpack)

@@ -3,7 +3,7 @@ import time
 from contextlib import closing
 from itertools import pairwise
 
-from treering.edges.stores.sqlite.database import Database
+from treering.stores.sqlite.database import Database
 
 WRITERS = 5
 WRITES = 30

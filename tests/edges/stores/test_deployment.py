@@ -17,9 +17,9 @@ from typer.main import get_command
 
 import treering
 from treering.core.errors import NotFound
-from treering.edges.address import parse_address
-from treering.edges.surfaces.cli.app import app
-from treering.edges.wiring import open_access_keys
+from treering.spaces.wiring import open_access_keys
+from treering.surfaces.cli.app import app
+from treering.system.address import parse_address
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

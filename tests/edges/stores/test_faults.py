@@ -10,11 +10,11 @@ import pytest
 from ledger_processes import acknowledged, read_lines, start
 
 from treering.core.errors import Corrupt, Unavailable
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Ledger, Selection
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 PAGE = 4096
 

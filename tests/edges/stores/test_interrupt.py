@@ -3,8 +3,8 @@ import threading
 import pytest
 
 from treering.core.errors import TimedOut
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.ports.interrupt import check_between_steps, interruptible, uninterrupted
+from treering.ports.runtime import check_between_steps, interruptible, uninterrupted
+from treering.stores.sqlite.database import MEMORY, Database
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 

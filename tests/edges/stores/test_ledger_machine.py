@@ -25,12 +25,12 @@ from treering.core.patch import (
     Update,
 )
 from treering.core.policy import Policy
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Ledger, Selection
+from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.stores.sqlite.database import MEMORY, Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import ADA, BOB, Builder, author, day
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 
 TEXTS = ["Ada keeps bees.", "Ada has 3 hives.", "x" * 300]

@@ -4,7 +4,7 @@ import pytest
 
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.ledger_contract import LedgerContract
 from treering.testing.memory_ledger import MemoryLedger
 

@@ -14,8 +14,7 @@ import treering
 from treering.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 _PROCESS = Path(__file__).with_name("moving_process.py")
 

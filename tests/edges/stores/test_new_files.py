@@ -12,10 +12,10 @@ import pytest
 
 import treering
 from treering.core.errors import Corrupt, NotFound
-from treering.edges.stores.sqlite import files
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.clocks import SteppingClock
+from treering.stores.sqlite import files
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import SteppingClock
 
 only_posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -106,9 +106,9 @@ def test_making_leaves_nothing_beside_the_new_file(tmp_path):
 
 MAKER = """
 import sys
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.clocks import SteppingClock
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import SteppingClock
 for number in range(20):
     SqliteLedger(Database(f"{sys.argv[1]}/{number}.db"), clock=SteppingClock(seed=sys.argv[2])).close()
 """

@@ -9,11 +9,11 @@ import pytest
 import treering
 from treering.core.filters import parse_filter
 from treering.core.policy import Policy
-from treering.edges.stores.sqlite.object_tables import ObjectTables
-from treering.edges.stores.sqlite.schema import VERSION
-from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.ledger import Selection
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.stores.sqlite.ledger.object_tables import ObjectTables
+from treering.stores.sqlite.ledger.rows import verify_ledger
+from treering.stores.sqlite.ledger.schema import VERSION
+from treering.testing.fakes import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 OLDER = sorted(FIXTURES.glob("ledger_v*.db"))

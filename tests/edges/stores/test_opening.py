@@ -6,10 +6,10 @@ import pytest
 from index_stage import open_space
 
 from treering.core.errors import Unavailable
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.clocks import SteppingClock
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import SteppingClock
 
 
 @pytest.fixture

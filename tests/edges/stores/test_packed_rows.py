@@ -5,8 +5,8 @@ import pytest
 import zstandard
 
 from treering.core.errors import Corrupt
-from treering.edges.ledger_rows import packing
-from treering.edges.ledger_rows.packing import DICTIONARY, pack, pack_row, pack_sealed, unpack, unpack_sealed
+from treering.stores.rows import packing
+from treering.stores.rows.packing import DICTIONARY, pack, pack_row, pack_sealed, unpack, unpack_sealed
 
 EVENT = (
     '{"id":"aud:01m82hhy9k34vprwvkf9sp2s9y","seq":4,"event_type":"created","actor":"ada","channel":"agent",'

@@ -12,8 +12,7 @@ from postgres_spaces import new_space
 import treering
 from treering.core.errors import Corrupt
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server's programs are run as another user")
 

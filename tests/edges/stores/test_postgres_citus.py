@@ -13,13 +13,12 @@ import pytest
 from postgres_spaces import new_space
 
 import treering
-from treering.edges import wiring
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres.schema import TABLES
-from treering.edges.stores.postgres.target import database_of
+from treering.spaces import wiring
+from treering.stores.postgres.connection.schema import TABLES
+from treering.stores.postgres.connection.target import database_of
+from treering.system.address import parse_address
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 COORDINATOR = os.environ.get("TREERING_TEST_CITUS", "")
 ROLE = "treering_app"

@@ -10,13 +10,12 @@ from postgres_spaces import new_space
 
 import treering
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, Unavailable
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres.directory import Directory
-from treering.edges.stores.postgres.placing import add_server
-from treering.edges.stores.postgres.target import database_of
+from treering.stores.postgres.connection.directory import Directory
+from treering.stores.postgres.connection.target import database_of
+from treering.stores.postgres.servers.placing import add_server
+from treering.system.address import parse_address
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 
 def test_new_spaces_go_to_the_server_with_the_fewest_and_are_found_there(new_team):

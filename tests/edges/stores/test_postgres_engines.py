@@ -4,17 +4,16 @@ import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
 import space_parts
-from treering.edges.engines.faiss_engine import FaissEngine
-from treering.edges.engines.faiss_files import VectorFolder
-from treering.edges.stores.postgres import vector_feed, vector_log
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.vector_feed import PostgresVectorFeed
-from treering.ports.reach import Reach
+from treering.ports.passages import Reach
+from treering.ports.search import NearRequest
 from treering.ports.vector_engine import ChosenEngine, VectorChanges
-from treering.ports.vectors import NearRequest
+from treering.stores.engines.faiss_engine import FaissEngine, VectorFolder
+from treering.stores.postgres.index import followed_rows, vector_feed
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.index.vector_feed import PostgresVectorFeed
+from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER
 from treering.testing.vector_engine_contract import FedSpace, VectorEngineContract
 
@@ -177,7 +176,7 @@ def test_a_moment_that_the_log_no_longer_reaches_is_unknown(open_fed, clock, mon
     fed = open_fed()
     make = Builder(clock)
     begin = fed.feed.moment()
-    for module in (vector_log, vector_feed):
+    for module in (followed_rows, vector_feed):
         monkeypatch.setattr(module, "LOG_KEPT", 3)
     for number in range(4):
         assert fed.feed.since(begin, 5).left == 0

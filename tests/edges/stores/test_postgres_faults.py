@@ -16,13 +16,13 @@ from postgres_spaces import new_space, open_target, opened
 import postgres_server
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.patch import AddLink, Link, Update
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres.leases import PostgresLeases
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.target import target_of
+from treering.stores.postgres.connection.space import PostgresSpace
+from treering.stores.postgres.connection.target import target_of
+from treering.stores.postgres.ledger.jobs import PostgresLeases
+from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.system.address import parse_address
 from treering.testing.builders import ADA, Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 @pytest.fixture(scope="module")

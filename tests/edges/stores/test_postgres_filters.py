@@ -6,14 +6,13 @@ import pytest
 from postgres_spaces import new_space, open_target
 
 from treering.core.filters import Compare, matches, parse_filter
-from treering.core.times import render_time
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.ports.passages import PassageRequest
-from treering.ports.reach import Reach
-from treering.ports.text import TextRequest
+from treering.core.ids import render_time
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.search import TextRequest
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 VALUES = (
     *(0, 1, -1, 2**53, 2**53 + 1, 2**63, -(2**70), 10**23, 0.5, 1.0, 1e23, -2.5),

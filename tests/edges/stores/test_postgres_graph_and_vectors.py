@@ -8,20 +8,17 @@ import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
 from treering.core.errors import Corrupt
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.extraction.names import entity_key
-from treering.derived.projection import entries_of, ties_in
-from treering.derived.ties import Ties
-from treering.edges.stores.postgres.damaged_vectors import count_damaged, drop_damaged
-from treering.edges.stores.postgres.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.vector_queue import queue_differences, settle_texts
-from treering.ports.graph import EdgeType
 from treering.ports.ledger import Selection
-from treering.ports.vectors import Lag
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.search import EdgeType, Lag
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.extraction.names import entity_key
+from treering.retrieval.index.projection import entries_of, ties_in
+from treering.retrieval.index.ties import Ties
+from treering.stores.postgres.index.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, queue_differences, settle_texts
+from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger, with_triples
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex
 from treering.testing.index_questions import cosines, near, seen
@@ -100,7 +97,7 @@ def test_what_one_process_writes_another_one_walks_and_compares(opening, name):
 
 
 def test_a_process_that_fell_far_behind_catches_up(opening, name, monkeypatch):
-    monkeypatch.setattr("treering.edges.stores.postgres.vector_log.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.postgres.index.followed_rows.LOG_KEPT", 2)
     here, there = opening(name), opening(name)
     first = here.make.source(_MET)
     here.commit(first)

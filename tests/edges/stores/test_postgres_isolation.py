@@ -10,16 +10,13 @@ from postgres_spaces import new_space, open_target, target_in
 
 from space_parts import decide, note, open_space
 from treering.core.errors import TreeringError
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.space import PostgresSpace
 from treering.ports.ledger import ObjectRequest, Selection
-from treering.ports.passages import AskedDays, PassageRequest
-from treering.ports.reach import Reach
-from treering.ports.text import NamePart, TextRequest
-from treering.ports.vectors import NearRequest
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.passages import AskedDays, PassageRequest, Reach
+from treering.ports.search import NamePart, NearRequest, TextRequest
+from treering.stores.postgres.connection.space import PostgresSpace
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 SECRET = "zanzibar"
 TEXT = f"The {SECRET} ledger of Zephyrine Quill lies in the cellar, said on 2025-03-04."

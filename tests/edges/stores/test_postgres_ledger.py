@@ -3,9 +3,8 @@
 import pytest
 from postgres_spaces import new_space, open_target
 
-from treering.edges.stores.postgres.jobs import PostgresJobs
-from treering.edges.stores.postgres.leases import PostgresLeases
-from treering.edges.stores.postgres.ledger import PostgresLedger
+from treering.stores.postgres.ledger.jobs import PostgresJobs, PostgresLeases
+from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing import JobsContract, LeaseContract, LedgerContract
 
 

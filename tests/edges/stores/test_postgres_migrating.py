@@ -15,9 +15,8 @@ from postgres_spaces import new_space
 
 import treering
 from treering.core.errors import InvalidInput
-from treering.edges.stores.postgres.migrating import is_current, migrate
-from treering.edges.stores.postgres.schema import VERSIONS
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.stores.postgres.connection.schema import VERSIONS, is_current, migrate
+from treering.testing.fakes import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 OLDER = sorted(FIXTURES.glob("postgres_v*.sql.gz"))

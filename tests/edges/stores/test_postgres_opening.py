@@ -11,13 +11,13 @@ from postgres_spaces import new_space, open_target, opened
 import treering
 from space_parts import decide, note, open_space
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from treering.edges.address import parse_address
-from treering.edges.anchors import FileAnchor
-from treering.edges.stores.postgres import schema
-from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.target import target_of
+from treering.spaces.wiring import FileAnchor
+from treering.stores.postgres.connection import schema
+from treering.stores.postgres.connection.space import PostgresSpace
+from treering.stores.postgres.connection.target import target_of
+from treering.system.address import parse_address
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 def target(address, tmp_path):

@@ -14,12 +14,10 @@ from psycopg import errors
 
 import postgres_server
 import treering
-from treering.edges.stores.postgres.directory_schema import DIRECTORY_TABLES
-from treering.edges.stores.postgres.schema import TABLES
+from treering.stores.postgres.connection.schema import DIRECTORY_TABLES, TABLES
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.space_status import STATUS
+from treering.testing.fakes import HashingEmbedder, SteppingClock
+from treering.verbs.query.overview import STATUS
 
 GOLDEN = Path(__file__).with_name("golden")
 PLANS = {

@@ -14,15 +14,15 @@ from postgres_spaces import new_space
 import treering
 from treering.core.errors import Conflict, NotFound, Unavailable
 from treering.core.patch import Erase
-from treering.edges.clock import SystemClock
-from treering.edges.stores.postgres import carrying, schema
-from treering.edges.stores.postgres.index_schema import INDEX_TABLES
-from treering.edges.stores.postgres.placing import moving_alone, unfinished
-from treering.edges.stores.postgres.relocating import relocate
-from treering.ports.servers import Relocation, StayedThere
+from treering.ports.stores import Relocation, StayedThere
+from treering.stores.postgres.connection import schema
+from treering.stores.postgres.connection.schema import INDEX_TABLES
+from treering.stores.postgres.servers import relocating
+from treering.stores.postgres.servers.placing import moving_alone, unfinished
+from treering.stores.postgres.servers.relocating import relocate
+from treering.system.machine import SystemClock
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 _PROCESS = Path(__file__).with_name("relocating_process.py")
 MODEL = (HashingEmbedder().model_id, HashingEmbedder().dimension)
@@ -215,6 +215,6 @@ def test_the_old_server_itself_says_where_the_space_went(team, used):
 
 
 def test_every_table_of_a_space_is_copied_carried_or_made_anew():
-    kinds = (set(carrying.COPIED), set(carrying.CARRIED), set(INDEX_TABLES))
+    kinds = (set(relocating.COPIED), set(relocating.CARRIED), set(INDEX_TABLES))
     assert set().union(*kinds) == set(schema.TABLES)
     assert sum(map(len, kinds)) == len(schema.TABLES)

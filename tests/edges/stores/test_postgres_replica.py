@@ -11,11 +11,11 @@ from postgres_spaces import new_space, target_in
 import postgres_server
 from space_parts import note, open_space
 from treering.core.errors import InvalidInput
-from treering.edges.address import parse_address
-from treering.edges.stores.postgres.replica import Replica
-from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.target import target_of
-from treering.ports.late_reads import LateReads, late_reads
+from treering.ports.stores import LateReads, late_reads
+from treering.stores.postgres.connection.routes import Replica
+from treering.stores.postgres.connection.space import PostgresSpace
+from treering.stores.postgres.connection.target import target_of
+from treering.system.address import parse_address
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server's programs are run as another user")
 

@@ -6,13 +6,13 @@ import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
 from treering.core.patch import AddLink, Author, Link
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.ports.ledger import ObjectRequest, Selection
-from treering.ports.reach import Reach
-from treering.ports.text import TextRequest
+from treering.ports.passages import Reach
+from treering.ports.search import TextRequest
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER
 
 _MANY = 40

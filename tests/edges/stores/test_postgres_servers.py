@@ -11,12 +11,12 @@ from postgres_spaces import new_space
 import postgres_server
 import treering
 from treering.core.errors import Unavailable
-from treering.edges.clock import SystemClock
-from treering.edges.stores.postgres.placing import add_server
-from treering.edges.stores.postgres.relocating import relocate
-from treering.edges.surfaces import cli
+from treering.stores.postgres.servers.placing import add_server
+from treering.stores.postgres.servers.relocating import relocate
+from treering.surfaces import cli
+from treering.system.machine import SystemClock
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from postgres_spaces import new_space
 
 from space_parts import decide, note, open_space, status
 from treering.core.errors import InvalidInput
-from treering.edges.surfaces.cli import run
-from treering.memories.project import ProjectMemory
+from treering.parts.projects.project import ProjectMemory
+from treering.surfaces.cli import run
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from postgres_spaces import new_space, open_target
 
 from treering.core.errors import Corrupt
 from treering.core.patch import Erase
-from treering.derived.analysis import query_terms
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.words import _WAITING
+from treering.retrieval.text.analysis import query_terms
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.index.words import _WAITING
+from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER
 from treering.testing.index_questions import by_words, heads, seen
 

@@ -6,20 +6,18 @@ import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, target_in
 
-from treering.edges.models.vectoriser import BackgroundVectoriser
-from treering.edges.space_worker import SpaceWorker
-from treering.edges.stores.postgres.backlog import PostgresBacklog
-from treering.edges.stores.postgres.index import PostgresIndex
-from treering.edges.stores.postgres.leases import PostgresLeases
-from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.schema import FINDING, QUEUES
-from treering.edges.stores.postgres.vector_claims import PostgresVectorClaims
-from treering.edges.stores.postgres.waiting_spaces import WaitingSpaces
-from treering.ports.backlog import MEMORIES
-from treering.ports.vectors import Lag
+from treering.models.vectoriser import BackgroundVectoriser
+from treering.ports.runtime import MEMORIES
+from treering.ports.search import Lag
+from treering.spaces.space_worker import SpaceWorker
+from treering.stores.postgres.connection.schema import FINDING, QUEUES
+from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.index.vectors import PostgresVectorClaims
+from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
+from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.stores.postgres.opening import WaitingSpaces
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 
 
 class Noting(HashingEmbedder):

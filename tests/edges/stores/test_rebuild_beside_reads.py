@@ -11,11 +11,11 @@ from hypothesis.stateful import invariant, rule
 from index_stage import Space, open_space
 from test_sqlite_index_histories import Histories
 
-from treering.edges.stores.sqlite.replay import advance_replay
-from treering.edges.stores.sqlite.tables import PROJECTION_VERSION, TARGET, VERSION, read_state, write_state
 from treering.ports.index import Behind
-from treering.ports.vectors import Lag
-from treering.testing.clocks import START, SteppingClock
+from treering.ports.search import Lag
+from treering.stores.sqlite.index.replay import advance_replay
+from treering.stores.sqlite.index.tables import PROJECTION_VERSION, TARGET, VERSION, read_state, write_state
+from treering.testing.fakes import START, SteppingClock
 
 _OTHER = PROJECTION_VERSION - 1
 _STEPWISE = {"most_at_once": 0, "step_seconds": 0}

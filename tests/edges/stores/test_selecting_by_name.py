@@ -3,10 +3,10 @@
 import pytest
 
 from treering.core.filters import parse_filter
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Selection
-from treering.testing.clocks import SteppingClock
+from treering.stores.sqlite.database import MEMORY, Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.testing.fakes import SteppingClock
 
 BY_NAME = "objects_by_name (scope=? AND type=? AND status=? AND title=?)"
 BY_STATUS = "objects_by_name (scope=? AND type=? AND status=?)"

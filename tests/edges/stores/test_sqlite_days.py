@@ -4,7 +4,7 @@ import pytest
 from index_stage import open_space, seen
 
 import treering.testing.index_questions as index_questions
-from treering.core.locator import Turn
+from treering.core.evidence import Turn
 from treering.ports.passages import AskedDays
 
 MAY = AskedDays(date(2023, 5, 1), date(2023, 5, 31))

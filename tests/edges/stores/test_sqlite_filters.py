@@ -4,9 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Compare, Not, Or, matches
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.passages import passages_of, record_of
-from treering.edges.stores.sqlite.filters import (
+from treering.ports.index import Change
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.passages import passages_of, record_of
+from treering.stores.sqlite.filters import (
     ALWAYS,
     INDEXED_FIELDS,
     NEVER,
@@ -15,11 +16,10 @@ from treering.edges.stores.sqlite.filters import (
     equalities,
     stored_scalar,
 )
-from treering.edges.stores.sqlite.projection import apply_changes
-from treering.edges.stores.sqlite.tables import create_tables
-from treering.ports.projection import Change
+from treering.stores.sqlite.index.replay import apply_changes
+from treering.stores.sqlite.index.tables import create_tables
 from treering.testing.builders import Builder, day
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 # Few values, so that they often meet; of every type, and with what SQLite is known to treat in its own way.
 _TEXTS = st.sampled_from(["", "a", "A", "ab", "a\0b", "é", "é", "蜂", "𝒳", "%", "a_", "'; --", "1", "true", "/", "/a"])

@@ -7,16 +7,16 @@ from graph_stage import all_nodes, around, edges_of, known_graph, stated
 from index_stage import open_space, seen
 
 from treering.core.errors import Corrupt
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.extraction.names import entity_key
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.graph import name_code
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.extractor import Entity, Extraction
-from treering.ports.reach import Reach
+from treering.ports.models import Entity, Extraction
+from treering.ports.passages import Reach
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.extraction.names import entity_key
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.graph import name_code
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 ADA, BABBAGE = "ada lovelace", "charles babbage"
 
@@ -192,7 +192,7 @@ def test_what_another_process_writes_is_seen_at_the_next_read(two):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(two, monkeypatch):
-    monkeypatch.setattr("treering.edges.stores.sqlite.vector_queue.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.sqlite.index.vectors.LOG_KEPT", 2)
     here, there = two
     first = here.make.source("Ada Lovelace met Charles Babbage.")
     here.commit(first)

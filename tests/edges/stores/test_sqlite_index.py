@@ -4,15 +4,15 @@ from pathlib import Path
 import pytest
 from index_stage import open_space, seen
 
-from treering.core.times import parse_time
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.jobs import SqliteJobs
-from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.edges.stores.sqlite.tables import FULL_TEXT, write_state
-from treering.ports.text import TextQuery
+from treering.core.ids import parse_time
+from treering.ports.search import TextQuery
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.tables import FULL_TEXT, write_state
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.stores.sqlite.opening import SqliteJobs
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.index_contract.code import as_code
+from treering.testing.fakes import SteppingClock
+from treering.testing.index_contract.passages import as_code
 from treering.testing.index_questions import by_words
 
 

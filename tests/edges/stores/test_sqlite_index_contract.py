@@ -2,14 +2,12 @@
 
 import pytest
 
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.jobs import SqliteJobs
-from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.edges.stores.sqlite.ledger import SqliteLedger
+from treering.stores.sqlite.database import MEMORY, Database
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.stores.sqlite.opening import SqliteJobs, SqliteLeases
 from treering.testing.index_contract import EMBEDDER, IndexContract, LedgerWithIndex
-from treering.testing.jobs_contract import JobsContract
-from treering.testing.lease_contract import LeaseContract
+from treering.testing.work_contracts import JobsContract, LeaseContract
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from index_stage import EMBEDDER, open_space
 
 from treering.core.errors import TreeringError
-from treering.core.locator import Turn
+from treering.core.evidence import Turn
 from treering.core.patch import MoveScope
-from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.graph_records import unpack_ties
-from treering.edges.stores.sqlite.rebuild import rebuild_passages
-from treering.edges.stores.sqlite.tables import FULL_TEXT, create_tables
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.ties import unpack_ties
+from treering.stores.sqlite.index.rebuild import rebuild_passages
+from treering.stores.sqlite.index.tables import FULL_TEXT, create_tables
 
 # Few texts, so that several passages share one and its vector.
 _TEXTS = st.lists(st.sampled_from(["Bees hum.", "Ants dig_hills.", "Moths fly.", "", "巣箱"]), max_size=3, unique=True)

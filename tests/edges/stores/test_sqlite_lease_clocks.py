@@ -7,16 +7,15 @@ import pytest
 
 import space_parts
 from treering.core.errors import InvalidInput, Unavailable
-from treering.edges.models.vectoriser import BackgroundVectoriser
-from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.ports.lease import LONGEST_SECONDS, VECTORS
-from treering.testing.clocks import START, SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.turns import Message
+from treering.models.vectoriser import BackgroundVectoriser
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.ports.runtime import LONGEST_SECONDS, VECTORS
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.opening import SqliteLeases
+from treering.testing.fakes import START, HashingEmbedder, SteppingClock
+from treering.verbs.ingest.turns import Message
 
 YEARS = timedelta(days=5 * 365)
 

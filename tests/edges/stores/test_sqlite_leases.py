@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import space_parts
-from treering.memories.leasing import held
+from treering.verbs.engine import held
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.core.policy import Policy
-from treering.edges.anchors import FileAnchor
-from treering.edges.ledger_rows.packing import pack, unpack
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.ledger import SqliteLedger
+from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
-from treering.ports.projection import Change
+from treering.spaces.wiring import FileAnchor
+from treering.stores.rows.packing import pack, unpack
+from treering.stores.sqlite.database import MEMORY, Database
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 from treering.testing.ledger_contract import LedgerContract
 
 OpenLedger = Callable[..., Ledger]

@@ -2,9 +2,9 @@ import pytest
 
 from treering.core.errors import NotFound
 from treering.core.policy import Policy
-from treering.edges.address import MEMORY, file_address
-from treering.edges.stores.sqlite.opening import open_stores
 from treering.ports.stores import Needs
+from treering.stores.sqlite.opening import open_stores
+from treering.system.address import MEMORY, file_address
 from treering.testing import Builder, SteppingClock
 
 

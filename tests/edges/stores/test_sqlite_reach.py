@@ -2,11 +2,11 @@ import apsw
 import pytest
 
 from treering.core.errors import Corrupt
-from treering.edges.index_rows.place_terms import scope_terms
-from treering.edges.ledger_rows.row_failures import REINDEX
-from treering.edges.stores.sqlite.reach import sight
-from treering.edges.stores.sqlite.tables import create_tables
-from treering.ports.reach import Reach
+from treering.ports.passages import Reach
+from treering.stores.rows.fold import scope_terms
+from treering.stores.rows.row_failures import REINDEX
+from treering.stores.sqlite.index.reach import sight
+from treering.stores.sqlite.index.tables import create_tables
 from treering.testing.index_questions import read
 
 

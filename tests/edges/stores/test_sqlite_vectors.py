@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from index_stage import EMBEDDER, open_space, seen
 
-from treering.ports.vectors import Lag
+from treering.ports.search import Lag
 from treering.testing.index_questions import cosines, near
 
 
@@ -59,7 +59,7 @@ def test_vectors_of_different_models_never_mix(path):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(path, monkeypatch):
-    monkeypatch.setattr("treering.edges.stores.sqlite.vector_queue.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.sqlite.index.vectors.LOG_KEPT", 2)
     here, there = open_space(path), open_space(path)
     first = here.make.source("Bees hum.")
     here.commit(first)

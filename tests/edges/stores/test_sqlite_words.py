@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.patch import Erase
-from treering.edges.stores.sqlite import text as text_search
-from treering.edges.stores.sqlite.reach import sight
-from treering.edges.stores.sqlite.words import rank_words
-from treering.ports.text import TextRequest
+from treering.ports.search import TextRequest
+from treering.stores.sqlite.index import text as text_search
+from treering.stores.sqlite.index.reach import sight
+from treering.stores.sqlite.index.words import rank_words
 from treering.testing.index_questions import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()

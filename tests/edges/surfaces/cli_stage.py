@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from treering.edges.surfaces.cli import run
+from treering.surfaces.cli import run
 
 README = """\
 # Acme

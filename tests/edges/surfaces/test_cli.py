@@ -22,17 +22,17 @@ from treering.core.errors import (
     TreeringError,
     Unavailable,
 )
-from treering.edges.settings import FILE, FOLDER
-from treering.edges.surfaces.cli.failures import exit_code
-from treering.tools.browsing import ExpandReport, PageReport
-from treering.tools.context import ContextReport
-from treering.tools.ingest_report import IngestReport, JobReport
-from treering.tools.lint import LintReport, ReindexReport, RepairReport
-from treering.tools.lint_audit import AuditReport
-from treering.tools.recent import RecentReport
-from treering.tools.related import RelatedReport
-from treering.tools.search import SearchReport
-from treering.tools.submission import WriteReport
+from treering.surfaces.cli.printing import exit_code
+from treering.system.settings import FILE, FOLDER
+from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.ingest.report import IngestReport, JobReport
+from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
+from treering.verbs.query.browsing import ExpandReport, PageReport
+from treering.verbs.query.context import ContextReport
+from treering.verbs.query.recent import RecentReport
+from treering.verbs.query.related import RelatedReport
+from treering.verbs.query.search import SearchReport
 
 DECISION = (
     *("crystallize", "--kind", "decision", "--title", "One file per space", "--question", "Where is a space kept?"),

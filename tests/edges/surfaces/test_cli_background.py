@@ -7,10 +7,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from treering.edges.address import parse_address
-from treering.edges.surfaces.cli.flags import WriteFlags
-from treering.edges.surfaces.cli.session import embed_later
-from treering.edges.surfaces.space import open_space
+from treering.surfaces.cli.flags import WriteFlags
+from treering.surfaces.cli.session import embed_later
+from treering.surfaces.python.space import open_space
+from treering.system.address import parse_address
 
 TREERING = (sys.executable, "-P", "-m", "treering")
 MINUTE = 60

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from space_parts import all_of, decide, note, open_space
-from treering.edges.file_lock import NEXT_LOCK, held_alone
-from treering.edges.surfaces.cli import run
+from treering.surfaces.cli import run
+from treering.system.machine import NEXT_LOCK, held_alone
 
 TURNS = [
     ("user", "Where do sessions live? " * 30),
@@ -284,15 +284,15 @@ def told_at_begin(folder):
 
 HOOK_MODULES = {
     *("treering", "treering.core", "treering.core.characters", "treering.core.errors", "treering.edges"),
-    *("treering.edges.address", "treering.edges.private_files", "treering.edges.settings", "treering.edges.stores"),
+    *("treering.system.address", "treering.system.machine", "treering.system.settings", "treering.edges.stores"),
     *(
         "treering.edges.clients",
-        "treering.edges.clients.known_clients",
-        "treering.edges.file_lock",
-        "treering.edges.clients.ready_packs",
-        "treering.edges.clients.session_hooks",
+        "treering.parts.coding_agents.known_clients",
+        "treering.system.machine",
+        "treering.parts.coding_agents.ready_packs",
+        "treering.parts.coding_agents.session_hooks",
     ),
-    *("treering.edges.stores.sqlite", "treering.edges.stores.sqlite.files", "treering.edges.stores.sqlite.ready"),
+    *("treering.edges.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
 }
 """All of Treering that a hook may import before it answers."""
 _MOST_MODULES = 110  # of them about half are Python's own, such as those of dataclasses

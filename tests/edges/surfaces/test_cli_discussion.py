@@ -5,10 +5,10 @@ import pytest
 
 import treering
 from treering.core.errors import Unavailable
-from treering.edges.surfaces.cli.rendering.discussions import render_made
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.making import MakingReport
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.making import MakingReport
+from treering.parts.discussions.rendering import render_made
+from treering.verbs.ingest.turns import Message
 
 WORDS = (
     ("Ada", "We decided to launch the lamp on 3 June."),

@@ -8,10 +8,9 @@ import pytest
 import typer
 from cli_stage import Stage
 
-from treering.edges.surfaces.cli.app import app
-from treering.edges.surfaces.cli.examples import EXAMPLES
-from treering.edges.surfaces.cli.help import GROUPS
-from treering.tools.catalog import TOOLS
+from treering.surfaces.cli.app import app
+from treering.surfaces.cli.help import EXAMPLES, GROUPS
+from treering.verbs.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *EXAMPLES]
@@ -67,7 +66,7 @@ def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
 @pytest.mark.parametrize("arguments", [("--help",), ("version",), ("--version",)])
 def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     program = (
-        "import sys; from treering.edges.surfaces.cli import run; run(sys.argv[1:]);"
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
         "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
@@ -76,7 +75,7 @@ def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None
 
 def test_asking_a_space_loads_no_discussions_and_nothing_that_draws_bars(tmp_path: Path) -> None:
     program = (
-        "import sys; from treering.edges.surfaces.cli import run; run(sys.argv[1:]);"
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
         "print([name for name in sys.modules if name.startswith(('treering.memories', 'rich.progress'))])"
     )
     space = ["--space", f"sqlite:{tmp_path / 'space.db'}"]

@@ -10,7 +10,7 @@ import pytest
 
 from edges.sources.git_scratch import Scratch
 from space_parts import open_space
-from treering.edges.surfaces.cli import run
+from treering.surfaces.cli import run
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 _WAIT_SECONDS = 90

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import mongo_server
-from treering.edges.surfaces.cli import run
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.surfaces.cli import run
+from treering.testing.fakes import HashingEmbedder
 from treering.testing.wiki_memory_contract import store
 from treering.wiki import MongoWikiMemories, WikiMemoryService
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import treering
-from treering.edges.surfaces.logs import VisibleFormatter
+from treering.surfaces.python.logs import VisibleFormatter
 
 STEERING = "\x1b]0;owned\x07 \x9b2J \x7f \u202eabc\u2066 \u2028x\u2029"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -148,7 +148,7 @@ def test_a_line_of_the_log_and_its_traceback_cannot_steer_a_terminal():
 
 def test_the_message_of_an_unforeseen_error_cannot_steer_a_terminal(tmp_path):
     program = (
-        "import treering.edges.surfaces.cli as cli\n"
+        "import treering.surfaces.cli as cli\n"
         f"def crash(*_, **__): raise RuntimeError({STEERING!r})\n"
         "cli.app = crash\n"
         "cli.main(['query', 'x'])\n"

@@ -3,11 +3,11 @@ import io
 from rich.console import Console
 
 from treering.core.pack import Citation, ContextPack, PackItem
-from treering.edges.surfaces.cli.rendering import render
-from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line, show
-from treering.tools.context import ContextReport
-from treering.tools.lint import LintReport
-from treering.tools.rules.survey import Finding
+from treering.surfaces.cli.rendering import render
+from treering.surfaces.cli.rendering.lines import IndentedLine, line, show
+from treering.verbs.lint.lint import LintReport
+from treering.verbs.lint.survey import Finding
+from treering.verbs.query.context import ContextReport
 
 TIME = "2026-01-01T00:00:00Z"
 

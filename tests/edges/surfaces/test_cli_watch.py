@@ -13,7 +13,7 @@ import pytest
 
 from edges.sources.git_scratch import Scratch
 from space_parts import decide, open_space
-from treering.edges.surfaces.cli import run
+from treering.surfaces.cli import run
 
 _WAIT_SECONDS = 90
 

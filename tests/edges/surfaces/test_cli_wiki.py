@@ -11,8 +11,8 @@ import yaml
 
 from space_parts import decide, open_space
 from treering.core.errors import InvalidInput, NotFound
-from treering.edges.surfaces.cli import run
-from treering.edges.wiki_files.operations import BUILD, PUBLISH, STATUS
+from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS
+from treering.surfaces.cli import run
 
 APP = '''"""Routes requests of the shop."""
 

@@ -17,8 +17,8 @@ from test_operations import commands
 
 from space_parts import decide, note, open_space, task
 from treering.core.policy import Policy
-from treering.edges.surfaces.cli import run
-from treering.tools.turns import Message
+from treering.surfaces.cli import run
+from treering.verbs.ingest.turns import Message
 
 pty = pytest.importorskip("pty")
 
@@ -225,7 +225,7 @@ def test_what_a_command_prints_of_hostile_content_steers_no_terminal(place, monk
 
 OTHERS = """
 import logging, sys, threading, warnings
-import treering.edges.surfaces.cli as cli
+import treering.surfaces.cli as cli
 
 def fail(text):
     raise RuntimeError(text)

@@ -8,10 +8,10 @@ from mcp_parts import Caller, shop, text_of
 
 import treering
 from treering.core.errors import Unavailable
-from treering.core.fingerprint import without_recalled
-from treering.derived.tokens import estimate_tokens
-from treering.edges.surfaces.mcp import build_server
-from treering.edges.surfaces.mcp.progress import Watch
+from treering.core.fencing import without_recalled
+from treering.retrieval.text.analysis import estimate_tokens
+from treering.surfaces.mcp import build_server
+from treering.surfaces.mcp.server import Watch
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.fingerprint import without_recalled
-from treering.derived.tokens import estimate_tokens
-from treering.edges.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json
+from treering.core.fencing import without_recalled
+from treering.retrieval.text.analysis import estimate_tokens
+from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=600),

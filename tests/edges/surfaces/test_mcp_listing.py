@@ -6,21 +6,20 @@ from jsonschema import Draft202012Validator
 from mcp_types import ListToolsResult, Tool
 
 from treering.core.errors import InvalidInput
-from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
-from treering.edges.surfaces.mcp.instructions import instructions
-from treering.edges.surfaces.mcp.listing import OPEN, granted_modes, rendered, tool_listing
-from treering.edges.surfaces.mcp.mode_help import help_on
-from treering.ports.files import NoFiles
-from treering.tools.catalog import TOOLS
+from treering.ports.adapter import NoFiles
+from treering.surfaces.mcp.dispatcher import ToolDispatcher, help_on
+from treering.surfaces.mcp.listing import OPEN, granted_modes, rendered, tool_listing
+from treering.surfaces.mcp.server import instructions
+from treering.verbs.catalog import TOOLS
 
 LISTED = {verb: granted_modes(tool) for verb, tool in TOOLS.items()}
 """The tools with the modes that an agent may use."""
 
 
 def test_the_shipped_listing_is_what_the_catalogue_renders_to():
-    shipped = resources.files("treering.edges.surfaces.mcp").joinpath("listing.json").read_text(encoding="utf-8")
+    shipped = resources.files("treering.surfaces.mcp").joinpath("listing.json").read_text(encoding="utf-8")
 
-    again = "render it anew: python -m treering.edges.surfaces.mcp.listing > src/…/mcp/listing.json"
+    again = "render it anew: python -m treering.surfaces.mcp.listing > src/…/mcp/listing.json"
     assert shipped == rendered(), again
 
 

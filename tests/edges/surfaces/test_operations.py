@@ -11,16 +11,16 @@ import pytest
 import typer
 
 from treering.core.errors import Denied, InvalidInput
-from treering.edges.surfaces.cli.app import app
-from treering.edges.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
-from treering.edges.surfaces.mcp.listing import HELP, tool_listing
-from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, ON_WIKIS, OPERATIONS, UPKEEP
-from treering.edges.surfaces.rest.app import Serving, build_app
-from treering.edges.surfaces.rest.served import granted
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.catalog import TOOLS
-from treering.tools.envelope import Operation
-from treering.tools.rights import EVERYTHING, READS
+from treering.surfaces.cli.app import app
+from treering.surfaces.http.app import Serving, build_app
+from treering.surfaces.http.served import granted
+from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
+from treering.surfaces.mcp.listing import HELP, tool_listing
+from treering.surfaces.python.operations import ON_DISCUSSIONS, ON_SPACES, ON_WIKIS, OPERATIONS, UPKEEP
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs.catalog import TOOLS
+from treering.verbs.envelope import Operation
+from treering.verbs.rights import EVERYTHING, READS
 
 GOLDEN = Path(__file__).with_name("golden") / "operations.txt"
 VERBS = {f"{tool.name} {mode.name}": mode for tool in TOOLS.values() for mode in tool.modes.values()}

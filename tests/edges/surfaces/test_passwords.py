@@ -7,13 +7,13 @@ import pytest
 from mcp import Client
 
 from treering.core.errors import UnknownBackend
-from treering.edges import wiring
-from treering.edges.address import file_address
-from treering.edges.settings import Settings
-from treering.edges.stores.sqlite.opening import open_stores
-from treering.edges.surfaces.cli.flags import Access
-from treering.edges.surfaces.mcp.server import build_server
-from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.spaces import wiring
+from treering.stores.sqlite.opening import open_stores
+from treering.surfaces.cli.flags import Access
+from treering.surfaces.http.app import Serving, build_app
+from treering.surfaces.mcp.server import build_server
+from treering.system.address import file_address
+from treering.system.settings import Settings
 
 SECRET = "hunter2-Zebra"
 SERVED = f"served://ada:{SECRET}@host.db?sslpassword={SECRET}"

@@ -10,16 +10,16 @@ from starlette.testclient import TestClient
 
 import treering
 from treering.core.errors import Denied, TreeringError
-from treering.edges.sources.access import FilesBelow
-from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
-from treering.edges.surfaces.mcp.listing import tool_listing
-from treering.edges.surfaces.rest.app import Serving, build_app
-from treering.ports.files import NoFiles
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools import catalog
-from treering.tools.envelope import Envelope, Mode, Report, Value
-from treering.tools.ingest import IngestOptions, PathInput, ingest_path
-from treering.tools.rights import EVERYTHING, READS, WRITES, Rights
+from treering.ports.adapter import NoFiles
+from treering.sources.reading.access import FilesBelow
+from treering.surfaces.http.app import Serving, build_app
+from treering.surfaces.mcp.dispatcher import ToolDispatcher
+from treering.surfaces.mcp.listing import tool_listing
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs import catalog
+from treering.verbs.envelope import Envelope, Mode, Report, Value
+from treering.verbs.ingest.ingest import IngestOptions, PathInput, ingest_path
+from treering.verbs.rights import EVERYTHING, READS, WRITES, Rights
 
 RIGHTS = [field.name for field in fields(Rights)]
 REFUSED_BY_A_SERVER = [name for name in RIGHTS if name != "writes"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from treering.edges.wiki_files.folder import WikiFolder
+from treering.parts.wiki.files.folder import WikiFolder
 from wiki_by_hand import page, small_wiki, wiki
 
 _STEPS = ("open", "os.", "shutil.", "ctypes.dlsym")

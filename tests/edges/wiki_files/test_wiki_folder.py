@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import Conflict, Corrupt, InvalidInput
-from treering.edges.wiki_files import switching
-from treering.edges.wiki_files.folder import WikiFolder
-from treering.memories.wiki.files.manifest import MANIFEST
+from treering.parts.wiki.files import folder as switching
+from treering.parts.wiki.files.folder import WikiFolder
+from treering.parts.wiki.files.manifest import MANIFEST
 from wiki_by_hand import page, small_wiki, wiki
 
 FILES = {MANIFEST, "index.md", "log.md", "modules", "overview.md"}
@@ -162,7 +162,7 @@ def test_a_file_that_changes_while_the_wiki_is_published_stays(published, monkey
             (published / "mine.txt").write_text("mine")
         exchange(new, folder)
 
-    monkeypatch.setattr("treering.edges.wiki_files.folder.exchange", edited_meanwhile)
+    monkeypatch.setattr("treering.parts.wiki.files.folder.exchange", edited_meanwhile)
     with pytest.raises(Conflict, match="changed while"):
         WikiFolder(published).publish(*small_wiki("Other rules."))
     assert (published / "mine.txt").read_text() == "mine"

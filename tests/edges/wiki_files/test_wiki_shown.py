@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from treering.core.errors import NotFound
-from treering.edges.wiki_files.folder import WikiFolder
-from treering.edges.wiki_files.link_check import broken_links
-from treering.edges.wiki_files.serving import wiki_server
-from treering.edges.wiki_files.showing import WikiBrowser, html_of
-from treering.memories.wiki.files.addresses import FileAddresses
-from treering.memories.wiki.files.regions import KEEP
-from treering.memories.wiki.rules.mermaid import Arrow, flowchart
+from treering.parts.wiki.files.folder import WikiFolder
+from treering.parts.wiki.files.link_check import broken_links
+from treering.parts.wiki.files.links import FileAddresses
+from treering.parts.wiki.files.regions import KEEP
+from treering.parts.wiki.rules.architecture_page import Arrow, flowchart
+from treering.parts.wiki.serving import wiki_server
+from treering.parts.wiki.showing import WikiBrowser, html_of
 from wiki_by_hand import page, small_wiki, wiki
 
 

@@ -4,8 +4,8 @@ import sys
 
 import client_parts
 
-from treering.memories.client.records.logs import RecordEntry, RecordLog
-from treering.memories.client.records.names import RecordCollection
+from treering.parts.client.records.names import RecordCollection
+from treering.parts.client.records.records import RecordEntry, RecordLog
 
 CALLS = RecordCollection(("calls",))
 

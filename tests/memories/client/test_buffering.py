@@ -11,12 +11,11 @@ import pytest
 import treering
 from treering.client import AgentProfile
 from treering.core.errors import Unavailable
-from treering.edges.memory_codecs import Packer
-from treering.edges.memory_journal import FileJournal
-from treering.memories.client.buffering import WriteBuffer
-from treering.memories.client.config import Compression
-from treering.memories.client.recording import MemoryEntry
-from treering.ports.clock import fresh_id
+from treering.parts.client.config import Compression
+from treering.parts.client.items.buffering import WriteBuffer
+from treering.parts.client.items.recording import MemoryEntry
+from treering.parts.client.journal import FileJournal, Packer
+from treering.ports.runtime import fresh_id
 from treering.testing import SteppingClock
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 import treering
 from treering.client import MemoryConfig
-from treering.edges.memory_engines import engine_of
-from treering.memories.client.profiles import ProfileConfig
+from treering.parts.client.engines import engine_of
+from treering.parts.client.profiles import ProfileConfig
 from treering.testing import memory_client_contract
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ from dataclasses import replace
 import client_parts
 
 from space_parts import open_space
-from treering.memories.client.memory import ClientMemory
+from treering.parts.client.memory import ClientMemory
 
 
 @contextmanager

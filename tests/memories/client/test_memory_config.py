@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 import treering
 from treering.client import AgentProfile, BlockingMemoryClient, MemoryConfig, MemorySystemClient, read_memory_config
-from treering.edges import memory_engines
+from treering.parts.client import engines
 from treering.testing import HashingEmbedder
 
 HERE = Path(__file__).parent
@@ -172,8 +172,8 @@ def test_a_program_of_hydra_is_told_what_its_backend_lacks(tmp_path):
 
 
 def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("treering.edges.memory_opening.find_spec", lambda _name: None)
-    monkeypatch.setattr("treering.edges.memory_models.find_spec", lambda _name: None)
+    monkeypatch.setattr("treering.parts.client.opening.find_spec", lambda _name: None)
+    monkeypatch.setattr("treering.parts.client.engines.find_spec", lambda _name: None)
     with pytest.raises(treering.InvalidInput) as refused:
         MemorySystemClient(read_memory_config(CONFIGS / "default.yaml"))
     assert "sentence-transformers/all-mpnet-base-v2" in refused.value.message
@@ -184,10 +184,10 @@ def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeyp
 @pytest.mark.usefixtures("own_folder")
 @pytest.mark.parametrize("backend", ["redis", "neo4j", "mongodb"])
 def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend, monkeypatch):
-    scheme, _, rest = memory_engines.USUAL[backend].partition("localhost:")
+    scheme, _, rest = engines.USUAL[backend].partition("localhost:")
     assert rest[:5] in {"6379/", "7687", "27017"}
-    usual = {**memory_engines.USUAL, backend: f"{scheme}127.0.0.1:1"}
-    monkeypatch.setattr(memory_engines, "USUAL", usual)
+    usual = {**engines.USUAL, backend: f"{scheme}127.0.0.1:1"}
+    monkeypatch.setattr(engines, "USUAL", usual)
     client = client_parts.blocking(client_parts.config(backend=backend))
     with pytest.raises(treering.Unavailable) as refused:
         client.store("A finding")
@@ -198,8 +198,8 @@ def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend,
 
 @pytest.mark.usefixtures("own_folder")
 def test_the_hosts_file_opens_as_typed_where_the_server_is_at_its_usual_address(bolt, monkeypatch):
-    monkeypatch.setattr(memory_engines, "USUAL", {**memory_engines.USUAL, "neo4j": bolt.url()})
-    monkeypatch.setattr("treering.edges.memory_opening.find_spec", lambda name: name)
+    monkeypatch.setattr(engines, "USUAL", {**engines.USUAL, "neo4j": bolt.url()})
+    monkeypatch.setattr("treering.parts.client.opening.find_spec", lambda name: name)
     model = HashingEmbedder(dimension=768)
     client = BlockingMemoryClient(read_memory_config(CONFIGS / "default.yaml"), embedder=model, background=False)
     with client:

@@ -11,7 +11,7 @@ import pytest
 
 import treering
 from treering.client import MemoryConfig, MemoryDocument, MemorySystemClient
-from treering.memories.client.documents import RELATIONS
+from treering.parts.client.items.documents import RELATIONS
 
 
 def test_what_was_stored_is_found_with_its_metadata(configured):

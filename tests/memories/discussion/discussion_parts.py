@@ -4,14 +4,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from treering.core.knowledge_payloads import Summary
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Summary
 from treering.core.patch import Create, Supersede
-from treering.memories.discussion.identity import apply_patch, discussion_ref
-from treering.memories.discussion.log.message_log import MessageLog
-from treering.tools.drafting import make
-from treering.tools.envelope import Call
-from treering.tools.turns import Message
+from treering.parts.discussions.identity import apply_patch, discussion_ref
+from treering.parts.discussions.log.message_log import MessageLog
+from treering.verbs.crystallize.drafting import make
+from treering.verbs.envelope import Call
+from treering.verbs.ingest.turns import Message
 
 MORNING = datetime(2024, 5, 6, 8, 0, tzinfo=UTC)
 

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from treering.core.errors import Unavailable
-from treering.derived.asking import Budget
-from treering.memories.discussion.generators.by_model import ModelGenerator, Prompt, Prompts
-from treering.memories.discussion.identity import discussion_ref
-from treering.memories.discussion.log.message_log import MessageLog
-from treering.memories.discussion.making import MemoryMaker
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.summaries.timeline import Memories
-from treering.memories.discussion.summaries.versions import Versions
+from treering.parts.discussions.generators.by_model import ModelGenerator, Prompt, Prompts
+from treering.parts.discussions.identity import discussion_ref
+from treering.parts.discussions.log.message_log import MessageLog
+from treering.parts.discussions.making import MemoryMaker
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.summaries.versions import Memories, Versions
 from treering.ports.ledger import Selection
-from treering.ports.model import Answer, Usage
-from treering.testing.clocks import SteppingClock
-from treering.tools.engine import silent
-from treering.tools.turns import Message
+from treering.ports.models import Answer, Usage
+from treering.retrieval.extraction.asking import Budget
+from treering.testing.fakes import SteppingClock
+from treering.verbs.engine import silent
+from treering.verbs.ingest.turns import Message
 
 PROMPTS = Prompts(
     memories=Prompt("MEMORIES [chunk]"),

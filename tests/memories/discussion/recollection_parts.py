@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from treering.memories.discussion.generators.generator import Generated, GeneratedMemory, GeneratedText
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.generator import Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.verbs.ingest.turns import Message
 
 SETTINGS = DiscussionSettings(max_messages=1, lookback=0, retry_seconds=0.0)
 BEGAN = datetime(2024, 5, 1, 9, tzinfo=UTC)

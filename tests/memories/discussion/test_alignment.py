@@ -9,9 +9,9 @@ from discussion_parts import new_log, said, talk, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.memories.discussion.log.alignment import Agreement, Mark, agreement, align, is_end, parts_of, steps
-from treering.memories.discussion.log.message_log import Recorded
-from treering.tools.turns import Message
+from treering.parts.discussions.log.alignment import Agreement, Mark, agreement, align, is_end, parts_of, steps
+from treering.parts.discussions.log.message_log import Recorded
+from treering.verbs.ingest.turns import Message
 
 A, B = "a1 a2 a3 a4 a5 a6 a7 a8 a9", "b1 b2 b3 b4 b5 b6 b7 b8 b9"
 LETTERS = st.lists(st.sampled_from("abc"), max_size=8)
@@ -325,7 +325,7 @@ def test_parts_are_kept_where_messages_are_deleted_or_erased(open_space):
 def test_equal_messages_by_ten_thousands_are_no_work_without_end():
     # Comparing each with each would take minutes; the time limit only ends that.
     script = """
-from treering.memories.discussion.log.alignment import Mark, align, parts_of
+from treering.parts.discussions.log.alignment import Mark, align, parts_of
 kept = [Mark("ok")] * 40_000
 parts = parts_of(kept, {at: 0 for at in range(2, 40_000, 2)}, first=0)
 for told in ([Mark("new"), *kept], [Mark("new")] * 40_000, kept[:20_000] + [Mark("new")] * 20_000):

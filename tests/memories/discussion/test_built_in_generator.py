@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.generators.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
-from treering.memories.discussion.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
+from treering.parts.discussions.generators.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
+from treering.parts.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
+from treering.retrieval.text.analysis import estimate_tokens
 
 AT = datetime(2024, 5, 1, 9, tzinfo=UTC)
 RULES = BuiltInGenerator()

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.log.blocks import ChunkState, StoredMessage
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.summaries.chunks import chunk_key, due_chunks
+from treering.parts.discussions.log.blocks import ChunkState, StoredMessage
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.summaries.chunks import chunk_key, due_chunks
 
 SETTINGS = DiscussionSettings(chunk_tokens=100, max_messages=3, lookback=2)
 NO_LOOKBACK = replace(SETTINGS, lookback=0)

@@ -1,13 +1,13 @@
 import pytest
 from discussion_parts import said, talk
 
-from treering.core.fingerprint import fence, without_recalled
-from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.companion import NOTHING, Companion
-from treering.memories.discussion.identity import discussion_ref, without_tags
-from treering.memories.discussion.log.message_log import MessageLog
-from treering.memories.discussion.summaries.versions import Versions
-from treering.tools.turns import Message
+from treering.core.fencing import fence, without_recalled
+from treering.parts.discussions.companion import NOTHING, Companion
+from treering.parts.discussions.identity import discussion_ref, without_tags
+from treering.parts.discussions.log.message_log import MessageLog
+from treering.parts.discussions.summaries.versions import Versions
+from treering.retrieval.text.analysis import estimate_tokens
+from treering.verbs.ingest.turns import Message
 
 KEY = "The cellar key lies under the third flowerpot."
 

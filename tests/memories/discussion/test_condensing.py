@@ -5,8 +5,8 @@ from making_parts import ScriptedModel, Talk
 
 from treering.core.errors import Unavailable
 from treering.core.patch import Transition
-from treering.memories.discussion.identity import apply_patch
-from treering.memories.discussion.making import MakingReport
+from treering.parts.discussions.identity import apply_patch
+from treering.parts.discussions.making import MakingReport
 
 
 @pytest.fixture

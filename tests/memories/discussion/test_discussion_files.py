@@ -8,8 +8,8 @@ from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said
 
 from space_parts import records
 from treering.core.errors import NotFound, Unavailable
-from treering.edges.discussion_files import read_discussion, write_discussion
-from treering.memories.discussion.recall.search import DiscussionSearch
+from treering.parts.discussions.folder import read_discussion, write_discussion
+from treering.parts.discussions.recall.search import DiscussionSearch
 
 ODD = (*TALK, "a\n\n---\n\nb\u2028c", "ok", 'x "y" --> z', "the end")
 CONDENSING = replace(SETTINGS, condense_every=2, condense_after=1, min_per_summary=1)
@@ -222,7 +222,7 @@ def test_each_line_of_the_files_is_plain_json(space, folder):
 def test_a_state_document_of_nothing_but_marks_is_no_work_without_end():
     # In the square of the length this would take hours; the time limit only ends that.
     script = """
-from treering.memories.discussion.files import STATE, read_state
+from treering.parts.discussions.files import STATE, read_state
 for text in ("<!-- treering: {", "<!-- treering: {} -->", "<!-- treering: {} -->" + " " * 9):
     read_state({STATE: text * 200_000 + "x"})
 """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import parse_scope
-from treering.memories.discussion.identity import Tagged, checked_id, discussion_ref, home_of, without_tags
+from treering.parts.discussions.identity import Tagged, checked_id, discussion_ref, home_of, without_tags
 
 
 def test_a_discussion_lies_below_the_scope_it_is_kept_in():
@@ -89,7 +89,7 @@ def test_an_empty_tag_is_an_empty_id_that_is_refused():
 def test_tags_by_the_megabyte_are_no_work_without_end():
     # In the square of the length this would take hours; the time limit only ends that.
     script = """
-from treering.memories.discussion.identity import without_tags
+from treering.parts.discussions.identity import without_tags
 for text in ("[DiscussionId]", "[", "[DiscussionId", "[/DiscussionId]", "[DiscussionId]x[/Discussion"):
     assert without_tags(text * 200_000).ids == ()
 """

@@ -6,12 +6,12 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, said, summaries
 
 from treering.core.patch import Update
-from treering.memories.discussion.identity import apply_patch
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.operations import SEARCH
-from treering.memories.discussion.recall.search import DiscussionSearch
+from treering.parts.discussions.identity import apply_patch
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.operations import SEARCH
+from treering.parts.discussions.recall.search import DiscussionSearch
 from treering.testing.late_index import LateIndex
-from treering.tools.rights import EVERYTHING
+from treering.verbs.rights import EVERYTHING
 
 MODES = ("keywords", "natural", "semantic", "hybrid")
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from treering.core.errors import InvalidInput, Unavailable
-from treering.memories.leasing import Lease, held
+from treering.verbs.engine import Lease, held
 
 LONG = 600.0
 SHORT = 0.06

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from space_parts import decide, note, records, status
 from treering.core.errors import Conflict, Denied, InvalidInput
-from treering.core.fingerprint import fence
+from treering.core.fencing import fence
 from treering.core.policy import Policy
-from treering.memories.discussion.identity import apply_patch, discussion_ref
-from treering.memories.discussion.log.blocks import ChunkState, Condensation
-from treering.memories.discussion.log.message_log import MessageLog, Recorded
-from treering.memories.discussion.log.snapshot import LogSnapshot
-from treering.tools.turns import Message
+from treering.parts.discussions.identity import apply_patch, discussion_ref
+from treering.parts.discussions.log.blocks import ChunkState, Condensation
+from treering.parts.discussions.log.message_log import MessageLog, Recorded
+from treering.parts.discussions.log.snapshot import LogSnapshot
+from treering.verbs.ingest.turns import Message
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 WORDS = st.lists(st.sampled_from(["ok", "yes", "a", "b", "c"]), max_size=6)

@@ -10,12 +10,12 @@ from making_parts import PROMPTS, SETTINGS, ScriptedModel, Talk, failing_at, ite
 
 from treering.core.errors import Denied, Unavailable
 from treering.core.patch import Transition, Update
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.generators.by_model import Prompt
-from treering.memories.discussion.identity import apply_patch
-from treering.memories.discussion.making import MakingReport, MemoryMaker
-from treering.memories.leasing import held
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.generators.by_model import Prompt
+from treering.parts.discussions.identity import apply_patch
+from treering.parts.discussions.making import MakingReport, MemoryMaker
+from treering.verbs.engine import held
+from treering.verbs.ingest.turns import Message
 
 
 @pytest.fixture

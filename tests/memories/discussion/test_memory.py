@@ -3,8 +3,8 @@ from recollection_parts import SETTINGS, TALK, Script, opened, said, summaries, 
 
 from space_parts import records
 from treering.core.errors import InvalidInput
-from treering.memories.discussion.memory import DiscussionMemory, Recollection
-from treering.memories.discussion.recall.stateless import StatelessDiscussion
+from treering.parts.discussions.memory import DiscussionMemory, Recollection
+from treering.parts.discussions.recall.stateless import StatelessDiscussion
 
 
 @pytest.mark.parametrize("identity", ["", "  ", "a/b", "..", "a\\b", "a\nb", "x" * 129, None, 7])

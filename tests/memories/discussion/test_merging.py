@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.summaries.lines import added_lines, merge_lines
+from treering.parts.discussions.summaries.lines import added_lines, merge_lines
 
 TEXTS = st.lists(st.sampled_from("abcdef"), max_size=8).map("\n".join)
 quick = settings(max_examples=60, deadline=None)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.generators.generator import GeneratedMemory
-from treering.memories.discussion.generators.parsing import (
+from treering.parts.discussions.generators.generator import GeneratedMemory
+from treering.parts.discussions.generators.parsing import (
     ParsedMemories,
     PlainAnswer,
     UnreadableAnswer,
@@ -206,7 +206,7 @@ def test_no_answer_breaks_the_reading(parts):
 def test_answers_of_nothing_but_openings_are_no_work_without_end():
     # In the square of the length this would take hours; the time limit only ends that.
     script = r"""
-from treering.memories.discussion.generators.parsing import parse_items, plain_text
+from treering.parts.discussions.generators.parsing import parse_items, plain_text
 for text in ("<think>", "<think></thought>", "</think>", "```\n", "{", "[", "<think>```"):
     parse_items(text * 100_000)
     plain_text(text * 100_000)

@@ -1,8 +1,8 @@
 """Recording that proposes what was decided and what failed."""
 
 from space_parts import all_of
-from treering.memories.discussion.operations import DELETE, RECORD
-from treering.tools.turns import Message
+from treering.parts.discussions.operations import DELETE, RECORD
+from treering.verbs.ingest.turns import Message
 
 SAID = (
     Message(role="user", content="Which store do we take?"),

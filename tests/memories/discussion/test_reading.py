@@ -4,7 +4,7 @@ import pytest
 from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said, summaries, talked
 
 from space_parts import records
-from treering.memories.discussion.summaries.timeline import Memories
+from treering.parts.discussions.summaries.versions import Memories
 
 ODD = ("a\n\n---\n\nb", "--ChunkBreak--", "[Beg_User] |{| x", "- one\n- two", '"quoted";\'', "naïve\u2028line\tend")
 

@@ -5,8 +5,8 @@ from recollection_parts import SETTINGS, TALK, Script, item, opened, said, summa
 
 from space_parts import records
 from treering.core.errors import Conflict, InvalidInput, Unavailable
-from treering.memories.discussion.summaries.rolling import SummaryKeeper
-from treering.memories.discussion.summaries.versions import Versions
+from treering.parts.discussions.summaries.rolling import SummaryKeeper
+from treering.parts.discussions.summaries.versions import Versions
 
 QUIET = replace(SETTINGS, summary=False, state=False)
 

@@ -6,9 +6,9 @@ from recollection_parts import BEGAN, SETTINGS, Script, item, opened, said, talk
 
 from space_parts import open_space
 from treering.core.errors import InvalidInput
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.recall.search import DiscussionSearch, FieldWeights
-from treering.tools.turns import Message
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.recall.search import DiscussionSearch, FieldWeights
+from treering.verbs.ingest.turns import Message
 
 LINES = (
     "Ada keeps her red boat in the harbour",

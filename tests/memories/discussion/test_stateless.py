@@ -3,10 +3,10 @@ from datetime import timedelta
 import pytest
 from recollection_parts import BEGAN, Script, said, summaries
 
-from treering.core.fingerprint import fence
-from treering.memories.discussion.recall.search import DiscussionSearch
-from treering.memories.discussion.recall.stateless import StatelessDiscussion
-from treering.tools.turns import Message
+from treering.core.fencing import fence
+from treering.parts.discussions.recall.search import DiscussionSearch
+from treering.parts.discussions.recall.stateless import StatelessDiscussion
+from treering.verbs.ingest.turns import Message
 
 LINES = (
     "Ada bought a red boat",

@@ -5,8 +5,8 @@ import pytest
 from space_parts import all_of, open_space, records
 from treering.core.errors import Conflict, Denied
 from treering.core.objects import Source
-from treering.memories.discussion.identity import discussion_ref
-from treering.memories.discussion.summaries.versions import Stand, Versions
+from treering.parts.discussions.identity import discussion_ref
+from treering.parts.discussions.summaries.versions import Stand, Versions
 
 PLACE = discussion_ref("0f8fad5b-d9cb-469f-a165-70867728950e")
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from treering.memories.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import rule_writer
 
 FILES = {
     "README.md": (

@@ -15,8 +15,8 @@ from mermaid_syntax import check_diagram, diagrams
 import space_parts
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import segment_hash
-from treering.memories.wiki.pages import WikiWriter
-from treering.memories.wiki.rules.writer import rule_writer
+from treering.parts.wiki.pages import WikiWriter
+from treering.parts.wiki.rules.writer import rule_writer
 
 GOLDEN = Path(__file__).parent / "golden" / "bakery.md"
 _LINK = re.compile(r"\]\((\w+):([^)#\s]+)(?:#([^)\s]+))?\)")

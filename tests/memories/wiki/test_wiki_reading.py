@@ -4,12 +4,10 @@ import pytest
 from bakery import Bakery, wiki
 from markdown_it import MarkdownIt
 
-from treering.memories.wiki.repository.document_blocks import blocks_of
-from treering.memories.wiki.repository.document_headings import headings_of
-from treering.memories.wiki.repository.prose import first_paragraph, first_sentence, words_of
-from treering.memories.wiki.repository.signatures import shortened, signature_at
-from treering.memories.wiki.rules.markup import opening, plain
-from treering.memories.wiki.rules.page_body import shown
+from treering.parts.wiki.repository.prose import first_paragraph, first_sentence, words_of
+from treering.parts.wiki.repository.sections import blocks_of, headings_of
+from treering.parts.wiki.repository.signatures import shortened, signature_at
+from treering.parts.wiki.rules.page_body import opening, plain, shown
 
 LANGUAGES = {
     "package.json": '{"name": "@shop/web", "version": "1.0.0"}\n',

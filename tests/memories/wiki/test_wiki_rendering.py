@@ -6,14 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.memories.wiki.files.addresses import FileAddresses, NoAddresses, forge_of
-from treering.memories.wiki.files.anchors import heading_anchors
-from treering.memories.wiki.files.changes import KnownFile, changes_for
-from treering.memories.wiki.files.links import BodyLink, body_links, escaped, with_addresses
-from treering.memories.wiki.files.manifest import WikiManifest, manifest_text, read_manifest
-from treering.memories.wiki.files.page_paths import check_page_paths
-from treering.memories.wiki.files.regions import KEEP, block_digests, merged, part
-from treering.memories.wiki.files.rendering import render_pages
+from treering.parts.wiki.files.changes import KnownFile, changes_for
+from treering.parts.wiki.files.links import (
+    BodyLink,
+    FileAddresses,
+    NoAddresses,
+    body_links,
+    escaped,
+    forge_of,
+    heading_anchors,
+    with_addresses,
+)
+from treering.parts.wiki.files.manifest import WikiManifest, check_page_paths, manifest_text, read_manifest
+from treering.parts.wiki.files.regions import KEEP, block_digests, merged, part
+from treering.parts.wiki.files.rendering import render_pages
 from wiki_by_hand import COMMIT, page, small_wiki, wiki
 
 GITHUB = "https://github.com/acme/shop"

@@ -1,7 +1,7 @@
 import pytest
 from workflow_parts import at_hand, discussion, kept_run, messages, run
 
-from treering.derived.tokens import estimate_tokens
+from treering.retrieval.text.analysis import estimate_tokens
 
 LONG = [f"On day {number} the crew of the Heron found {number} new islands and named them all." for number in range(12)]
 

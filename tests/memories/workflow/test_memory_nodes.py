@@ -2,9 +2,9 @@ import pytest
 from workflow_parts import NotingModel, ask, at_hand, discussion, kept_run, messages, run, say
 
 from space_parts import records
-from treering.core.fingerprint import without_recalled
-from treering.memories.discussion.generators.generator import Generated, GeneratedMemory, GeneratedText
-from treering.memories.discussion.nothing import NOTHING_YET
+from treering.core.fencing import without_recalled
+from treering.parts.discussions.generators.generator import Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.identity import NOTHING_YET
 
 TALK = (
     "We launch the Heron lamp on 12 May 2026.",

@@ -2,11 +2,11 @@ import pytest
 from workflow_parts import ask, problems, say
 
 from treering.core.errors import InvalidInput
-from treering.edges.workflow_text import load
-from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.checking import WorkflowEnvironment
-from treering.memories.workflow.definition import NodeSettings
-from treering.memories.workflow.registry import NodeType, NodeTypes
+from treering.parts.workflows.catalog import NODE_TYPES
+from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.workflows.definition import NodeSettings
+from treering.parts.workflows.registry import NodeType, NodeTypes
+from treering.parts.workflows.text import load
 
 CASES = {
     "a type nobody knows": (

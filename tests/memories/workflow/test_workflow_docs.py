@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from treering.memories.discussion.nothing import NOTHING_YET
-from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.definition import NodeSettings, spellings
-from treering.memories.workflow.variables import CHAT_VARIABLES
+from treering.parts.discussions.identity import NOTHING_YET
+from treering.parts.workflows.catalog import NODE_TYPES
+from treering.parts.workflows.definition import NodeSettings, spellings
+from treering.parts.workflows.variables import CHAT_VARIABLES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "howto" / "run-workflows.md").read_text(encoding="utf-8")
 

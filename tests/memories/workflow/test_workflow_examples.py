@@ -4,14 +4,14 @@ from importlib.resources import files
 import pytest
 from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages, run
 
-from treering.edges.workflow_text import load, read
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.workflow.checking import WorkflowEnvironment
-from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
-from treering.testing.clocks import SteppingClock
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.workflows.generator import GeneratorWorkflows, WorkflowGenerator
+from treering.parts.workflows.text import load, read
+from treering.testing.fakes import SteppingClock
 
-FOLDER = files("treering.memories.workflow") / "examples"
+FOLDER = files("treering.parts.workflows") / "examples"
 TEXTS = {each.name: each.read_text(encoding="utf-8") for each in FOLDER.iterdir() if each.name[-4:] in {"yaml", "json"}}
 TALK = [f"We decided that team {number} moves to the Heron building in May 2026." for number in range(16)]
 ITEM = {"title": "Heron", "summary": "The teams move to Heron.", "entities": ["Heron"], "key_phrases": ["move"]}

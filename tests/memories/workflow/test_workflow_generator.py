@@ -2,12 +2,12 @@ import pytest
 from workflow_parts import NotingModel, ask, say
 
 from treering.core.errors import InvalidInput, Unavailable
-from treering.derived.asking import Budget
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
-from treering.memories.workflow.checking import from_data
-from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
-from treering.testing.clocks import SteppingClock
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
+from treering.parts.workflows.checking import from_data
+from treering.parts.workflows.generator import GeneratorWorkflows, WorkflowGenerator
+from treering.retrieval.extraction.asking import Budget
+from treering.testing.fakes import SteppingClock
 
 CHUNK = Chunk((SpokenLine("ann", "We launch on Tuesday."), SpokenLine("bob", "Then {agent2Input} the price.")))
 OLD = [GeneratedMemory(title=f"t{number}", summary=f"s{number}") for number in range(5)]

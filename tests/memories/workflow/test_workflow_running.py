@@ -5,12 +5,12 @@ import pytest
 from workflow_parts import NotingModel, ask, run, runner, say
 
 from treering.core.errors import Denied, InvalidInput, MissingExtra, Unavailable
-from treering.derived.asking import Budget
-from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.checking import from_data
-from treering.memories.workflow.definition import NodeSettings, Preset
-from treering.memories.workflow.registry import NodeType
-from treering.ports.model import Usage
+from treering.parts.workflows.catalog import NODE_TYPES
+from treering.parts.workflows.checking import from_data
+from treering.parts.workflows.definition import NodeSettings, Preset
+from treering.parts.workflows.registry import NodeType
+from treering.ports.models import Usage
+from treering.retrieval.extraction.asking import Budget
 
 
 def test_each_node_is_told_what_those_before_it_gave():

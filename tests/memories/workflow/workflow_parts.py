@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from treering.core.errors import InvalidInput, Unavailable
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.recall.stateless import StatelessDiscussion
-from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.workflow.checking import ANYTHING, from_data
-from treering.memories.workflow.running import Runner
-from treering.memories.workflow.scene import Scene, scene_of
-from treering.ports.model import Answer, Usage
-from treering.testing.clocks import SteppingClock
-from treering.tools.turns import Message
+from treering.parts.discussions.memory import DiscussionMemory
+from treering.parts.discussions.recall.stateless import StatelessDiscussion
+from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.workflows.checking import ANYTHING, from_data
+from treering.parts.workflows.running import Runner
+from treering.parts.workflows.scene import Scene, scene_of
+from treering.ports.models import Answer, Usage
+from treering.testing.fakes import SteppingClock
+from treering.verbs.ingest.turns import Message
 
 _MARKERS = re.compile(r"<<treering:recalled [^\n]*>>\n|\n<<treering:end \w+>>")
 

@@ -14,18 +14,12 @@ class TestMyIndex(IndexContract):
 One that applies changes only when it is told to inherits `LateIndexContract` besides.
 """
 
-from treering.testing.index_contract.code import CodeNames
-from treering.testing.index_contract.days import Days
 from treering.testing.index_contract.graph import EntityGraph
 from treering.testing.index_contract.histories import Histories
-from treering.testing.index_contract.late import LateIndexContract
-from treering.testing.index_contract.passages import PassagesByKey
-from treering.testing.index_contract.places import Places
+from treering.testing.index_contract.passages import CodeNames, Days, PassagesByKey
 from treering.testing.index_contract.stage import EMBEDDER, LedgerWithIndex
-from treering.testing.index_contract.together import Together
-from treering.testing.index_contract.upkeep import Upkeeping
-from treering.testing.index_contract.vectors import ByMeaning
-from treering.testing.index_contract.words import ByWords
+from treering.testing.index_contract.vectors import ByMeaning, LateIndexContract, Together, Upkeeping
+from treering.testing.index_contract.words import ByWords, Places
 
 __all__ = ["EMBEDDER", "IndexContract", "LateIndexContract", "LedgerWithIndex"]
 

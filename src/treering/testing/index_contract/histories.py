@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from treering.core.errors import TreeringError
 from treering.core.evidence import Triple
 from treering.core.objects import Object, Source
-from treering.ports.graph import EdgeType, GraphView
 from treering.ports.ledger import Selection
-from treering.ports.passages import PassageRequest
-from treering.ports.reach import Reach
-from treering.ports.text import NamePart, Scored, TextRequest
-from treering.ports.vectors import NearRequest
-from treering.testing.clocks import SteppingClock
-from treering.testing.index_contract.code import as_code, require_the_names_of_the_ledger
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.search import EdgeType, GraphView, NamePart, NearRequest, Scored, TextRequest
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger
+from treering.testing.index_contract.passages import as_code, require_the_names_of_the_ledger
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
 from treering.testing.index_questions import days, seen
 

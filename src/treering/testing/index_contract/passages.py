@@ -1,13 +1,24 @@
 """Passages by key: heads, who may see them, what stands beside them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from treering.core.times import render_time
-from treering.derived.analysis import query_terms
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage
-from treering.testing.index_questions import beside, by_words, days, heads, near, read, seen, visible
+from treering.core.evidence import Definition, Lines
+from treering.core.ids import render_time
+from treering.core.objects import Object, Source
+from treering.ports.ledger import Selection
+from treering.ports.passages import AskedDays, PassageRequest, Reach
+from treering.retrieval.index.passages import passages_of
+from treering.retrieval.index.projection import entries_of
+from treering.retrieval.search.fusion import day_share
+from treering.retrieval.text.analysis import query_terms
+from treering.testing.fakes import SteppingClock
+from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
+from treering.testing.index_questions import beside, by_days, by_words, days, heads, near, on_days, read, seen, visible
 
 _NONE = 10**9
 """A key that no passage has."""
@@ -118,3 +129,193 @@ class PassagesByKey(IndexStage):
         found = read(space.index, [key], seen(at=made), beside=True)
         assert (dict(found.heads), found.visible, dict(found.beside), dict(found.dated)) == ({}, frozenset(), {}, {})
         assert space.index.passages.count(seen(at=made)) == space.index.passages.count(seen(withdrawn=True)) == 0
+
+
+# Names of code: which passages define, import and use what, as far as each says so itself.
+
+
+_CART, _SHOP = ("def total(): ...",), ("from app import cart", "cart.total()")
+_USED = "u py app/cart#total"
+
+
+class CodeNames(IndexStage):
+    """`Passages.read` with `PassageRequest.named`."""
+
+    def test_a_passage_of_code_is_found_by_what_it_defines_imports_and_uses(self, space: IndexedSpace) -> None:
+        cart, shop = _shop(space)
+        first, second = space.key(shop), space.key(shop, 1)
+        wanted = {
+            "m py /app/cart": [space.key(cart)],
+            "m py cart": [space.key(cart)],
+            "d py /app/cart#total": [space.key(cart)],
+            "i py app/cart": [first],
+            _USED: [second],
+        }
+        assert named(space, seen(), *wanted, "i py cart", "m py art") == wanted
+        [found] = space.index.passages.read([PassageRequest((), seen(), named=tuple(wanted))])
+        assert set(found.heads) == {space.key(cart), first, second}
+        require_the_names_of_the_ledger(space)
+
+    def test_nothing_is_found_by_name_where_nobody_says_what_may_be_seen(self, space: IndexedSpace) -> None:
+        _shop(space)
+        [found] = space.index.passages.read([PassageRequest((), named=(_USED,))])
+        assert dict(found.named) == {}
+
+    def test_only_what_is_current_and_in_scope_is_found_by_name(self, space: IndexedSpace) -> None:
+        _, shop = _shop(space, scope="/a")
+        there = {_USED: [space.key(shop, 1)]}
+        assert named(space, seen("/a"), _USED) == there
+        assert named(space, seen("/b"), _USED) == {}
+        assert named(space, seen(where={"type": "knowledge"}), _USED) == {}
+        space.move(shop, "invalid")
+        assert named(space, seen(), _USED) == named(space, seen(withdrawn=True), _USED) == {}
+        space.move(shop, "active")
+        assert named(space, seen(), _USED) == {_USED: [space.key(shop, 1)]}
+
+    def test_a_text_that_stays_is_found_by_what_it_uses_now(self, space: IndexedSpace) -> None:
+        _, shop = _shop(space)
+        as_code(space, shop, "app/shop.py", "i app.till#", "c app.till#total")
+        assert named(space, seen(), _USED, "u py app/till#total") == {"u py app/till#total": [space.key(shop, 1)]}
+        require_the_names_of_the_ledger(space)
+
+    def test_what_is_erased_is_found_by_no_name(self, space: IndexedSpace) -> None:
+        cart, shop = _shop(space)
+        space.erase(shop)
+        assert named(space, seen(), _USED, "i py app/cart", "m py cart") == {"m py cart": [space.key(cart)]}
+        assert list(space.index.upkeep.differences()) == []
+
+
+def named(space: IndexedSpace, reach: Reach, *names: str) -> dict[str, list[int]]:
+    """Return the passages found by each name of code, by key."""
+    [found] = space.index.passages.read([PassageRequest((), reach, named=names)])
+    return {name: sorted(keys) for name, keys in found.named.items()}
+
+
+def as_code(space: LedgerWriter, item: Object, path: str, *uses: str) -> None:
+    """Make the segments of a source Python code at a path, each of which uses one thing and defines `run`."""
+    source = space.ledger.get(item.id)
+    assert isinstance(source, Source)
+    parts = []
+    for at, part in enumerate(source.segments):
+        place = Lines(path=path, start=at + 1, end=at + 1)
+        defined = (Definition(name="total" if "def total" in part.excerpt else "run", first=1, last=1),)
+        code = {"locator": place, "definitions": defined, "uses": uses[at : at + 1], "role": "code"}
+        parts.append(part.model_copy(update=code).model_dump())
+    space.update(item, segments=parts, metadata={"language": "python"})
+
+
+def require_the_names_of_the_ledger(space: IndexedSpace) -> None:
+    """Raise `AssertionError` where passages are found by other names than the ledger's current ones vouch for."""
+    wanted: dict[str, list[int]] = {}
+    for item in space.ledger.select(Selection(descend=True)):
+        entries = [entry for entry in entries_of(item) if entry.passage.live]
+        keys = space.keys(item) if entries else {}
+        for entry in entries:
+            for name in entry.code_names:
+                wanted.setdefault(name, []).append(keys[entry.passage.part])
+    assert named(space, seen(), *wanted) == {name: sorted(keys) for name, keys in wanted.items()}
+
+
+def _shop(space: IndexedSpace, scope: str = "/") -> tuple[Source, Source]:
+    cart = space.make.source(*_CART, origin="repo:x#app/cart.py", title="app/cart.py", scope=scope)
+    shop = space.make.source(*_SHOP, origin="repo:x#app/shop.py", title="app/shop.py", scope=scope)
+    space.commit(cart, shop)
+    as_code(space, cart, "app/cart.py")
+    as_code(space, shop, "app/shop.py", "i app#cart", "c app#cart.total")
+    return cart, shop
+
+
+# Search by the days that turns were said on, or speak of.
+
+
+MAY, JUNE = days("2023-05-01", "2023-05-31"), days("2023-06-01", "2023-06-30")
+SAID = datetime(2023, 5, 8, 12, tzinfo=UTC)
+
+_DAYS = st.dates(date(2022, 1, 1), date(2024, 12, 31))
+_ASKED = st.builds(
+    lambda one, other, weight: AskedDays(min(one, other), max(one, other), weight),
+    _DAYS,
+    _DAYS,
+    st.sampled_from([1.0, 0.5]),
+)
+_TEXTS = st.sampled_from(["Yes.", "Last week.", "In 2023.", "In May.", "Yesterday, and last year.", "since 2015"])
+
+
+class Days(IndexStage):
+    """`TextSearch` by days."""
+
+    def test_turns_said_on_a_day_or_speaking_of_it_are_found_by_it(self, space: IndexedSpace) -> None:
+        later = SAID + timedelta(days=60)
+        talk = space.talk(("Bees hum.", SAID), ("The bees of May 2023 were many.", later), ("Ants dig.", later))
+        space.commit(talk)
+        assert _scores(space, MAY) == {space.key(talk, 0): 1.0, space.key(talk, 1): 1.0}
+        assert _scores(space, JUNE) == _scores(space) == {}
+
+    def test_a_longer_time_counts_by_the_part_of_it_that_is_asked_for(self, space: IndexedSpace) -> None:
+        talk = space.talk(("In May 2023.", None), ("The first half of May 2023 and 2023-05-31.", None))
+        space.commit(talk)
+        one, other = space.key(talk, 0), space.key(talk, 1)
+        day = days("2023-05-31", weight=0.5)
+        assert _scores(space, day) == pytest.approx({one: 0.5 / 31, other: 0.5})
+        assert _scores(space, day, MAY) == {one: 1.0, other: 1.0}
+
+    def test_the_best_come_first_then_the_newest_and_no_more_than_asked_for(self, space: IndexedSpace) -> None:
+        talk, later = space.talk(("In 2023.", None), ("Bees.", SAID)), space.talk(("Ants.", SAID), origin="later")
+        space.commit(talk)
+        space.commit(later)
+        wanted = [space.key(later), space.key(talk, 1), space.key(talk, 0)]
+        assert [hit.key for hit in by_days(space.index, [MAY], reach=seen(), limit=10)] == wanted
+        assert [hit.key for hit in by_days(space.index, [MAY], reach=seen(), limit=2)] == wanted[:2]
+
+    def test_some_turns_have_the_scores_they_have_among_all(self, space: IndexedSpace) -> None:
+        turns = [(f"Bee {n}, and in May 2023.", SAID + timedelta(days=20 * n)) for n in range(40)]
+        talk = space.talk(*turns)
+        space.commit(talk)
+        every = _scores(space, MAY, JUNE)
+        assert len(every) == 40
+        assert on_days(space.index, [MAY, JUNE], [*every, 10**9]) == pytest.approx(every)
+        first = space.key(talk)
+        assert on_days(space.index, [MAY, JUNE], [first]) == pytest.approx({first: every[first]})
+        assert on_days(space.index, [], every) == on_days(space.index, [MAY], []) == {}
+
+    def test_days_are_found_within_reach_alone(self, space: IndexedSpace) -> None:
+        one, other = space.talk(("Bees.", SAID), scope="/a"), space.talk(("Ants.", SAID), scope="/b", origin="b")
+        space.commit(one, other)
+        by_scope = by_days(space.index, [MAY], reach=seen("/a"), limit=9)
+        by_filter = by_days(space.index, [MAY], reach=seen(where={"scope": "/b"}), limit=9)
+        assert (space.objects(by_scope), space.objects(by_filter)) == ([one.id], [other.id])
+
+    def test_days_of_what_was_said_otherwise_are_found_as_of_then(self, space: IndexedSpace) -> None:
+        talk = space.talk(("Bees came in May 2023.", None))
+        made = space.commit(talk).sequence
+        before = space.key(talk)
+        space.reread(talk, "Bees came in June 2023.")
+        assert (_scores(space, MAY), list(_scores(space, JUNE).values())) == ({}, [1.0])
+        then = by_days(space.index, [MAY], reach=seen(at=made), limit=9)
+        assert [(hit.key, hit.score) for hit in then] == [(before, 1.0)]
+
+    def test_erased_turns_are_found_by_no_day(self, space: IndexedSpace) -> None:
+        talk, other = space.talk(("Bees came yesterday.", SAID)), space.talk(("Ants.", SAID), origin="other")
+        space.commit(talk, other)
+        gone = space.key(talk)
+        space.erase(talk)
+        assert _scores(space, MAY) == {space.key(other): 1.0}
+        assert on_days(space.index, [MAY], [gone]) == {}
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        turns=st.lists(st.tuples(_TEXTS, _DAYS), min_size=1, max_size=6), asked=st.lists(_ASKED, min_size=1, max_size=4)
+    )
+    def test_a_score_is_the_best_share_of_a_told_period(
+        self, open_index: OpenIndex, clock: SteppingClock, turns: list[tuple[str, date]], asked: list[AskedDays]
+    ) -> None:
+        space = IndexedSpace(open_index(), clock)
+        talk = space.talk(*((text, datetime(day.year, day.month, day.day, tzinfo=UTC)) for text, day in turns))
+        space.commit(talk)
+        keys = space.keys(talk)
+        wanted = {keys[passage.part]: day_share(passage, asked) for passage in passages_of(talk)}
+        assert _scores(space, *asked) == pytest.approx({key: share for key, share in wanted.items() if share})
+
+
+def _scores(space: IndexedSpace, *asked: AskedDays) -> dict[int, float]:
+    return {hit.key: hit.score for hit in by_days(space.index, asked, reach=seen(), limit=1_000)}

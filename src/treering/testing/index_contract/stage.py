@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from treering.core.locator import Turn
+from treering.core.evidence import Turn
 from treering.core.objects import Object, Source
 from treering.core.patch import Erase, MoveScope, Operation, Receipt, Transition, Update
-from treering.derived.analysis import query_terms
-from treering.ports.clock import Clock
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
-from treering.ports.text import Scored, TextQuery
+from treering.ports.runtime import Clock
+from treering.ports.search import Scored, TextQuery
+from treering.retrieval.text.analysis import query_terms
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_questions import by_names, by_place, by_words, heads, near, seen
 
 EMBEDDER = HashingEmbedder()

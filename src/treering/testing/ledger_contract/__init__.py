@@ -10,19 +10,13 @@ class TestMyLedger(LedgerContract):
         return open_ledger
 """
 
-from treering.testing.ledger_contract.changes import ChangeFeed
 from treering.testing.ledger_contract.claims import Claims
-from treering.testing.ledger_contract.erasure import Erasure
-from treering.testing.ledger_contract.evidence import Evidence
-from treering.testing.ledger_contract.history import LedgerHistory
-from treering.testing.ledger_contract.reading import LedgerReads
-from treering.testing.ledger_contract.reverting import Reverting
-from treering.testing.ledger_contract.review import Review
-from treering.testing.ledger_contract.rules import Rules
-from treering.testing.ledger_contract.scopes import Scopes
-from treering.testing.ledger_contract.summaries import Summaries
-from treering.testing.ledger_contract.transfer import Transfer
-from treering.testing.ledger_contract.work import Work
+from treering.testing.ledger_contract.evidence import Evidence, Summaries
+from treering.testing.ledger_contract.history import ChangeFeed, LedgerHistory
+from treering.testing.ledger_contract.reading import LedgerReads, Scopes
+from treering.testing.ledger_contract.reverting import Erasure, Reverting
+from treering.testing.ledger_contract.review import Review, Rules
+from treering.testing.ledger_contract.transfer import Transfer, Work
 from treering.testing.ledger_contract.writing import Writing
 
 

@@ -2,11 +2,20 @@
 
 import pytest
 
+from treering.core.canonical import digest
 from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
 from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, Operation, RemoveLink, Transition, Update
-from treering.ports.ledger import Ledger
-from treering.testing.builders import ADA, Builder, author, content_of
-from treering.testing.ledger_contract.stage import LedgerStage, contents, knowledge_of, status_of, work_of
+from treering.ports.ledger import Ledger, Selection
+from treering.testing.builders import ADA, BOB, Builder, author, content_of
+from treering.testing.ledger_contract.stage import (
+    LedgerStage,
+    OpenLedger,
+    contents,
+    knowledge_of,
+    source_of,
+    status_of,
+    work_of,
+)
 
 
 class Reverting(LedgerStage):
@@ -193,3 +202,199 @@ class Reverting(LedgerStage):
     def test_a_patch_that_never_was_cannot_be_reverted(self, ledger: Ledger, make: Builder) -> None:
         with pytest.raises(NotFound):
             ledger.revert(make.patch(make.node("One")).id, by=ADA, reason="Wrong.")
+
+
+# Erasure: the content goes everywhere, the fact stays.
+
+
+MARK = "xyzzy-plugh"
+
+
+class Erasure(LedgerStage):
+    """Nothing of an erased object can be read again."""
+
+    def test_erased_content_is_nowhere(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source(f"It says {MARK}.", title=MARK, metadata={MARK: MARK})
+        ledger.commit(make.patch(source), idempotency_key="k")
+        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
+        receipt = ledger.commit(make.patch(Erase(id=source.id, expected_revision=2)))
+        assert (receipt.results[0].outcome, receipt.results[0].id) == ("erased", source.id)
+        for read in (ledger.get, ledger.history):
+            with pytest.raises(NotFound):
+                read(source.id)
+        with pytest.raises(NotFound):
+            ledger.get(source.id, as_of=1)
+        with pytest.raises(NotFound):
+            ledger.segment(source.id, source.segments[0].segment_id)
+        assert ledger.heads([source.id]) == {}
+        assert ledger.sources(scope="/", root=source.origin) == {}
+        assert ledger.segments([(source.id, source.segments[0].segment_id)]) == {}
+        assert list(ledger.select(Selection())) == list(ledger.select(Selection(as_of=1))) == []
+        assert not any(MARK in text or source.salt in text for text in contents(ledger))
+
+    def test_the_log_keeps_the_fact_and_verifies(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        made = ledger.commit(make.patch(node))
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), reason="Asked to."))
+        created, erased = ledger.events_of(node.id)
+        assert (erased.event_type, erased.reason, erased.after) == ("erased", "Asked to.", None)
+        assert erased.before == created.after
+        assert ledger.verify().seq == made.sequence + 1
+
+    def test_what_rested_on_it_becomes_stale_in_the_same_patch(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, fact))
+        receipt = ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        assert receipt.staled == (fact.id,)
+        assert ledger.get(fact.id).status == "stale"
+
+    def test_a_claim_is_free_when_its_rival_is_erased(self, ledger: Ledger, make: Builder) -> None:
+        left, right = make.source("3."), make.source("4.", origin="other.md")
+        one = make.fact("Ada", "hives", 3, make.evidence(left))
+        two = make.fact("Ada", "hives", 4, make.evidence(right))
+        ledger.commit(make.patch(left, right, one, two))
+        ledger.commit(make.patch(Erase(id=two.id, expected_revision=2)))
+        assert ledger.get(one.id).status == "active"
+
+    def test_its_links_go(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        link = Link(type="about", source=one.id, target=two.id)
+        ledger.commit(make.patch(one, two, AddLink(link=link)))
+        ledger.commit(make.patch(Erase(id=two.id, expected_revision=1)))
+        assert list(ledger.links(one.id)) == list(ledger.links(one.id, as_of=3)) == []
+        ledger.verify()
+
+    def test_a_text_that_another_source_holds_too_stays_there(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("Shared words."), make.source("Shared words.", origin="other.md")
+        ledger.commit(make.patch(one, two))
+        ledger.commit(make.patch(Erase(id=one.id, expected_revision=1)))
+        assert source_of(ledger, two.id).segments[0].excerpt == "Shared words."
+        ledger.verify()
+
+    def test_a_proposal_that_mentions_it_is_rejected_and_loses_its_content(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive"), make.node("Box")
+        ledger.commit(make.patch(node, other))
+        about = make.patch(Update(id=node.id, expected_revision=1, changes={"summary": MARK}))
+        apart = make.patch(Update(id=other.id, expected_revision=1, changes={"summary": "Apart."}))
+        ledger.propose(about)
+        ledger.propose(apart)
+        erasing = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        record = ledger.patch(about.id)
+        assert (record.status, record.operations) == ("rejected", ())
+        assert record.decided_at == erasing.committed_at
+        assert ledger.patch(apart.id).status == "proposed"
+        assert not any(MARK in text for text in contents(ledger))
+        event = ledger.events_of(about.id)[-1]
+        assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
+
+    def test_a_proposal_that_mentions_one_of_several_erased_objects_loses_its_content(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        nodes = make.node("Hive"), make.node("Box")
+        ledger.commit(make.patch(*nodes))
+        about = make.patch(Update(id=nodes[1].id, expected_revision=1, changes={"summary": MARK}))
+        ledger.propose(about)
+        ledger.commit(make.patch(*(Erase(id=node.id, expected_revision=1) for node in nodes)))
+        assert ledger.patch(about.id).status == "rejected"
+        assert not any(MARK in text for text in contents(ledger))
+
+    def test_an_approved_erasure_takes_the_proposals_that_mention_it_along(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        about = make.patch(Update(id=node.id, expected_revision=1, changes={"summary": MARK}))
+        erasing = make.patch(Erase(id=node.id, expected_revision=1))
+        for patch in (about, erasing):
+            ledger.propose(patch)
+        ledger.approve(erasing.id, by=BOB)
+        assert (ledger.patch(about.id).status, ledger.patch(erasing.id).status) == ("rejected", "applied")
+        assert not any(MARK in text for text in contents(ledger))
+
+    def test_an_idempotency_key_is_erased_and_still_recognised(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive"), make.node("Box")
+        first = ledger.commit(make.patch(node), idempotency_key=MARK)
+        ledger.commit(make.patch(other), idempotency_key="kept")
+        ledger.propose(
+            make.patch(Update(id=node.id, expected_revision=1, changes={"summary": "x"})), idempotency_key="p"
+        )
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)), idempotency_key="erasing")
+        assert not any(MARK in text for text in contents(ledger))
+        again = ledger.commit(make.patch(make.node("Hive")), idempotency_key=MARK)
+        assert again == first.model_copy(update={"replayed": True})
+        assert ledger.commit(make.patch(make.node("Box")), idempotency_key="kept").replayed
+        proposed = make.patch(Update(id=other.id, expected_revision=1, changes={"summary": "y"}))
+        assert ledger.propose(proposed, idempotency_key="p").status == "rejected"
+        keys = {record.row["key"] for record in ledger.records() if record.table == "receipt"}
+        assert {"kept", "erasing"} < keys
+        assert len(keys) == 4
+
+    def test_what_stands_for_an_erased_key_cannot_be_made_of_the_key_alone(
+        self, open_ledger: OpenLedger, make: Builder
+    ) -> None:
+        erased = []
+        for ledger in (open_ledger(), open_ledger()):
+            node = make.node("Hive")
+            asked = make.patch(node).model_copy(update={"request": digest(MARK)})
+            ledger.commit(asked, idempotency_key=MARK)
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+            erased += [record.row["key"] for record in ledger.records() if record.table == "receipt"]
+            assert not any(digest(MARK) in text for text in contents(ledger))
+            again = make.patch(node).model_copy(update={"request": "another"})
+            assert ledger.commit(again, idempotency_key=MARK).replayed
+        assert len(set(erased)) == 2
+
+    def test_a_key_is_recognised_after_a_second_erasure_of_what_its_patch_touched(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        nodes = make.node("Hive"), make.node("Box")
+        first = ledger.commit(make.patch(*nodes), idempotency_key=MARK)
+        for node in nodes:
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        again = ledger.commit(make.patch(make.node("Hive")), idempotency_key=MARK)
+        assert again == first.model_copy(update={"replayed": True})
+
+    def test_nothing_can_be_written_to_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        ledger.commit(make.patch(source))
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        erase = Erase(id=source.id, expected_revision=1)
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(erase, fact))
+        ledger.commit(make.patch(erase))
+        with pytest.raises(NotFound):
+            ledger.commit(make.patch(erase))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(fact))
+
+    def test_its_origin_can_be_ingested_anew(self, ledger: Ledger, make: Builder) -> None:
+        source, again = make.source("3 hives."), make.source("3 hives.")
+        ledger.commit(make.patch(source))
+        ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        ledger.commit(make.patch(again))
+        assert ledger.sources(scope="/", root="notes.md")["notes.md"].id == again.id
+
+    def test_its_id_is_not_given_to_something_else(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), node))
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(node))
+
+    def test_erasure_needs_the_current_revision(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Box"})))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+
+    def test_what_is_left_goes_on_after_compaction(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive"), make.node("Box")
+        made = ledger.commit(make.patch(node, other))
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        ledger.compact()
+        ledger.verify()
+        assert ledger.get(other.id).revision == 1
+        with pytest.raises(Conflict):
+            ledger.revert(made.patch_id, by=ADA, reason="")

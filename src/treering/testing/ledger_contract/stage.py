@@ -9,7 +9,7 @@ from treering.core.objects import Knowledge, Node, Source, WorkItem
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
-from treering.testing.clocks import SteppingClock
+from treering.testing.fakes import SteppingClock
 
 
 class OpenLedger(Protocol):

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from export_parts import ONE, TWO, chatgpt, claude_line, lines, packed, slack
 
-from treering.core.fingerprint import fence
-from treering.edges.sources.conversations.archive import ZipBounds
-from treering.edges.sources.conversations.exports import ExportBounds
-from treering.edges.sources.formats import built_in_formats
-from treering.edges.sources.path import PathAdapter
+from treering.core.fencing import fence
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
+from treering.sources.conversations.exports import ExportBounds
+from treering.sources.folders.path import PathAdapter
+from treering.sources.formats import built_in_formats
+from treering.sources.reading.archives import ZipBounds
 
 TALK = (("user", "Green or black tea?"), ("assistant", "Green tea."), ("user", "ok"), ("assistant", "Enjoy."))
 FIRST, SECOND = f"chatgpt:{ONE}", f"chatgpt:{TWO}"

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from space_parts import all_of
-from treering.core.knowledge_payloads import PAYLOADS
-from treering.edges.sources.formats import BUILT_IN
-from treering.edges.sources.memories.sources import MemoryFormat
+from treering.core.objects import PAYLOADS
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
+from treering.sources.formats import BUILT_IN
+from treering.sources.memories.exports import MemoryFormat
 
 AT = "2026-03-01T09:30:00Z"
 MEM0 = {

@@ -7,16 +7,14 @@ from typing import Any
 import pytest
 from hostile_site import page, site
 
-from treering.edges.sources.web.connecting import Connector
-from treering.edges.sources.web.fetching import Fetcher
-from treering.edges.sources.web.public_addresses import is_public
-from treering.edges.sources.web.sitemaps import parse_sitemap
-from treering.edges.sources.web.url import CrawlPace, UrlAdapter
-from treering.edges.sources.web_addresses import FetchRefused
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft
-from treering.tools import catalog
-from treering.tools.envelope import Envelope
-from treering.tools.rights import EVERYTHING
+from treering.sources.reading.web_addresses import FetchRefused
+from treering.sources.web.fetching import Connector, Fetcher, is_public
+from treering.sources.web.sitemaps import parse_sitemap
+from treering.sources.web.url import CrawlPace, UrlAdapter
+from treering.verbs import catalog
+from treering.verbs.envelope import Envelope
+from treering.verbs.rights import EVERYTHING
 
 HERE = "127.0.0.1"
 TEXT = "<article><h1>Waits</h1><p>Größere Pausen sind länger, and nobody waits for longer than that.</p></article>"

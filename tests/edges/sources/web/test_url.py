@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from document_files import docx_of, odp_of, ods_of, odt_of, pptx_of, xlsx_of
 from treering.core.errors import InvalidInput
-from treering.edges.sources.documents import html_page
-from treering.edges.sources.web.connecting import Connector
-from treering.edges.sources.web.fetching import FetchBounds, Fetcher
-from treering.edges.sources.web.public_addresses import is_public
-from treering.edges.sources.web.sitemaps import Politeness, parse_sitemap
-from treering.edges.sources.web.url import CrawlPace, UrlAdapter
-from treering.edges.sources.web_addresses import parse_address
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
+from treering.sources.documents import html_page
+from treering.sources.reading.web_addresses import parse_address
+from treering.sources.web.fetching import Connector, FetchBounds, Fetcher, is_public
+from treering.sources.web.sitemaps import Politeness, parse_sitemap
+from treering.sources.web.url import CrawlPace, UrlAdapter
 
 PAGE = """<html><head><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a> <a href="/about">About us</a></nav>
@@ -426,7 +424,7 @@ def test_a_sitemap_with_entities_is_refused() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_after_a_sitemap_begins_are_read_or_refused(data: bytes) -> None:
-    from treering.edges.sources.web_addresses import FetchRefused
+    from treering.sources.reading.web_addresses import FetchRefused
 
     try:
         parse_sitemap(b"<urlset>" + data)
@@ -458,18 +456,18 @@ def test_what_is_kept_through_the_verb_is_updated_and_archived(space) -> None:
 
 
 def ingest(engine, **given: str):
-    from treering.tools import catalog
-    from treering.tools.envelope import Envelope
-    from treering.tools.rights import EVERYTHING
+    from treering.verbs import catalog
+    from treering.verbs.envelope import Envelope
+    from treering.verbs.rights import EVERYTHING
 
     return catalog.call(engine, "ingest", Envelope(mode="url", input=given), granted=EVERYTHING)
 
 
 def test_only_who_may_reach_the_network_may_ask_for_an_address(space) -> None:
     from treering.core.errors import Denied
-    from treering.edges.surfaces.mcp.listing import GRANTED
-    from treering.tools import catalog
-    from treering.tools.envelope import Envelope
+    from treering.surfaces.mcp.listing import GRANTED
+    from treering.verbs import catalog
+    from treering.verbs.envelope import Envelope
 
     with pytest.raises(Denied, match="reads from the network"):
         catalog.call(

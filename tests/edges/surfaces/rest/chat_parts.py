@@ -15,8 +15,8 @@ import httpx
 from openai import OpenAI
 from rest_parts import running
 
-from treering.edges.surfaces.rest.remembering import MemorySettings
-from treering.edges.surfaces.rest.upstream import UpstreamPlace
+from treering.parts.discussions.chat.endpoint import MemorySettings
+from treering.parts.discussions.chat.upstream import UpstreamPlace
 
 _STREAM = re.compile(rb'"stream": ?true')
 KEY = "sk-of-the-operator"

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 from time import sleep
 
-from treering.edges.surfaces.rest.app import Serving
-from treering.edges.surfaces.rest.serving import serve_until_stopped
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.surfaces.http.app import Serving
+from treering.surfaces.http.serving import serve_until_stopped
+from treering.testing.fakes import HashingEmbedder
 
 
 class EndlessEmbedder(HashingEmbedder):

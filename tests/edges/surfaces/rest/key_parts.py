@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 from rest_parts import running
 
-from treering.edges.access_keys import GRANTED, make_key, space_name
-from treering.edges.address import file_address
-from treering.edges.clock import SystemClock
-from treering.edges.wiring import open_access_keys
 from treering.ports.access_keys import AccessKeys
+from treering.spaces.wiring import open_access_keys
+from treering.system.access_keys import GRANTED, make_key, space_name
+from treering.system.address import file_address
+from treering.system.machine import SystemClock
 
 RIGHTS = tuple(GRANTED)
 

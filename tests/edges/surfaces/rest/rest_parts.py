@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from treering.edges.surfaces.rest.app import Serving
-from treering.edges.surfaces.rest.serving import Server, listen
-from treering.edges.surfaces.rest.transport import Transport
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.surfaces.http.app import Serving
+from treering.surfaces.http.bounds import Transport
+from treering.surfaces.http.serving import Server, listen
+from treering.testing.fakes import HashingEmbedder
 
 
 @contextmanager

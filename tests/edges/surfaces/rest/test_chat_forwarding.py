@@ -7,8 +7,8 @@ from chat_parts import KEY, SILENCE, Answer, chat, chatting, completion, openai,
 from rest_parts import running
 
 from treering.core.errors import InvalidInput
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.upstream import UpstreamPlace
+from treering.parts.discussions.chat.upstream import UpstreamPlace
+from treering.surfaces.http.bounds import Bounds
 
 JSON = {"Content-Type": "application/json"}
 PATH = "/v1/chat/completions"

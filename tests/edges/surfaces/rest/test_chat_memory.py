@@ -20,13 +20,13 @@ from chat_parts import (
 )
 
 import space_parts
-from treering.edges.surfaces.examples import EXAMPLES
-from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.identity import discussion_ref, unnamed_discussion
-from treering.memories.discussion.log.message_log import MessageLog
-from treering.memories.discussion.settings import MakingPlan
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.turns import Message
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.identity import discussion_ref, unnamed_discussion
+from treering.parts.discussions.log.message_log import MessageLog
+from treering.parts.discussions.settings import MakingPlan
+from treering.surfaces.python.examples import EXAMPLES
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs.ingest.turns import Message
 
 PATH = "/v1/chat/completions"
 SAID = "The cellar key lies under the third flowerpot."

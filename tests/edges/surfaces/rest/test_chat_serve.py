@@ -10,7 +10,7 @@ from chat_parts import chat, said, scripted, turns
 from openai import OpenAI
 
 from space_parts import open_space
-from treering.edges.surfaces.cli import run
+from treering.surfaces.cli import run
 
 SAID = "My sister Ingrid keeps bees in Uppsala."
 ASKED = "Who keeps bees?"

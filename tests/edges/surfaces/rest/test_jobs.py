@@ -17,11 +17,10 @@ from rest_parts import running
 from test_mcp_over_http import called
 
 from treering import open as open_space
-from treering.edges.surfaces.rest.bounds import Bounds
 from treering.ports.access_keys import KeyLimits
-from treering.ports.interrupt import check_between_steps
-from treering.ports.lease import VECTORS
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.runtime import VECTORS, check_between_steps
+from treering.surfaces.http.bounds import Bounds
+from treering.testing.fakes import HashingEmbedder
 
 ASYNC = {"Prefer": "respond-async"}
 NOTE = {"text": "Bees make honey.", "origin": "note:bees"}

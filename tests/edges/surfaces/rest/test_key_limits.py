@@ -4,10 +4,10 @@ import pytest
 from key_parts import guarded
 from rest_parts import running
 
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.failures import Refusal
-from treering.edges.surfaces.rest.request_rates import RequestRates
 from treering.ports.access_keys import KeyLimits
+from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.failures import Refusal
+from treering.surfaces.http.request_guard import RequestRates
 
 SEARCH = {"mode": "search", "input": {"text": "bees"}}
 INITIALIZE = {

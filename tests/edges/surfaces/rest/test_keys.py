@@ -7,9 +7,9 @@ from rest_parts import running
 
 import treering
 from treering.core.ids import is_object
-from treering.edges.access_keys import space_name
-from treering.edges.address import file_address
-from treering.tools.catalog import TOOLS
+from treering.system.access_keys import space_name
+from treering.system.address import file_address
+from treering.verbs.catalog import TOOLS
 
 
 @pytest.fixture(scope="module")

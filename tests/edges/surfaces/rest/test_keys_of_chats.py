@@ -8,9 +8,9 @@ from chat_parts import KEY, Answer, chat, completion, scripted
 from key_parts import guarded
 
 import space_parts
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.remembering import MemorySettings
-from treering.edges.surfaces.rest.upstream import UpstreamPlace
+from treering.parts.discussions.chat.endpoint import MemorySettings
+from treering.parts.discussions.chat.upstream import UpstreamPlace
+from treering.surfaces.http.bounds import Bounds
 
 PATH = "/v1/chat/completions"
 SAID, ASKED = "The cellar key lies under the third flowerpot.", "Where does the cellar key lie?"

@@ -6,12 +6,12 @@ The routes are those the app has. One that `NEEDED` does not name fails here: sa
 import pytest
 from key_parts import RIGHTS, guarded
 
-from treering.edges.address import file_address
-from treering.edges.surfaces.examples import EXAMPLES
-from treering.edges.surfaces.rest.app import Serving, build_app
-from treering.edges.wiring import open_access_keys
-from treering.testing.hashing_embedder import HashingEmbedder
-from treering.tools.catalog import TOOLS
+from treering.spaces.wiring import open_access_keys
+from treering.surfaces.http.app import Serving, build_app
+from treering.surfaces.python.examples import EXAMPLES
+from treering.system.address import file_address
+from treering.testing.fakes import HashingEmbedder
+from treering.verbs.catalog import TOOLS
 
 HEALTH = {"/health", "/healthz", "/ready", "/readyz"}
 PAGES = {"/", "/web"}

@@ -8,7 +8,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from rest_parts import running
 
-from treering.tools.catalog import TOOLS
+from treering.verbs.catalog import TOOLS
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ resolve to 127.0.0.1.
 import pytest
 from rest_parts import running
 
-from treering.edges.surfaces.examples import EXAMPLES
+from treering.surfaces.python.examples import EXAMPLES
 
 SENT_UNASKED = {
     "a form": "application/x-www-form-urlencoded",

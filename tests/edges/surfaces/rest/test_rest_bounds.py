@@ -9,9 +9,9 @@ import pytest
 from rest_parts import running
 from test_rest_failures import refused
 
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.ports.interrupt import check_interrupt
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.ports.runtime import check_interrupt
+from treering.surfaces.http.bounds import Bounds
+from treering.testing.fakes import HashingEmbedder
 
 GUARD_SECONDS = 60
 HEAD = b"POST /v1/wiki/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"

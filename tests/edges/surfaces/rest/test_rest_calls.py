@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rest_parts import running
 
-from treering.edges.surfaces.examples import EXAMPLES
-from treering.tools.catalog import TOOLS
+from treering.surfaces.python.examples import EXAMPLES
+from treering.verbs.catalog import TOOLS
 
 NOTE = {"items": [{"text": "Releases are cut on Tuesdays.", "origin": "note:releases"}]}
 PLACES = {

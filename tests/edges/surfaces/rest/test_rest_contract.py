@@ -6,9 +6,9 @@ from rest_parts import running
 from schemathesis_run import check
 
 from treering import __version__
-from treering.edges.surfaces.rest.app import Serving, build_app
-from treering.edges.surfaces.rest.exactness import misfits
-from treering.edges.surfaces.rest.projects import IndexRequest, RetrieveRequest
+from treering.parts.projects.routes import IndexRequest, RetrieveRequest
+from treering.surfaces.http.app import Serving, build_app
+from treering.surfaces.http.bodies import misfits
 
 GOLDEN = Path(__file__).with_name("openapi.json")
 

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 from rest_parts import running
 
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.surfaces.http.bounds import Bounds
+from treering.testing.fakes import HashingEmbedder
 
 JSON = {"Content-Type": "application/json"}
 SEARCH = {"mode": "search", "input": {"text": "x"}}

@@ -10,11 +10,11 @@ from rest_parts import keep_bees
 from test_rest_bounds import Stuck
 
 from treering.core.errors import Unavailable
-from treering.edges.surfaces.rest.app import Serving
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.served import Stop
-from treering.edges.surfaces.rest.serving import Server, listen
-from treering.testing.hashing_embedder import HashingEmbedder
+from treering.surfaces.http.app import Serving
+from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.served import Stop
+from treering.surfaces.http.serving import Server, listen
+from treering.testing.fakes import HashingEmbedder
 
 SEARCH = {"mode": "search", "input": {"text": "bees"}}
 

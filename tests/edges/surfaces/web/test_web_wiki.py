@@ -12,11 +12,11 @@ from web_parts import HOSTILE
 
 from space_parts import open_space
 from treering.core.errors import InvalidInput, NotFound
-from treering.edges.surfaces.cli import run
-from treering.edges.surfaces.rest import pages
-from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.wiki_files import reading
-from treering.memories.wiki.rules.writer import rule_writer
+from treering.parts.wiki import reading
+from treering.parts.wiki.rules.writer import rule_writer
+from treering.surfaces.cli import run
+from treering.surfaces.http import pages
+from treering.surfaces.http.bounds import Bounds
 
 FILES = {
     "README.md": f"# Shop\n\nA shop with routes. {HOSTILE}\n\n## Start\n\nSee [the app](src/shop/app.py).\n",

@@ -10,17 +10,16 @@ import pytest
 from rest_parts import running
 
 from space_parts import decide, note, open_space, task
-from treering.edges.surfaces.cli import run
-from treering.edges.surfaces.space import Space
-from treering.edges.surfaces.web.differences import WordChange, folded, word_changes
-from treering.edges.surfaces.web.pages.timeline import timeline
-from treering.edges.surfaces.web.reasons import reasons
-from treering.edges.surfaces.web.rendering import is_code_place
-from treering.edges.surfaces.web.timeline_drawing import HEIGHT, draw_timeline
-from treering.edges.surfaces.web.view import PageView, told_event
-from treering.tools.envelope import Envelope
-from treering.tools.reading import ShownHit
-from treering.tools.recent import RecentChange
+from treering.surfaces.cli import run
+from treering.surfaces.python.space import Space
+from treering.surfaces.web.pages.inspect_object import WordChange, folded, word_changes
+from treering.surfaces.web.pages.timeline import HEIGHT, draw_timeline, timeline
+from treering.surfaces.web.reasons import reasons
+from treering.surfaces.web.rendering import is_code_place
+from treering.surfaces.web.view import PageView, told_event
+from treering.verbs.envelope import Envelope
+from treering.verbs.query.recent import RecentChange
+from treering.verbs.reading import ShownHit
 
 CODE = '''def bounded(size):
     """Refuse what is too large."""

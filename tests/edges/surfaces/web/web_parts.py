@@ -2,7 +2,7 @@
 
 from space_parts import decide, note, only_id, open_space, state_fact, task
 from treering.core.policy import Policy
-from treering.tools.turns import Message
+from treering.verbs.ingest.turns import Message
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202e</textarea></pre>"
 """Markup that would run or close something if it were not escaped, and a mark that turns the direction of text."""

@@ -1,0 +1,439 @@
+"""Changing what exists: fields, statuses, links, merges, successors, scopes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
+from treering.core.evidence import EvidenceRef, Segment, segment_hash
+from treering.core.lifecycle import INITIAL, check_transition
+from treering.core.objects import Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
+from treering.core.patch import (
+    FIELDS,
+    Link,
+    Merge,
+    MoveScope,
+    OperationResult,
+    Supersede,
+    Transition,
+    Update,
+    check_length,
+    check_object,
+)
+from treering.core.policy import changes_words, less_trusted
+from treering.core.writing.claims import is_backed, is_newly_disputed, rivals
+from treering.core.writing.draft import Draft, changed, created, resolved_link, revise, united
+from treering.core.writing.references import adopt, check_acyclic, rename_references
+
+
+def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
+    """Change fields. Words that came through a less trusted channel bring the object down to that channel."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into", "disputed"} & operation.changes.keys()
+    if fixed:
+        raise InvalidPatch(
+            f"{', '.join(sorted(fixed))} cannot be changed by an update.",
+            hint="A status changes by a transition, a scope by a move; ids, revisions, times and disputes are the "
+            "ledger's.",
+            details={"fields": sorted(fixed)},
+        )
+    revised = rename_references(revise(item, operation.changes), draft.renamed)
+    if revised == item:
+        return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
+    check_object(revised, changed=operation.changes, earlier=item)
+    check_name_is_free(revised, draft)
+    match item, revised:
+        case Source(), Source():
+            check_segments(revised, earlier=item.segments)
+            check_words(revised, item.segments, draft)
+            draft.withdrawn.append(item.id)
+        case Knowledge(), Knowledge():
+            revised = with_checked_evidence(revised, draft, earlier=item.evidence_refs)
+            check_lineage(revised, draft)
+            if revised.status == "active":
+                require_support(revised, draft)
+            if is_newly_disputed(revised, item.evidence_refs):
+                revised = revised.model_copy(update={"disputed": True})
+    made = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
+    if isinstance(item, WorkItem) and isinstance(made, WorkItem):
+        check_acyclic(made, draft)
+        adopt(item.parent_ref, made, draft)
+    return changed(made)
+
+
+def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:
+    """Return the changed fields, and the channel where its trust falls."""
+    fields = {name: getattr(revised, name) for name in operation.changes}
+    if isinstance(revised, Knowledge):
+        fields["disputed"] = revised.disputed
+    differing = {name: value for name, value in fields.items() if value != getattr(item, name)}
+    falls = changes_words(differing) and less_trusted(channel, item.origin_channel, draft.policy.channel_trust)
+    return {**fields, "origin_channel": channel} if falls else fields
+
+
+def transition(operation: Transition, draft: Draft) -> OperationResult:
+    """Move to another status."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    check_transition(item, operation.to)
+    check_length("resolution", operation.resolution, FIELDS["resolution"])
+    changes: dict[str, Any] = {"status": operation.to}
+    match item:
+        case Knowledge():
+            changes |= _activation(item, draft) if operation.to == "active" else {}
+            changes |= {"disputed": True} if operation.to == "contested" else {}
+            if operation.to == "superseded":
+                raise InvalidPatch(
+                    f"{item.id} cannot become superseded without a successor.",
+                    hint="Use a supersede operation, which names it.",
+                )
+        case Node() if operation.to == "merged":
+            raise InvalidPatch(
+                f"{item.id} cannot become merged without a node to merge into.", hint="Use a merge operation."
+            )
+        case Node() if operation.to == "active":
+            check_name_is_free(item.model_copy(update=changes), draft)
+        case WorkItem():
+            changes |= _resolution(item, operation)
+        case _:
+            pass
+    draft.withdrawn.append(item.id)
+    return changed(draft.change(item, "transitioned", **changes))
+
+
+def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
+    require_support(item, draft)
+    against = rivals(item, draft)
+    if item.status == "contested" and against:
+        raise InvalidPatch(
+            f"{item.id} is contradicted by {against[0].id}.",
+            hint="Supersede the claim that lost, naming this one as its successor.",
+            details={"id": item.id, "rivals": [rival.id for rival in against]},
+        )
+    return {"last_verified_at": draft.now, "disputed": False}
+
+
+def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
+    if operation.to == "resolved":
+        resolution = operation.resolution or item.resolution
+        if not resolution:
+            raise InvalidPatch(
+                f"{item.id} cannot become resolved without a resolution.", hint="Give resolution: what solved it."
+            )
+        return {"resolution": resolution}
+    return {"resolution": operation.resolution} if operation.resolution else {}
+
+
+def relate(link: Link, draft: Draft) -> OperationResult:
+    """Add a link."""
+    link = resolved_link(link, draft)
+    if link.source == link.target:
+        raise InvalidPatch(f"{link.source} cannot be linked to itself.", hint="Name another target.")
+    draft.require(link.source)
+    draft.require(link.target)
+    return OperationResult(outcome="linked" if draft.link(link) else "unchanged", id=link.source)
+
+
+def merge(operation: Merge, draft: Draft) -> OperationResult:
+    """Fold a node into another."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    into = draft.get(operation.into)
+    if not isinstance(item, Node) or not isinstance(into, Node) or item.id == into.id:
+        raise InvalidPatch(
+            f"{item.id} cannot be merged into {into.id}: both must be nodes, and different ones.",
+            hint="Name two node: ids.",
+        )
+    if into.status != "active":
+        raise InvalidPatch(
+            f"{item.id} cannot be merged into {into.id}, which is {into.status}.", hint="Merge into an active node."
+        )
+    check_transition(item, "merged")
+    draft.change(into, "updated", aliases=united(into.aliases, (item.name, *item.aliases), without=into.name))
+    return changed(draft.change(item, "merged", status="merged", merged_into=into.id))
+
+
+def supersede(operation: Supersede, draft: Draft) -> OperationResult:
+    """Replace knowledge by other knowledge that is believed."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    by = draft.get(operation.by)
+    if not isinstance(item, Knowledge) or not isinstance(by, Knowledge) or item.id == by.id:
+        raise InvalidPatch(
+            f"{by.id} cannot supersede {item.id}: both must be knowledge, and different.", hint="Name two know: ids."
+        )
+    if by.status not in {"active", "contested"}:
+        raise InvalidPatch(
+            f"{by.id} is {by.status}; only active knowledge can replace other knowledge.",
+            hint="Promote it first, or create it as active with evidence.",
+        )
+    check_transition(item, "superseded")
+    made = draft.change(item, "superseded", status="superseded")
+    draft.link(Link(type="supersedes", source=by.id, target=item.id))
+    draft.withdrawn.append(item.id)
+    if by.status == "contested" and not by.disputed and not rivals(by, draft):
+        # Naming the winner is the resolution: it is believed again, on the evidence it has.
+        require_support(by, draft)
+        draft.change(by, "settled", status="active", last_verified_at=draft.now)
+    return changed(made)
+
+
+def move(operation: MoveScope, draft: Draft) -> OperationResult:
+    """Move to another scope; an exact duplicate there takes the evidence over."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    if item.scope == operation.to:
+        return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
+    moved = item.model_copy(update={"scope": operation.to})
+    check_name_is_free(moved, draft)
+    if isinstance(moved, Knowledge) and (twin := find_twin(moved, draft)):
+        draft.change(item, "merged", status="archived")
+        return absorb(moved, twin, draft)
+    return changed(draft.change(item, "moved", scope=operation.to))
+
+
+# Bringing new objects into a draft: starting states, names taken, duplicates merged.
+
+
+def create(item: Object, draft: Draft) -> OperationResult:
+    """Put a new object into the draft, or find what stands for it already."""
+    if not draft.is_fresh(item.id):
+        raise Conflict(f"{item.id} exists already, or was erased.", hint="Make a fresh id.", details={"id": item.id})
+    if item.status not in INITIAL[item.type]:
+        raise IllegalTransition(
+            f"A {item.type} cannot start as {item.status!r}.",
+            hint=f"It may start as: {', '.join(sorted(INITIAL[item.type]))}.",
+            details={"to": item.status, "allowed": sorted(INITIAL[item.type])},
+        )
+    check_object(item)
+    item = rename_references(item, draft.renamed)
+    match item:
+        case Source():
+            return _create_source(item, draft)
+        case Node():
+            return _create_node(item, draft)
+        case Knowledge():
+            return _create_knowledge(item, draft)
+        case WorkItem():
+            made = draft.create(item.model_copy(update={"opened_at": item.opened_at or draft.now}))
+            check_acyclic(made, draft)
+            adopt(None, made, draft)
+            return created(made)
+        case _:
+            return created(draft.create(item))
+
+
+def _create_source(item: Source, draft: Draft) -> OperationResult:
+    if known := bearer_of(item, draft):
+        raise Conflict(
+            f"{item.origin!r} is already a source in {item.scope}.",
+            hint="Update that source instead, with its current revision.",
+            details={"id": known.id, "current": known.revision},
+        )
+    check_segments(item, earlier=())
+    return created(draft.create(item))
+
+
+def _create_node(item: Node, draft: Draft) -> OperationResult:
+    known = bearer_of(item, draft)
+    if not isinstance(known, Node):
+        return created(draft.create(item))
+    draft.renamed[item.id] = known.id
+    aliases = united(known.aliases, (item.name, *item.aliases), without=known.name)
+    names: dict[str, Any] = {"aliases": aliases} if aliases != known.aliases else {}
+    summary = _new_summary(item, known, draft)
+    if names or summary:
+        draft.change(known, "updated" if summary else "aliases_added", **names, **summary)
+    return OperationResult(outcome="updated" if summary else "duplicate", id=known.id, revision=known.revision)
+
+
+def _new_summary(item: Node, known: Node, draft: Draft) -> dict[str, Any]:
+    """Return what changes where a node is sent again with another summary.
+
+    A channel that only proposes knowledge leaves the words of others as they are; one that is trusted less brings the
+    node down to it.
+    """
+    channel, policy = item.origin_channel, draft.policy
+    if item.summary in ("", known.summary) or channel in policy.candidate_only_channels:
+        return {}
+    falls = less_trusted(channel, known.origin_channel, policy.channel_trust)
+    return {"summary": item.summary, **({"origin_channel": channel} if falls else {})}
+
+
+def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
+    item = with_checked_evidence(item, draft)
+    item = item.model_copy(update={"disputed": is_newly_disputed(item, ())})
+    check_lineage(item, draft)
+    twin = find_twin(item, draft)
+    if twin:
+        draft.renamed[item.id] = twin.id
+        return absorb(item, twin, draft)
+    if item.status == "active":
+        require_support(item, draft)
+        item = item.model_copy(update={"last_verified_at": draft.now})
+    return created(draft.create(item))
+
+
+def find_twin(item: Knowledge, draft: Draft) -> Knowledge | None:
+    """Return knowledge that says exactly the same in the same scope, for the same time."""
+    key = item.duplicate_key()
+    ids = {*draft.view.knowledge_by_duplicate_key(key), *(other.id for other in draft.touched_knowledge())}
+    for other in draft.knowledge(sorted(ids)):
+        same = other.duplicate_key() == key and _validity(other) == _validity(item)
+        if same and other.id != item.id and other.status not in {"superseded", "archived"}:
+            return other
+    return None
+
+
+def absorb(item: Knowledge, twin: Knowledge, draft: Draft) -> OperationResult:
+    """Merge an exact duplicate into what is known: evidence is added, support grows."""
+    known = {(ref.source_id, ref.segment_id, ref.role) for ref in twin.evidence_refs}
+    fresh = tuple(ref for ref in item.evidence_refs if (ref.source_id, ref.segment_id, ref.role) not in known)
+    changes: dict[str, Any] = {}
+    if fresh:
+        changes["evidence_refs"] = twin.evidence_refs + fresh
+    if is_newly_disputed(item, twin.evidence_refs) or (item.status == "contested" and item.disputed):
+        changes["disputed"] = True
+    if subjects := united(twin.subject_refs, item.subject_refs):
+        changes |= {"subject_refs": subjects} if subjects != twin.subject_refs else {}
+    reaffirmed = item.status == "active" and twin.status in {"candidate", "stale"}
+    if reaffirmed:
+        require_support(item, draft)
+        changes |= {"status": "active", "last_verified_at": draft.now, "memory_source": item.memory_source}
+    if changes:
+        draft.change(twin, "evidence_added" if fresh else "updated", **changes)
+    return OperationResult(outcome="duplicate", id=twin.id, revision=twin.revision)
+
+
+def _validity(item: Knowledge) -> tuple[datetime | None, datetime | None]:
+    return item.valid_from, item.valid_until
+
+
+# What an object may rest on: segments that say what was hashed, evidence that is there, support that holds.
+
+
+def check_segments(item: Source, *, earlier: Sequence[Segment]) -> None:
+    """Raise `InvalidPatch` where a segment id is repeated or a hash does not match its text."""
+    known = {segment.segment_id: segment.hash for segment in earlier}
+    seen: set[str] = set()
+    for segment in item.segments:
+        right = segment.hash == segment_hash(segment.excerpt, salt=item.salt)
+        same = known.get(segment.segment_id, segment.hash) == segment.hash
+        if segment.segment_id in seen or not right or not same:
+            raise InvalidPatch(
+                f"Segment {segment.segment_id} of {item.origin!r} is repeated, or its hash does not match its text.",
+                hint="A segment id names one text for ever; a changed text is a new segment.",
+                details={"segment_id": segment.segment_id},
+            )
+        seen.add(segment.segment_id)
+
+
+def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
+    """Raise `InvalidPatch` where a segment comes back after a while with other words."""
+    known = {segment.segment_id for segment in earlier}
+    for segment in item.segments:
+        if segment.segment_id not in known and draft.view.segment_text(item.id, segment.segment_id) not in (
+            None,
+            segment.excerpt,
+        ):
+            raise InvalidPatch(
+                f"Segment {segment.segment_id} of {item.origin!r} named another text before.",
+                hint="A segment id names one text for ever; a changed text is a new segment.",
+                details={"segment_id": segment.segment_id},
+            )
+
+
+def with_checked_evidence(item: Knowledge, draft: Draft, *, earlier: Sequence[EvidenceRef] = ()) -> Knowledge:
+    """Return the knowledge with its evidence checked. Raises `InvalidPatch` for evidence that is not there."""
+    # A reference that was right when it was written may have lost its segment; that is the cascade's business.
+    refs = tuple(ref if ref in earlier else _checked(ref, draft) for ref in item.evidence_refs)
+    return item.model_copy(update={"evidence_refs": refs})
+
+
+def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
+    source = draft.find(ref.source_id)
+    if not isinstance(source, Source) or source.status != "active":
+        raise InvalidPatch(
+            f"The evidence names {ref.source_id}, which is not an active source in this scope.",
+            hint="Ingest the source first; take source_id and segment_id from a hit.",
+            details={"source_id": ref.source_id},
+        )
+    segment = next((part for part in source.segments if part.segment_id == ref.segment_id), None)
+    if segment is None:
+        raise InvalidPatch(
+            f"{ref.source_id} has no segment {ref.segment_id} now.",
+            hint="Query again: the source may have been ingested anew.",
+            details={"source_id": ref.source_id, "segment_id": ref.segment_id},
+        )
+    if ref.quote_hash not in ("", segment.hash):
+        raise InvalidPatch(
+            f"The quote hash does not match segment {ref.segment_id} of {ref.source_id}.",
+            hint="Leave quote_hash out to take the segment as it stands, or read it again.",
+            details={"segment_id": ref.segment_id},
+        )
+    return ref.model_copy(update={"quote_hash": segment.hash, "source_id": source.id, "verified_at": draft.now})
+
+
+def check_lineage(item: Knowledge, draft: Draft) -> None:
+    """Raise `InvalidPatch` where a summary would rest on itself: its parents are taken at their word.
+
+    Other knowledge may: whoever counts what is behind it passes each parent once.
+    """
+    if item.id not in item.derived_from and not (item.derived_from and draft.dependents(item.id)):
+        return
+    seen: set[str] = set()
+    summaries = isinstance(item.payload, Summary)
+    queue = list(item.derived_from)
+    while queue:
+        identity = draft.resolve(queue.pop())
+        fresh = identity != item.id and identity not in seen
+        seen.add(identity)
+        for parent in draft.knowledge([identity] if fresh else []):
+            summaries = summaries or isinstance(parent.payload, Summary)
+            queue += parent.derived_from
+    if summaries and item.id in seen:
+        raise InvalidPatch(
+            f"{item.title!r} would rest on itself.",
+            hint="Leave out of derived_from what derives from it.",
+            details={"id": item.id},
+        )
+
+
+def require_support(item: Knowledge, draft: Draft) -> None:
+    """Raise `InvalidPatch` where nothing that holds supports the knowledge."""
+    if not is_backed(item, draft):
+        raise InvalidPatch(
+            f"{item.title!r} has no evidence that holds, so it cannot be active.",
+            hint="Add evidence_refs (source_id and segment_id of a hit), or leave it a candidate.",
+            details={"id": item.id},
+        )
+
+
+# Names that only one object of a scope may bear: a source's origin, a node's slug.
+
+
+def bearer_of(item: Source | Node, draft: Draft) -> Source | Node | None:
+    """Return the other object that bears the name of `item` as the patch has left it so far, or `None`."""
+    name = name_held(item)
+    if name is None:
+        return None
+    held = _bearer_before(item, draft)
+    for identity in (*([held] if held else []), *draft.bearers.get(name, ())):
+        other = draft.find(identity)
+        if isinstance(other, Source | Node) and other.id != item.id and name_held(other) == name:
+            return other
+    return None
+
+
+def check_name_is_free(item: Object, draft: Draft) -> None:
+    """Raise `Conflict` where another source has this origin, or another active node this slug, in the scope."""
+    if not isinstance(item, Source | Node) or name_held(item) is None:
+        return
+    if known := bearer_of(item, draft):
+        raise Conflict(
+            f"{known.origin if isinstance(known, Source) else known.slug!r} in {known.scope} is already {known.id}.",
+            hint="Archive or merge one of the two first.",
+            details={"id": known.id, "current": known.revision},
+        )
+
+
+def _bearer_before(item: Source | Node, draft: Draft) -> str | None:
+    if isinstance(item, Source):
+        return draft.view.source_by_origin(item.scope, item.origin)
+    return draft.view.node_by_slug(item.scope, item.kind, item.slug)

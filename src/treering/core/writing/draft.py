@@ -1,0 +1,456 @@
+"""The working state of one patch: what the ledger holds, overlaid with what the patch has changed so far."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
+from treering.core.objects import Knowledge, Object, WorkItem, invalid_fields, name_held, title_of
+from treering.core.patch import (
+    AddLink,
+    Create,
+    Effect,
+    Link,
+    Operation,
+    OperationResult,
+    RecordedCreate,
+    RecordedOperation,
+    RecordedTransition,
+    RecordedUpdate,
+    RemoveLink,
+    Supersede,
+    Transition,
+    Update,
+)
+from treering.core.policy import Policy
+from treering.core.scope import sees
+
+_Kind = TypeVar("_Kind", bound=Object)
+_MOST_SETTLINGS = 32
+"""Settling changes an object a few times at most: it is contested, freed, superseded, stale."""
+
+
+class View(Protocol):
+    """What planning a patch asks of a ledger: its current state, by the keys that matter."""
+
+    def get(self, identity: str) -> Object | None:
+        """Return the current revision, or `None`."""
+        ...
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision, or `None` where there is none (or it was erased)."""
+        ...
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether an object has this id, without reading it."""
+        ...
+
+    def scope_of(self, identity: str) -> str | None:
+        """Return the scope of an object, without reading it, or `None`."""
+        ...
+
+    def ever_existed(self, identity: str) -> bool:
+        """Tell whether an object has or once had this id; the audit log remembers erased ones."""
+        ...
+
+    def source_by_origin(self, scope: str, origin: str) -> str | None:
+        """Return the id of the source with this origin in this scope that is not archived."""
+        ...
+
+    def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
+        """Return the id of the active node with this slug."""
+        ...
+
+    def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
+        """Return ids of knowledge with this `duplicate_key`, oldest first."""
+        ...
+
+    def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
+        """Return ids of knowledge with this `claim_key`, oldest first."""
+        ...
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id, in order of id."""
+        ...
+
+    def links_of(self, identity: str) -> Sequence[Link]:
+        """Return the links that start or end here."""
+        ...
+
+    def segment_text(self, source_id: str, segment_id: str) -> str | None:
+        """Return the words a segment id has ever named, or `None`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A new revision of an object; `before` is `None` for a new object."""
+
+    event: str
+    before: Object | None
+    after: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A link that was not there."""
+
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """A link that was there."""
+
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """An object whose content goes, in every revision."""
+
+    before: Object
+
+
+Write = Put | Linked | Unlinked | Erased
+
+
+@dataclass(slots=True)
+class Draft:
+    """Everything a patch has changed so far, over a view of the ledger. Lives only while planning."""
+
+    view: View
+    policy: Policy
+    now: datetime
+    patch_id: str
+    scope: str | None = None
+    """The scope the patch was made at, where it has one: errors name no id that lies elsewhere."""
+    writes: list[Write] = field(default_factory=list)
+    objects: dict[str, Object] = field(default_factory=dict)
+    bearers: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    """By a name that only one object may bear, the ids of those this patch gave it to; some may have lost it since."""
+    erased: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Ids of created objects that turned out to be duplicates, to the ids that stand for them."""
+    links: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    withdrawn: list[str] = field(default_factory=list)
+    """Ids whose support for others may have gone; the cascade starts here."""
+    stored: dict[str, Object | None] = field(default_factory=dict)
+    """What the view gave: it does not change while planning, and a source with all its text is read once."""
+    settlings: Counter[str] | None = None
+    """How often each object was changed since `settle_from_here`; `None` while operations are applied."""
+
+    def resolve(self, identity: str) -> str:
+        """Return the id that stands for `identity` in this patch."""
+        return self.renamed.get(identity, identity)
+
+    def find(self, identity: str) -> Object | None:
+        """Return the object as this patch has left it, or `None`."""
+        identity = self.resolve(identity)
+        if identity in self.erased:
+            return None
+        return self.objects.get(identity) or self.before(identity)
+
+    def before(self, identity: str) -> Object | None:
+        """Return the object as the ledger holds it, whatever this patch has done to it."""
+        if identity not in self.stored:
+            self.stored[identity] = self.view.get(identity)
+        return self.stored[identity]
+
+    def shown(self, identity: str) -> str:
+        """Return an id as an error may name it: `…` for one that lies outside the patch's scope."""
+        item = self.find(identity) if self.scope else None
+        hidden = item and self.scope and not sees(self.scope, item.scope, descend=True)
+        return "…" if hidden else identity
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether the object exists after this patch so far."""
+        identity = self.resolve(identity)
+        return identity not in self.erased and (identity in self.objects or self.view.exists(identity))
+
+    def is_fresh(self, identity: str) -> bool:
+        """Tell whether no object ever had this id."""
+        used = identity in self.objects or identity in self.erased or self.view.ever_existed(identity)
+        return not used
+
+    def get(self, identity: str) -> Object:
+        """Return the object as this patch has left it. Raises `NotFound`."""
+        item = self.find(identity)
+        if item is None:
+            raise _unknown(identity)
+        return item
+
+    def require(self, identity: str) -> None:
+        """Raise `NotFound` where there is no such object, without reading it."""
+        if not self.exists(identity):
+            raise _unknown(identity)
+
+    def expect(self, identity: str, revision: int) -> Object:
+        """Return the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
+        item = self.get(identity)
+        base = self.before(item.id) if item.revision != revision else item
+        if base is None or base.revision != revision:
+            current = base.revision if base else item.revision
+            raise Conflict(
+                f"{identity} is at revision {current}, not {revision}.",
+                hint="Read it again, look at what changed, and retry with the current revision.",
+                details={"id": identity, "expected": revision, "current": current},
+            )
+        return item
+
+    def create(self, item: _Kind) -> _Kind:
+        """Put the first revision of an object."""
+        stamp = {"revision": 1, "created_at": self.now, "updated_at": self.now}
+        made = cast("_Kind", item.model_copy(update=stamp))
+        self._put(Put("created", None, made))
+        return made
+
+    def change(self, item: _Kind, event: str, **changes: Any) -> _Kind:
+        """Put another revision with some fields changed (already checked)."""
+        self._count_settling(item)
+        stamp = {"revision": item.revision + 1, "updated_at": self.now}
+        made = cast("_Kind", item.model_copy(update={**changes, **stamp}))
+        self._put(Put(event, item, made))
+        return made
+
+    def settle_from_here(self) -> None:
+        """Hold every later change to the few that settling may make of one object: `Defect` names those that go on."""
+        self.settlings = Counter()
+
+    def erase(self, item: Object) -> None:
+        """Take an object away with all its revisions."""
+        self.objects.pop(item.id, None)
+        self.erased.add(item.id)
+        self.writes.append(Erased(item))
+
+    def has_link(self, link: Link) -> bool:
+        """Tell whether the link is there after this patch so far."""
+        key = (link.type, link.source, link.target)
+        if key in self.links:
+            return self.links[key]
+        return any((at.type, at.source, at.target) == key for at in self.view.links_of(link.source))
+
+    def link(self, link: Link) -> bool:
+        """Add a link; tell whether it was new."""
+        return self._set_link(link, present=True)
+
+    def unlink(self, link: Link) -> bool:
+        """Remove a link; tell whether it was there."""
+        return self._set_link(link, present=False)
+
+    def knowledge(self, identities: Iterable[str]) -> list[Knowledge]:
+        """Return those of the ids that are knowledge now."""
+        found = (self.find(identity) for identity in identities)
+        return [item for item in found if isinstance(item, Knowledge)]
+
+    def touched_knowledge(self) -> list[Knowledge]:
+        """Return the knowledge this patch has written, in order of id."""
+        return [item for _, item in sorted(self.objects.items()) if isinstance(item, Knowledge)]
+
+    def dependents(self, identity: str) -> list[Knowledge]:
+        """Return the knowledge that rests on `identity`, in order of id."""
+        ids = set(self.view.dependents(identity))
+        ids.update(item.id for item in self.touched_knowledge())
+        return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
+
+    def _put(self, write: Put) -> None:
+        self.objects[write.after.id] = write.after
+        self.writes.append(write)
+        if name := name_held(write.after):
+            self.bearers.setdefault(name, []).append(write.after.id)
+
+    def _count_settling(self, item: Object) -> None:
+        if self.settlings is None:
+            return
+        self.settlings[item.id] += 1
+        if self.settlings[item.id] > _MOST_SETTLINGS:
+            raise _unsettled(
+                [self.shown(name) for name, times in self.settlings.items() if times > _MOST_SETTLINGS // 2]
+            )
+
+    def _set_link(self, link: Link, *, present: bool) -> bool:
+        if self.has_link(link) == present:
+            return False
+        self.links[(link.type, link.source, link.target)] = present
+        stamped = link.model_copy(update={"patch_id": self.patch_id})
+        self.writes.append(Linked(stamped) if present else Unlinked(stamped))
+        return True
+
+
+def _unknown(identity: str) -> NotFound:
+    return NotFound(
+        f"There is no object {identity}.",
+        hint="Query for it first; ids come from reports and hits.",
+        details={"id": identity},
+    )
+
+
+def _unsettled(identities: list[str]) -> Defect:
+    return Defect(
+        f"What the patch brings with it does not settle: {', '.join(identities)} keep changing.",
+        hint="This is a fault of Treering, not of the patch. Nothing was changed. Report it with the patch and these "
+        "objects; a patch without them is not affected.",
+        details={"ids": identities},
+    )
+
+
+def rests_on(item: Knowledge, identity: str) -> bool:
+    """Tell whether knowledge names `identity` as evidence or as what it is derived from."""
+    return identity in item.derived_from or any(ref.source_id == identity for ref in item.evidence_refs)
+
+
+def revise(item: Object, changes: dict[str, Any]) -> Object:
+    """Check changed fields against the object's type. Raises `InvalidPatch` naming each wrong field."""
+    fields = {name: getattr(item, name) for name in type(item).model_fields}
+    try:
+        return type(item).model_validate({**fields, **changes})
+    except ValidationError as error:
+        problem = invalid_fields(error, known=sorted(fields))
+        raise InvalidPatch(problem.message, hint=problem.hint, details=problem.details) from error
+
+
+def effect_of(write: Write) -> Effect:
+    """Describe a write for the record of its patch."""
+    match write:
+        case Put(event, before, after):
+            return Effect(
+                event=event, target=after.id, before=before.revision if before else None, after=after.revision
+            )
+        case Linked(link):
+            return Effect(event="linked", target=link.source, link=link)
+        case Unlinked(link):
+            return Effect(event="unlinked", target=link.source, link=link)
+        case Erased(before):
+            return Effect(event="erased", target=before.id, before=before.revision)
+
+
+def created(item: Object) -> OperationResult:
+    """Say that an object was created."""
+    return OperationResult(outcome="created", id=item.id, revision=1)
+
+
+def changed(item: Object) -> OperationResult:
+    """Say that an object was changed."""
+    return OperationResult(outcome="updated", id=item.id, revision=item.revision)
+
+
+def resolved_link(link: Link, draft: Draft) -> Link:
+    """Return the link between the objects that stand for its ends in this patch."""
+    return link.model_copy(update={"source": draft.resolve(link.source), "target": draft.resolve(link.target)})
+
+
+def united(known: tuple[str, ...], more: Sequence[str], *, without: str = "") -> tuple[str, ...]:
+    """Return all texts once, in order."""
+    return tuple(dict.fromkeys([*known, *(text for text in more if text != without)]))
+
+
+# What a patch would change, field by field, for people to judge.
+
+
+_UNSAID = {"salt", "revision", "created_at", "updated_at", "segments", "origin_channel"}
+_SHOWN = 400  # characters of a value
+
+
+class FieldChange(BaseModel):
+    """One field of one object before and after."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    field: str
+    before: Any = None
+    after: Any = None
+
+
+class ObjectChange(BaseModel):
+    """What a patch does to one object or link."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    event: str
+    id: str
+    title: str
+    fields: tuple[FieldChange, ...] = ()
+
+
+def changes_of(writes: Iterable[Write]) -> tuple[ObjectChange, ...]:
+    """Describe planned writes in order."""
+    return tuple(_change(write) for write in writes)
+
+
+def fields_changed(before: Object | None, after: Object) -> tuple[FieldChange, ...]:
+    """Return the fields that differ, but for what the ledger stamps and the segments; long texts are cut."""
+    old = before.model_dump(mode="json") if before else {}
+    new = after.model_dump(mode="json")
+    return tuple(
+        FieldChange(field=name, before=_short(old.get(name)), after=_short(value))
+        for name, value in new.items()
+        if name not in _UNSAID and value != old.get(name) and not (before is None and value in (None, "", [], {}))
+    )
+
+
+def _change(write: Write) -> ObjectChange:
+    match write:
+        case Put(event, before, after):
+            return ObjectChange(event=event, id=after.id, title=title_of(after), fields=fields_changed(before, after))
+        case Linked(link):
+            return ObjectChange(event="linked", id=link.source, title=f"{link.type} {link.target}")
+        case Unlinked(link):
+            return ObjectChange(event="unlinked", id=link.source, title=f"{link.type} {link.target}")
+        case Erased(before):
+            return ObjectChange(event="erased", id=before.id, title=title_of(before))
+
+
+def _short(value: Any) -> Any:
+    return value[:_SHOWN] + "…" if isinstance(value, str) and len(value) > _SHOWN else value
+
+
+# The operations of a patch as its record keeps them, and from those back to what was asked.
+
+
+def recorded(operation: Operation, result: OperationResult, draft: Draft) -> RecordedOperation:
+    """Return an operation as the record keeps it, right after it was applied to the draft."""
+    match operation:
+        case Create(object=item):
+            merged = "" if result.id == item.id else item.id
+            return RecordedCreate(id=result.id, revision=draft.get(result.id).revision, merged=merged)
+        case Update(id=identity, expected_revision=expected, changes=changes):
+            now = draft.get(identity).revision
+            return RecordedUpdate(id=identity, expected_revision=expected, revision=now, fields=tuple(sorted(changes)))
+        case Transition(id=identity, expected_revision=expected, to=to):
+            now = draft.get(identity).revision
+            return RecordedTransition(id=identity, expected_revision=expected, revision=now, to=to)
+        case AddLink(link=link) | RemoveLink(link=link):
+            return operation.model_copy(update={"link": resolved_link(link, draft)})
+        case Supersede(by=by):
+            return operation.model_copy(update={"by": draft.resolve(by)})
+        case _:
+            return operation
+
+
+def asked(
+    kept: RecordedOperation | Operation, revision: Callable[[str, int], Object | None]
+) -> RecordedOperation | Operation:
+    """Return an operation with what it said, or as it is kept where that is gone.
+
+    `revision` gives a revision of an object, or `None` where it was erased. Of a duplicate what it said is not kept.
+    """
+    match kept:
+        case RecordedCreate(id=identity, revision=number, merged=merged):
+            item = None if merged else revision(identity, number)
+            return Create(object=item) if item else kept
+        case RecordedUpdate(id=identity, expected_revision=expected, revision=number, fields=fields):
+            item = revision(identity, number)
+            changes = (
+                {name: value for name, value in item.model_dump(mode="json").items() if name in fields} if item else {}
+            )
+            return Update(id=identity, expected_revision=expected, changes=changes) if changes else kept
+        case RecordedTransition(id=identity, expected_revision=expected, revision=number, to=to):
+            item = revision(identity, number)
+            why = item.resolution if isinstance(item, WorkItem) else ""
+            return Transition(id=identity, expected_revision=expected, to=to, resolution=why) if item else kept
+        case _:
+            return kept

@@ -1,0 +1,428 @@
+"""From planned writes to what is remembered of them: audit events, records of patches, and the receipt.
+
+Pure, and shared by all ledgers, so that they cannot differ in what they say about a change.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import Conflict, Corrupt
+from treering.core.objects import Object, content_hash, stored_form
+from treering.core.patch import (
+    Author,
+    Link,
+    Patch,
+    PatchRecord,
+    Receipt,
+    Remembered,
+    Waiting,
+    check_decision,
+    check_patch,
+    record_hash,
+)
+from treering.core.policy import Policy
+from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write, effect_of
+from treering.core.writing.plan import Plan
+
+ERASED_KEY = "erased:"
+"""How the idempotency keys of erased content begin."""
+
+NewId = Callable[[], str]
+"""Makes the id of an audit event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What an applied patch leaves besides its writes.
+
+    The first `len(plan.writes)` events are those of the writes, in their order; events about patches follow.
+    `records` are the patches that came to be or changed. `stored` is, for each write in their order, the stored form of
+    the object it puts, which its event has the hash of; empty for other writes.
+    """
+
+    events: tuple[AuditEvent, ...]
+    records: tuple[PatchRecord, ...]
+    receipt: Receipt
+    stored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a proposal, or turning it down, leaves: one event and the patch's record."""
+
+    event: AuditEvent
+    record: PatchRecord
+
+
+def journal(
+    plan: Plan,
+    *,
+    patch: Patch,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+    proposals: Iterable[PatchRecord] = (),
+) -> Journal:
+    """Tell what a directly applied patch leaves.
+
+    `proposals` are those that wait for review; they matter only where the plan erases (see `erased_by`).
+    """
+    record = PatchRecord(
+        id=patch.id,
+        source=patch.source,
+        reason=patch.reason,
+        status="applied",
+        created_at=patch.created_at,
+        operations=plan.operations,
+        effects=tuple(map(effect_of, plan.writes)),
+        decided_at=now,
+        scope=patch.scope,
+    )
+    return _journal(plan, record, (), (), proposals, author=patch.source, head=head, now=now, new_id=new_id)
+
+
+def approval(
+    plan: Plan,
+    *,
+    record: PatchRecord,
+    by: Author,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+    proposals: Iterable[PatchRecord] = (),
+) -> Journal:
+    """Tell what applying a proposed patch leaves. Its writes are the proposer's; the approval is `by`'s."""
+    applied = record.model_copy(
+        update={
+            "status": "applied",
+            "operations": plan.operations,
+            "effects": tuple(map(effect_of, plan.writes)),
+            "salt": "",
+            "decided_by": by.actor,
+            "decided_at": now,
+        }
+    )
+    check_decision(by, "")
+    line = _decision("approved", record, applied, by, reason="")
+    return _journal(plan, applied, (), (line,), proposals, author=record.source, head=head, now=now, new_id=new_id)
+
+
+def reversal(
+    plan: Plan,
+    *,
+    record: PatchRecord,
+    patch_id: str,
+    by: Author,
+    reason: str,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+) -> Journal:
+    """Tell what taking back a patch leaves: the patch `patch_id` that did it, and the one it took back."""
+    check_decision(by, reason)
+    undone = record.model_copy(update={"status": "reverted", "reverted_by": patch_id})
+    undoing = PatchRecord(
+        id=patch_id,
+        source=by,
+        reason=reason,
+        status="applied",
+        created_at=now,
+        effects=tuple(map(effect_of, plan.writes)),
+        decided_at=now,
+        reverts=record.id,
+    )
+    line = _decision("reverted", record, undone, by, reason=reason, patch_id=patch_id)
+    return _journal(plan, undoing, (undone,), (line,), (), author=by, head=head, now=now, new_id=new_id)
+
+
+def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+    """Tell what proposing a patch leaves. `salt` (random, hex) keys the hash of what it proposes."""
+    record = PatchRecord(
+        id=patch.id,
+        source=patch.source,
+        reason=patch.reason,
+        status="proposed",
+        created_at=patch.created_at,
+        operations=patch.operations,
+        scope=patch.scope,
+        salt=salt,
+    )
+    line = _Line("proposed", patch.source, patch.id, None, _standing(record), patch.reason, patch.id)
+    (event,) = _chained([line], head=head, now=now, new_id=new_id)
+    return Notice(event, record)
+
+
+def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+    """Tell what turning a proposed patch down leaves. Raises `Conflict` where it was decided already."""
+    require_proposed(record)
+    check_decision(by, reason)
+    rejected = _rejected(record, by, now)
+    (event,) = _chained([_decision("rejected", record, rejected, by, reason=reason)], head=head, now=now, new_id=new_id)
+    return Notice(event, rejected)
+
+
+def patch_of(record: PatchRecord) -> Patch:
+    """Return the patch that was proposed. Raises `Conflict` where it was decided already."""
+    require_proposed(record)
+    kept = {"id", "source", "operations", "reason", "created_at", "scope"}
+    return Patch.model_validate({name: getattr(record, name) for name in kept})
+
+
+def require_new(patch: Patch, known: PatchRecord | None) -> None:
+    """Raise `Conflict` where a patch of this id came before: `known` is its record.
+
+    Raises `InvalidInput` where the names in it are too long.
+    """
+    check_patch(patch)
+    if known:
+        raise Conflict(
+            f"There is a patch {patch.id} already, which is {known.status}.",
+            hint="Make a fresh id; to retry a commit safely, give it an idempotency key.",
+            details={"id": patch.id, "status": known.status},
+        )
+
+
+def first_receipt(known: Remembered | None, key: str, request: str) -> Receipt | None:
+    """Return the receipt an idempotency key remembers.
+
+    Raises `Conflict` where the key stands for a proposal, or for another request.
+    """
+    require_same_request(known, key, request)
+    if known is None:
+        return None
+    if isinstance(known.outcome, Waiting):
+        raise Conflict(
+            f"The idempotency key {key!r} belongs to the proposal {known.patch_id}.",
+            hint="Review that proposal, or use another key.",
+            details={"patch_id": known.patch_id},
+        )
+    return known.outcome.model_copy(update={"replayed": True})
+
+
+def require_same_request(known: Remembered | None, key: str, request: str) -> None:
+    """Raise `Conflict` where an idempotency key was used for another request before."""
+    if known and known.request and request and known.request != request:
+        raise Conflict(
+            f"The idempotency key {key!r} was used for another call.",
+            hint="Repeat a call exactly as it was first made, or use another key.",
+            details={"patch_id": known.patch_id},
+        )
+
+
+def require_proposed(record: PatchRecord) -> None:
+    """Raise `Conflict` where a patch waits for no decision."""
+    if record.status != "proposed":
+        raise Conflict(
+            f"{record.id} is {record.status}, not proposed.",
+            hint="Only a proposed patch can be approved or rejected.",
+            details={"id": record.id, "status": record.status},
+        )
+
+
+def erased_by(plan: Plan) -> tuple[str, ...]:
+    """Return the ids whose content a plan erases. Proposals that mention one lose their content with it."""
+    return tuple(write.before.id for write in plan.writes if isinstance(write, Erased))
+
+
+def erased_key(key: str, known: Remembered) -> str:
+    """Return what stands for the idempotency key of a patch that touched erased content.
+
+    The key may hold anything, the erased words too. A repetition is still recognised by it: it does not bring back what
+    was erased.
+    """
+    return ERASED_KEY + digest(key, salt=known.patch_id)
+
+
+def without_request(known: Remembered) -> Remembered:
+    """Return what a key of erased content remembers: the digest of the request could confirm a guess of the content."""
+    return known.model_copy(update={"request": ""})
+
+
+def mentions(record: PatchRecord, identities: Iterable[str]) -> bool:
+    """Tell whether a proposed patch names one of the ids anywhere in its operations."""
+    text = canonical_json([operation.model_dump(mode="json") for operation in record.operations])
+    return any(identity in text for identity in identities)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An audit event before it takes its place in the chain."""
+
+    event_type: str
+    author: Author
+    target: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    reason: str
+    patch_id: str
+    patch_hash: str = ""
+
+
+def _journal(
+    plan: Plan,
+    record: PatchRecord,
+    others: tuple[PatchRecord, ...],
+    decisions: tuple[_Line, ...],
+    proposals: Iterable[PatchRecord],
+    *,
+    author: Author,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+) -> Journal:
+    erased = erased_by(plan)
+    dropped = [known for known in proposals if known.id != record.id and mentions(known, erased)]
+    rejected = tuple(_rejected(known, author, now) for known in dropped)
+    stored = tuple(stored_form(write.after) if isinstance(write, Put) else "" for write in plan.writes)
+    lines = [
+        *(_written(write, form, record) for write, form in zip(plan.writes, stored, strict=True)),
+        *decisions,
+        *(
+            _decision("rejected", old, new, author, reason=_ERASED, patch_id=record.id)
+            for old, new in zip(dropped, rejected, strict=True)
+        ),
+    ]
+    if lines and all(line.target != record.id for line in lines):
+        lines[-1] = replace(lines[-1], patch_hash=record_hash(record))
+    events = _chained(lines, head=head, now=now, new_id=new_id)
+    receipt = Receipt(
+        patch_id=record.id,
+        sequence=events[-1].seq if events else head.seq,
+        committed_at=now,
+        results=plan.results,
+        staled=plan.staled,
+        contested=plan.contested,
+        head=events[-1].hash if events else head.hash,
+    )
+    return Journal(events, (record, *others, *rejected), receipt, stored)
+
+
+def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: NewId) -> tuple[AuditEvent, ...]:
+    events = []
+    for line in lines:
+        event = AuditEvent(
+            id=new_id(),
+            seq=head.seq + 1,
+            event_type=line.event_type,
+            actor=line.author.actor,
+            channel=line.author.channel,
+            target=line.target,
+            before=line.before,
+            after=line.after,
+            reason=line.reason,
+            timestamp=now,
+            patch_id=line.patch_id,
+            prev_hash=head.hash,
+            patch_hash=line.patch_hash,
+        ).sealed()
+        head = Anchor(seq=event.seq, hash=event.hash)
+        events.append(event)
+    return tuple(events)
+
+
+def _written(write: Write, stored: str, record: PatchRecord) -> _Line:
+    match write:
+        case Put(event, before, after):
+            known = _state(before, stored_form(before)) if before else None
+            return _line(event, after.id, known, _state(after, stored), record)
+        case Linked(link):
+            return _line("linked", link.source, None, _relation(link), record)
+        case Unlinked(link):
+            return _line("unlinked", link.source, _relation(link), None, record)
+        case Erased(before):
+            return _line("erased", before.id, _state(before, stored_form(before)), None, record)
+
+
+def _line(
+    event: str, target: str, before: dict[str, Any] | None, after: dict[str, Any] | None, record: PatchRecord
+) -> _Line:
+    return _Line(event, record.source, target, before, after, record.reason, record.id)
+
+
+def _decision(
+    event: str, old: PatchRecord, new: PatchRecord, by: Author, *, reason: str, patch_id: str | None = None
+) -> _Line:
+    return _Line(event, by, old.id, {"status": old.status}, _standing(new), reason, patch_id or old.id)
+
+
+def _standing(record: PatchRecord) -> dict[str, Any]:
+    return {"status": record.status, "hash": record_hash(record)}
+
+
+def _state(item: Object, stored: str) -> dict[str, Any]:
+    return {
+        "revision": item.revision,
+        "status": item.status,
+        "hash": content_hash(stored, salt=item.salt),
+    }
+
+
+def _relation(link: Link) -> dict[str, Any]:
+    return {"link": [link.type, link.source, link.target]}
+
+
+def _rejected(record: PatchRecord, by: Author, now: datetime) -> PatchRecord:
+    decided = {"decided_by": by.actor, "decided_at": now}
+    return record.model_copy(update={"status": "rejected", "operations": (), "salt": "", **decided})
+
+
+_ERASED = "It names an object whose content was erased."
+
+
+# The policy in the audit log: the event that puts one in force, and the policy that an event tells of.
+
+
+POLICY = "policy"
+"""The target of events about the policy. No object and no patch has this id."""
+POLICY_CHANGED = "policy_changed"
+
+
+def policy_event(
+    old: Policy, new: Policy, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId
+) -> AuditEvent:
+    """Tell what putting another policy in force leaves: who did it, both hashes, and the new policy."""
+    check_decision(by, reason)
+    return AuditEvent(
+        id=new_id(),
+        seq=head.seq + 1,
+        event_type=POLICY_CHANGED,
+        actor=by.actor,
+        channel=by.channel,
+        target=POLICY,
+        before={"hash": policy_hash(old)},
+        after={"hash": policy_hash(new), "policy": _data(new)},
+        reason=reason,
+        timestamp=now,
+        patch_id="",
+        prev_hash=head.hash,
+    ).sealed()
+
+
+def policy_in(event: AuditEvent) -> Policy:
+    """Return the policy that an event put in force. Raises `Corrupt` where it tells of none."""
+    after = event.after or {}
+    try:
+        return Policy.model_validate(after["policy"])
+    except (KeyError, ValidationError) as error:
+        raise Corrupt(
+            f"The policy in audit event {event.seq} cannot be read.",
+            hint="Run lint audit at the scope /; restore the space from a backup or an export made before this.",
+            details={"id": POLICY, "seq": event.seq},
+        ) from error
+
+
+def policy_hash(policy: Policy) -> str:
+    """Hash what a policy says."""
+    return digest(canonical_json(_data(policy)))
+
+
+def _data(policy: Policy) -> dict[str, Any]:
+    """Return every field as JSON data, sets in order: equal policies are equal texts."""
+    data = policy.model_dump(mode="json")
+    return {name: sorted(value) if isinstance(value, list) else value for name, value in data.items()}

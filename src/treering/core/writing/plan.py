@@ -1,0 +1,355 @@
+"""From a patch to the exact writes it means: every rule of the objects, once, for every ledger.
+
+`plan` is pure. A ledger calls it inside its write transaction with a view of its current state, and stores the
+writes it returns; so all ledgers agree on meaning and differ only in technology.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from treering.core.errors import Conflict, Denied, InvalidPatch
+from treering.core.objects import Object, WorkItem
+from treering.core.patch import (
+    AddLink,
+    Create,
+    Erase,
+    Link,
+    Merge,
+    MoveScope,
+    Operation,
+    OperationResult,
+    Patch,
+    PatchRecord,
+    RecordedOperation,
+    RemoveLink,
+    Supersede,
+    Transition,
+    Update,
+)
+from treering.core.policy import Policy, check_revision_of, check_trust
+from treering.core.scope import is_within, sees
+from treering.core.writing.alteration import (
+    check_name_is_free,
+    create,
+    merge,
+    move,
+    relate,
+    supersede,
+    transition,
+    update,
+)
+from treering.core.writing.claims import cascade, settle_claims
+from treering.core.writing.draft import Draft, Put, View, Write, changed, recorded, resolved_link
+from treering.core.writing.references import check_references, references_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a patch means: writes in order, a result per operation, and what it made stale or contested."""
+
+    writes: tuple[Write, ...]
+    results: tuple[OperationResult, ...]
+    staled: tuple[str, ...]
+    contested: tuple[str, ...]
+    operations: tuple[RecordedOperation, ...] = ()
+    """The operations as the record of the patch keeps them; none where nothing was written."""
+
+
+def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
+    """Plan a patch against the current state.
+
+    Raises `InvalidPatch`, `IllegalTransition`, `NotFound`, `Conflict` or `Denied`; nothing was changed then. Raises
+    `Defect` where what follows from the patch does not settle.
+    """
+    check_trust(patch, policy)
+    view = confined(patch, view)
+    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope)
+    results: list[OperationResult] = []
+    kept: list[RecordedOperation] = []
+    for operation in patch.operations:
+        results.append(_apply(operation, patch, draft))
+        kept.append(recorded(operation, results[-1], draft))
+    planned = _finish(draft, results)
+    return replace(planned, operations=tuple(kept)) if planned.writes else planned
+
+
+def plan_revert(record: PatchRecord, view: View, *, patch_id: str, policy: Policy, now: datetime) -> Plan:
+    """Plan taking back everything an applied patch did.
+
+    Raises `Conflict` listing what has changed since, and `InvalidPatch` where content was erased.
+    """
+    draft = Draft(view=view, policy=policy, now=now, patch_id=patch_id)
+    check_revertible(record, draft)
+    results = [restore(target, record, draft) for target in objects_of(record)]
+    for effect in reversed(record.effects):
+        if effect.link:
+            restore_link(effect.link, was_added=effect.event == "linked", draft=draft)
+    return _finish(draft, results)
+
+
+def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
+    draft.settle_from_here()
+    staled: list[str] = []
+    contested: list[str] = []
+    settled = None
+    while settled != len(draft.writes):
+        # What one of them withdraws or frees may be the other's business again.
+        settled = len(draft.writes)
+        staled += cascade(draft)
+        contested += settle_claims(draft)
+    for write in draft.writes:
+        if isinstance(write, Put):
+            check_references(write.before, write.after, draft)
+    current = tuple(
+        result.model_copy(update={"revision": item.revision})
+        if (item := draft.objects.get(result.id)) and item.revision != result.revision
+        else result
+        for result in results
+    )
+    return Plan(tuple(draft.writes), current, tuple(dict.fromkeys(staled)), tuple(dict.fromkeys(contested)))
+
+
+def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
+    match operation:
+        case Create(object=item):
+            return create(item.model_copy(update={"origin_channel": patch.source.channel}), draft)
+        case Update():
+            check_revision_of(draft.find(operation.id), operation.changes, patch.source, draft.policy)
+            return update(operation, draft, channel=patch.source.channel)
+        case Transition():
+            return transition(operation, draft)
+        case AddLink(link=link):
+            return relate(link, draft)
+        case RemoveLink(link=link):
+            known = draft.unlink(resolved_link(link, draft))
+            return OperationResult(outcome="unlinked" if known else "unchanged", id=link.source)
+        case Merge():
+            return merge(operation, draft)
+        case Supersede():
+            return supersede(operation, draft)
+        case MoveScope():
+            return move(operation, draft)
+        case Erase():
+            item = draft.expect(operation.id, operation.expected_revision)
+            draft.erase(item)
+            draft.withdrawn.append(item.id)
+            return OperationResult(outcome="erased", id=item.id)
+
+
+# Taking back what a patch did, object by object, or saying why it cannot be.
+
+
+def objects_of(record: PatchRecord) -> list[str]:
+    """Return the ids of the objects a patch changed, the last first."""
+    return list(dict.fromkeys(effect.target for effect in reversed(record.effects) if not effect.link))
+
+
+def check_revertible(record: PatchRecord, draft: Draft) -> None:
+    """Raise `Conflict` listing what has changed since, `InvalidPatch` where content was erased."""
+    if record.status != "applied":
+        raise Conflict(
+            f"{record.id} is {record.status}; only an applied patch can be reverted.", hint="List the patches."
+        )
+    if any(effect.event == "erased" for effect in record.effects):
+        raise InvalidPatch(f"{record.id} erased content, so it cannot be reverted.", hint="Ingest the content again.")
+    last = {effect.target: effect.after for effect in record.effects if effect.after}
+    changed = []
+    for target, revision in last.items():
+        item = draft.before(target)
+        if item is None or item.revision != revision:
+            changed.append({"id": target, "left_at": revision, "current": item.revision if item else None})
+    if changed:
+        raise Conflict(
+            f"{len(changed)} of {len(last)} objects have changed since {record.id}, first {changed[0]['id']}.",
+            hint="Revert the later patches first, or correct the objects by a new patch.",
+            details={"changed": changed},
+        )
+
+
+def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
+    """Put an object back to what it was before the patch."""
+    item = draft.get(target)
+    first = next(effect for effect in record.effects if effect.target == target and not effect.link)
+    draft.withdrawn.append(target)
+    if first.before is None:
+        return changed(draft.change(item, "reverted", **_end_of_life(item)))
+    earlier = draft.view.revision(target, first.before)
+    if earlier is None:
+        raise InvalidPatch(
+            f"{record.id} cannot be reverted: revision {first.before} of {target} was erased.",
+            hint="Correct the object by a new patch.",
+        )
+    fields = {name: getattr(earlier, name) for name in type(earlier).model_fields}
+    restored = draft.change(item, "reverted", **fields)
+    check_name_is_free(restored, draft)
+    return changed(restored)
+
+
+def restore_link(link: Link, *, was_added: bool, draft: Draft) -> None:
+    """Put a link back to what it was before the patch."""
+    if was_added:
+        draft.unlink(link)
+        return
+    for end in (link.source, link.target):
+        if not draft.exists(end):
+            raise InvalidPatch(
+                f"The link from {link.source} to {link.target} cannot be added again: {end} was erased.",
+                hint="Correct the links that are left by a new patch.",
+            )
+    draft.link(link)
+
+
+def _end_of_life(item: Object) -> dict[str, Any]:
+    if isinstance(item, WorkItem):
+        return {"status": "cancelled", "lifecycle_state": "archived"}
+    return {"status": "archived"}
+
+
+# What a patch made at a scope may name and change.
+
+
+def confined(patch: Patch, view: View) -> View:
+    """Return the view in which a patch is planned. Raises `Denied` where it would change what lies above its scope."""
+    scope = patch.scope
+    if scope is None:
+        return view
+    named = {identity for operation in patch.operations for identity in named_in(operation, view)}
+    found = {identity: where for identity in named if (where := view.scope_of(identity)) is not None}
+    hidden = frozenset(identity for identity, where in found.items() if not sees(scope, where, descend=True))
+    for operation in patch.operations:
+        _check_place(operation, scope, {identity: found[identity] for identity in found.keys() - hidden})
+    return _Confined(view, hidden) if hidden else view
+
+
+def _check_place(operation: Operation, scope: str, found: Mapping[str, str]) -> None:
+    match operation:
+        case Create(object=item):
+            _require(item.id, item.scope, scope)
+        case MoveScope(id=identity, to=to):
+            _require(identity, found.get(identity, scope), scope)
+            _require(identity, to, scope)
+        case Merge(id=identity, into=into):
+            _require(identity, found.get(identity, scope), scope)
+            _require(into, found.get(into, scope), scope)
+        case AddLink(link=link) | RemoveLink(link=link):
+            # A link belongs to both of its ends: one of them has to be the call's to change.
+            if not any(is_within(found.get(end, scope), scope) for end in (link.source, link.target)):
+                _require(link.source, found.get(link.source, scope), scope)
+        case Update(id=identity) | Transition(id=identity) | Supersede(id=identity) | Erase(id=identity):
+            _require(identity, found.get(identity, scope), scope)
+
+
+def _require(identity: str, where: str, scope: str) -> None:
+    if not is_within(where, scope):
+        raise Denied(
+            f"A call at the scope {scope} may not change {identity}, which lies in {where}.",
+            hint=f"Repeat the call at the scope {where}.",
+            details={"id": identity, "scope": where},
+        )
+
+
+class Known(Protocol):
+    """What knows the objects that there are."""
+
+    def get(self, identity: str) -> Object | None:
+        """Return the current revision, or `None`."""
+        ...
+
+
+def named_in(operation: Operation, view: Known) -> Iterable[str]:
+    """Return the ids an operation names, but for those its object refers to already."""
+    match operation:
+        case Create(object=item):
+            return references_of(item)
+        case Update(id=identity, changes=changes):
+            return (identity, *_fresh_references(identity, changes, view))
+        case Merge(id=identity, into=into):
+            return (identity, into)
+        case Supersede(id=identity, by=by):
+            return (identity, by)
+        case AddLink(link=link) | RemoveLink(link=link):
+            return (link.source, link.target)
+        case Transition(id=identity) | MoveScope(id=identity) | Erase(id=identity):
+            return (identity,)
+
+
+def _fresh_references(identity: str, changes: Mapping[str, Any], view: Known) -> set[str]:
+    given = set(_texts([value for name, value in changes.items() if name.endswith(_REFERRING)]))
+    item = view.get(identity) if given else None
+    return given - set(references_of(item)) if item else given
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for part in value.values():
+                yield from _texts(part)
+        case list() | tuple():
+            for part in value:
+                yield from _texts(part)
+        case _:
+            yield from filter(None, [getattr(value, "source_id", "")])
+
+
+_REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
+"""How the names of fields end that refer to objects (`core.references`)."""
+
+
+class _Confined:
+    """A view in which some objects are not there."""
+
+    def __init__(self, view: View, hidden: frozenset[str]) -> None:
+        self._view = view
+        self._hidden = hidden
+
+    def get(self, identity: str) -> Object | None:
+        """Return the current revision, or `None`."""
+        return None if identity in self._hidden else self._view.get(identity)
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision, or `None`."""
+        return None if identity in self._hidden else self._view.revision(identity, number)
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether an object has this id."""
+        return identity not in self._hidden and self._view.exists(identity)
+
+    def scope_of(self, identity: str) -> str | None:
+        """Return the scope of an object, or `None`."""
+        return None if identity in self._hidden else self._view.scope_of(identity)
+
+    def ever_existed(self, identity: str) -> bool:
+        """Tell whether an object has or once had this id."""
+        return self._view.ever_existed(identity)
+
+    def source_by_origin(self, scope: str, origin: str) -> str | None:
+        """Return the id of the source with this origin in this scope that is not archived."""
+        return self._view.source_by_origin(scope, origin)
+
+    def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
+        """Return the id of the active node with this slug."""
+        return self._view.node_by_slug(scope, kind, slug)
+
+    def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
+        """Return ids of knowledge with this key, oldest first."""
+        return self._view.knowledge_by_duplicate_key(key)
+
+    def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
+        """Return ids of facts with this key, oldest first."""
+        return self._view.knowledge_by_claim_key(key)
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge that names this id, in order."""
+        return self._view.dependents(identity)
+
+    def links_of(self, identity: str) -> Sequence[Link]:
+        """Return the links that start or end here, but for those with an end that is not there."""
+        return [link for link in self._view.links_of(identity) if self._hidden.isdisjoint((link.source, link.target))]
+
+    def segment_text(self, source_id: str, segment_id: str) -> str | None:
+        """Return the words a segment id has ever named, or `None`."""
+        return None if source_id in self._hidden else self._view.segment_text(source_id, segment_id)

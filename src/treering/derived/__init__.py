@@ -1,1 +1,0 @@
-"""What can be rebuilt from the ledger at any time: passages, ranking, packing."""

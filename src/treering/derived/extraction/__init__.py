@@ -1,1 +1,0 @@
-"""Entities and triples from text by rules: prose, dialogue, code."""

@@ -1,1 +1,0 @@
-"""What indexes share that keep their rows in a ledger's own database, whatever the database is."""

@@ -1,1 +1,0 @@
-"""The memories of wiki agents in a collection of MongoDB."""

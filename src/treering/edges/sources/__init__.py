@@ -1,1 +1,0 @@
-"""Adapters: each reads one kind of outside material and proposes what to record."""

@@ -1,1 +1,0 @@
-"""Documents that are no plain text: PDF, office files, books and mail."""

@@ -1,1 +1,0 @@
-"""What WilmerAI remembers of discussions: its files read, and brought into one discussion."""

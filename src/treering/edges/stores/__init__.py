@@ -1,1 +1,0 @@
-"""Ledgers and indexes, one folder per technology."""

@@ -1,1 +1,0 @@
-"""Where people and programs meet the tools: Python, command line, MCP."""

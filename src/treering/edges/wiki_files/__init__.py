@@ -1,1 +1,0 @@
-"""A wiki as a folder: published whole, checked, and shown."""

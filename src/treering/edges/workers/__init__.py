@@ -1,1 +1,0 @@
-"""Workers that supervisors direct."""

@@ -1,0 +1,90 @@
+"""What adapters share: the client they work on, threads for its work, and recalled text as data."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from treering.core.fencing import fence
+from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient
+from treering.parts.client.items.documents import MemoryItem
+from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft
+from treering.parts.client.records.records import searchable
+from treering.verbs.engine import retry_on_conflict
+
+AnyClient = MemorySystemClient | BlockingMemoryClient
+_Answer = TypeVar("_Answer")
+
+
+def blocking(client: AnyClient) -> BlockingMemoryClient:
+    """Return the blocking form of a client."""
+    return client.sync if isinstance(client, MemorySystemClient) else client
+
+
+async def in_thread(work: Callable[[], _Answer]) -> _Answer:
+    """Do blocking work in a thread, off the event loop."""
+    return await asyncio.to_thread(work)
+
+
+def recalled_text(memories: Iterable[MemoryItem]) -> str:
+    """Return memories as data for a model, each in a fence; nothing for none."""
+    return fenced_texts((memory.id, memory.content) for memory in memories)
+
+
+def fenced_texts(texts: Iterable[tuple[str, str]]) -> str:
+    """Return texts with their origins as data for a model, each in a fence."""
+    return "\n".join(fence(text, origin=origin) for origin, text in texts)
+
+
+# Texts under keys of their own, for frameworks that hand over the same message more than once.
+
+
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedText:
+    """A text and its key: a message has the same key whenever it comes. `value`: what the framework gets back."""
+
+    key: str
+    text: str
+    value: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TextCollection:
+    """The texts of one collection. What comes again is kept once, and what was forgotten stays so."""
+
+    def __init__(self, client: AnyClient, path: Sequence[str], *, reason: str) -> None:
+        self._client = blocking(client)
+        self._collection = RecordCollection(tuple(path))
+        self._reason = reason
+
+    def keep(self, texts: Sequence[KeyedText]) -> None:
+        """Keep the texts whose keys were never used, in one patch; what was only recalled is not one."""
+        said = {text.key: text for text in texts if searchable(text.text).strip()}
+        if said and self._client.config.enabled:
+            retry_on_conflict(lambda: self._keep(said), attempts=_ATTEMPTS)
+
+    def search(self, query: str, limit: int) -> list[KeptRecord]:
+        """Return the texts that answer a query best; those that cannot be told from chance are left out."""
+        if not self._client.config.enabled:
+            return []
+        least = self._client.config.retrieval.min_similarity
+        return self._client.records.search(self._collection, query, limit=limit, min_similarity=least)
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Withdraw texts."""
+        names = [self._collection.name(key) for key in keys]
+        self._client.records.remove(names, reason=self._reason)
+
+    def _keep(self, texts: Mapping[str, KeyedText]) -> None:
+        records = self._client.records
+        names = {key: self._collection.name(key) for key in texts}
+        used = records.used([*names.values()])
+        drafts = [
+            RecordDraft(names[key], text.value, searchable(text.text), text.metadata, expected_revision=0)
+            for key, text in texts.items()
+            if names[key] not in used
+        ]
+        records.write(drafts, reason=self._reason)

@@ -1,0 +1,104 @@
+"""Google ADK: a memory service over a space."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.adk.events import Event
+from google.adk.memory import BaseMemoryService
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+from google.genai.types import Content
+
+from treering.core.canonical import canonical_json, digest
+from treering.frameworks.client import AnyClient, KeyedText, TextCollection, in_thread
+
+_HOME = "google-adk"
+_REASON = "Memories of Google ADK"
+
+
+class TreeringMemoryService(BaseMemoryService):
+    """A memory service: `Runner(…, memory_service=TreeringMemoryService(client))`.
+
+    Every user of every app has memories of their own. Sessions may be added again and again: an event is kept once, by
+    its id, and one that was deleted does not come back.
+    """
+
+    def __init__(self, client: AnyClient, *, top_k: int = 10) -> None:
+        self._client = client
+        self._top_k = top_k
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Keep what was said in a session."""
+        await self.add_events_to_memory(
+            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+        )
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep what was said in some events."""
+        own = {**(custom_metadata or {}), "memory_type": "message", "session_id": session_id}
+        texts = [
+            _kept(
+                event.id, event.content, event.author, {**(custom_metadata or {}), **own, "timestamp": event.timestamp}
+            )
+            for event in events
+            if event.content
+        ]
+        await in_thread(lambda: self._texts(app_name, user_id).keep(texts))
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep memories as they are."""
+        texts = [
+            _kept(
+                memory.id or digest(canonical_json(memory.content.model_dump(mode="json"))),
+                memory.content,
+                memory.author,
+                {**memory.custom_metadata, **(custom_metadata or {}), "timestamp": memory.timestamp},
+            )
+            for memory in memories
+        ]
+        await in_thread(lambda: self._texts(app_name, user_id).keep(texts))
+
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """Return what answers a query best."""
+        found = await in_thread(lambda: self._texts(app_name, user_id).search(query, self._top_k))
+        memories = [
+            MemoryEntry(
+                id=one.key,
+                content=Content.model_validate(one.value["content"]),
+                author=one.value["author"],
+                timestamp=str(one.metadata["timestamp"]),
+            )
+            for one in found
+        ]
+        return SearchMemoryResponse(memories=memories)
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Withdraw a memory, by the id that `search_memory` gave."""
+        if memory_id is not None:
+            await in_thread(lambda: self._texts(app_name, user_id).forget([memory_id]))
+
+    def _texts(self, app_name: str, user_id: str) -> TextCollection:
+        return TextCollection(self._client, (_HOME, app_name, user_id), reason=_REASON)
+
+
+def _kept(key: str, content: Content, author: str | None, metadata: Mapping[str, Any]) -> KeyedText:
+    text = "\n".join(part.text for part in content.parts or [] if part.text and not part.thought)
+    told = {name: value for name, value in metadata.items() if value is not None}
+    kept = content.model_dump(mode="json", exclude_none=True)
+    return KeyedText(key, text, value={"content": kept, "author": author}, metadata=told)

@@ -1,0 +1,205 @@
+"""Haystack: a document store over a space, and a retriever that searches it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
+from haystack.utils.filters import document_matches_filter
+
+from treering.core.errors import Conflict, InvalidInput
+from treering.core.filters import Compare
+from treering.frameworks.client import AnyClient, blocking
+from treering.parts.client.client import BlockingMemoryClient
+from treering.parts.client.config import MemoryConfig
+from treering.parts.client.items.metadata import TYPE, plain_value
+from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft
+from treering.parts.client.records.records import searchable
+from treering.verbs.engine import retry_on_conflict
+
+_HOME = "haystack"
+_REASON = "Documents of Haystack"
+_ATTEMPTS = 20
+_MOST_MATCHING = 10_000
+
+
+class TreeringDocumentStore:
+    """A document store of Haystack over a space: `TreeringDocumentStore(client)`.
+
+    Documents come back as they were written, but secrets are redacted; every change is a revision in the audit log.
+    `collection`: which documents. Without a `client`, one is made of `config`, as a pipeline that is read from a file
+    does. `erase`: what is deleted leaves nothing behind; otherwise it is withdrawn. Writing a document that is there
+    fails, unless the policy says otherwise.
+    """
+
+    __module__ = "treering.haystack"  # what files of pipelines name
+
+    def __init__(
+        self,
+        client: AnyClient | None = None,
+        *,
+        collection: str = "documents",
+        config: Mapping[str, Any] | None = None,
+        erase: bool = False,
+    ) -> None:
+        self.client = blocking(client) if client else BlockingMemoryClient(MemoryConfig.read(config or {}))
+        self.collection = collection
+        self.erase = erase
+        self._records = RecordCollection((_HOME, collection))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a pipeline keeps of this store; where the space lies, but not what an open client has besides."""
+        config = self.client.config.model_dump(mode="json")
+        return default_to_dict(self, collection=self.collection, config=config, erase=self.erase)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "TreeringDocumentStore":
+        """Return the store that a pipeline kept."""
+        return default_from_dict(cls, data)
+
+    def count_documents(self) -> int:
+        """Return how many documents there are."""
+        return self.client.records.count(self._records)
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """Return the documents that pass a filter of Haystack, first written first."""
+        return [_document(record) for record in self._matching(filters)]
+
+    def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
+        """Write documents in one patch, and return how many were.
+
+        By default, where one is there already, nothing is written and `DuplicateDocumentError` is raised.
+        """
+        if not isinstance(documents, list) or not all(isinstance(one, Document) for one in documents):
+            raise ValueError("Give a list of Documents.")
+        drafts = [self._draft(document, place) for place, document in enumerate(documents)]
+        return retry_on_conflict(lambda: self._write(drafts, policy), attempts=_ATTEMPTS, on=(Conflict,))
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Delete documents; ids that nobody has are passed over."""
+        names = [self._records.name(identity) for identity in document_ids]
+        self.client.records.remove(names, reason=_REASON, erase=self.erase)
+
+    def delete_all_documents(self) -> None:
+        """Delete all documents."""
+        if self.erase:
+            self.client.records.erase_collection(self._records, reason=_REASON)
+        else:
+            self.delete_documents([document.id for document in self.filter_documents()])
+
+    def delete_by_filter(self, filters: dict[str, Any]) -> int:
+        """Delete the documents that pass a filter, and return how many there were."""
+        found = self.filter_documents(filters)
+        self.delete_documents([document.id for document in found])
+        return len(found)
+
+    def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Change `meta` of the documents that pass a filter, and return how many there were."""
+        found = self.filter_documents(filters)
+        changed = [replace(document, meta={**document.meta, **meta}) for document in found]
+        self.write_documents(changed, DuplicatePolicy.OVERWRITE)
+        return len(found)
+
+    def search(
+        self, query: str, *, top_k: int, filters: dict[str, Any] | None = None, min_similarity: float = 0.0
+    ) -> list[Document]:
+        """Return the documents that answer a query best, with calibrated scores from 0 to 1."""
+        where = None
+        if filters:
+            origins = tuple(self._records.origin(record.key) for record in self._matching(filters))
+            if len(origins) > _MOST_MATCHING:
+                raise InvalidInput(
+                    f"The filter lets {len(origins):,} documents pass, more than {_MOST_MATCHING:,}.",
+                    hint="Make it narrower, or keep the documents in several collections.",
+                )
+            where = Compare("origin", "in", origins)
+        found = self.client.records.search(
+            self._records, query, limit=top_k, where=where, min_similarity=min_similarity
+        )
+        return [replace(_document(record), score=record.similarity_score) for record in found]
+
+    def _matching(self, filters: dict[str, Any] | None) -> Iterator[KeptRecord]:
+        if filters and "operator" not in filters and "conditions" not in filters:
+            raise ValueError("Invalid filter syntax: it has neither an operator nor conditions.")
+        there = self.client.records.all_of(self._records)
+        ordered = sorted(there, key=lambda record: (record.created_at, record.value["place"]))
+        return (one for one in ordered if not filters or document_matches_filter(filters, _document(one)))
+
+    def _draft(self, document: Document, place: int) -> RecordDraft:
+        value = {"document": plain_value(document.to_dict(flatten=False)), "place": place}
+        text = searchable(document.content or "")
+        return RecordDraft(self._records.name(document.id), value, text, {TYPE: "document"})
+
+    def _write(self, drafts: Sequence[RecordDraft], policy: DuplicatePolicy) -> int:
+        if policy == DuplicatePolicy.OVERWRITE:
+            last = {draft.name: draft for draft in drafts}
+            self.client.records.write([*last.values()], reason=_REASON)
+            return len(drafts)
+        known = self.client.records.get([draft.name for draft in drafts])
+        first = {draft.name: draft for draft in reversed(drafts) if draft.name not in known}
+        if policy != DuplicatePolicy.SKIP and len(first) < len(drafts):
+            raise DuplicateDocumentError(f"{len(drafts) - len(first)} of the documents are there already.")
+        new = [replace(draft, expected_revision=0) for draft in drafts if first.get(draft.name) is draft]
+        self.client.records.write(new, reason=_REASON)
+        return len(new)
+
+
+@component
+class TreeringDocumentRetriever:
+    """A component that searches a `TreeringDocumentStore` by words and by meaning.
+
+    `min_similarity`: documents whose calibrated score is below are left out; 0.7 is the least that can be told from
+    chance.
+    """
+
+    __module__ = "treering.haystack"
+
+    def __init__(
+        self,
+        document_store: TreeringDocumentStore,
+        *,
+        top_k: int = 10,
+        filters: dict[str, Any] | None = None,
+        min_similarity: float = 0.0,
+        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+    ) -> None:
+        self.document_store = document_store
+        self.top_k = top_k
+        self.filters = filters
+        self.min_similarity = min_similarity
+        self.filter_policy = filter_policy
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a pipeline keeps of this component."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            top_k=self.top_k,
+            filters=self.filters,
+            min_similarity=self.min_similarity,
+            filter_policy=self.filter_policy.value,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "TreeringDocumentRetriever":
+        """Return the component that a pipeline kept."""
+        given = data.get("init_parameters", {})
+        if "filter_policy" in given:
+            given["filter_policy"] = FilterPolicy.from_str(given["filter_policy"])
+        return default_from_dict(cls, data)
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Return the documents that answer a query best, best first."""
+        wanted = apply_filter_policy(self.filter_policy, self.filters, filters)
+        limit = self.top_k if top_k is None else top_k
+        found = self.document_store.search(query, top_k=limit, filters=wanted, min_similarity=self.min_similarity)
+        return {"documents": found}
+
+
+def _document(record: KeptRecord) -> Document:
+    return Document.from_dict(dict(record.value["document"]))

@@ -1,0 +1,247 @@
+"""Checkpoints of LangGraph as records: one for each checkpoint, each write of a task, and each value of a channel.
+
+What LangGraph has serialised is kept compressed, as text.
+"""
+
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, get_checkpoint_id, writes_sort_key
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.parts.client.records.records import Records
+
+Kind = Literal["checkpoint", "write", "blob"]
+KINDS: tuple[Kind, ...] = ("checkpoint", "write", "blob")
+Typed = tuple[str, bytes]
+"""What a serialiser of LangGraph gives: the kind of the data, and the data."""
+_LINE = 12
+"""Characters of one line of data: no secret is so short, so that chance leaves nothing in it to be redacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlace:
+    """Where checkpoints lie: a thread, and a namespace of it."""
+
+    thread: str
+    namespace: str
+
+    def name(self, collection: RecordCollection, kind: Kind, *parts: str) -> RecordName:
+        """Return the name of a record of this place."""
+        return collection.name(path(kind, self.thread, self.namespace, *parts))
+
+    def config(self, identity: str) -> RunnableConfig:
+        """Return the configuration that names a checkpoint of this place."""
+        named = {"thread_id": self.thread, "checkpoint_ns": self.namespace, "checkpoint_id": identity}
+        return {"configurable": named}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCheckpoint:
+    """A checkpoint, as the record of it tells."""
+
+    record: KeptRecord
+
+    @property
+    def id(self) -> str:
+        """The id that LangGraph gave it."""
+        return str(self.record.value["id"])
+
+    @property
+    def place(self) -> CheckpointPlace:
+        """Where it lies."""
+        return place_of(self.record)
+
+    @property
+    def parent(self) -> str | None:
+        """The checkpoint before it."""
+        parent: str | None = self.record.value["parent"]
+        return parent
+
+    @property
+    def versions(self) -> Mapping[str, Any]:
+        """The version of each channel."""
+        return dict(self.record.value["versions"])
+
+    @property
+    def data(self) -> Typed:
+        """The checkpoint without the values of its channels."""
+        return unpacked(self.record.value["data"])
+
+    @property
+    def metadata(self) -> Typed:
+        """What is told of it."""
+        return unpacked(self.record.value["metadata"])
+
+    def blobs(self, collection: RecordCollection) -> dict[str, RecordName]:
+        """Return by channel the name of the record of its value."""
+        place = self.place
+        return {
+            channel: place.name(collection, "blob", channel, str(version)) for channel, version in self.versions.items()
+        }
+
+
+def path(*parts: str) -> str:
+    """Return the key of parts that may hold any characters."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def place_of(record: KeptRecord) -> CheckpointPlace:
+    """Return where a record of a checkpoint lies."""
+    return CheckpointPlace(str(record.value["thread"]), str(record.value["namespace"]))
+
+
+def drafted(collection: RecordCollection, place: CheckpointPlace, kind: Kind, *parts: str, **told: Any) -> RecordDraft:
+    """Return a record of a place."""
+    value = {"thread": place.thread, "namespace": place.namespace, "parts": [*parts], **told}
+    return RecordDraft(place.name(collection, kind, *parts), value)
+
+
+def copied(collection: RecordCollection, record: KeptRecord, thread: str) -> RecordDraft:
+    """Return a record as it lies in another thread."""
+    [kind] = (kind for kind in KINDS if record.key.startswith(f"{kind}/"))
+    place = CheckpointPlace(thread, place_of(record).namespace)
+    return RecordDraft(place.name(collection, kind, *record.value["parts"]), {**record.value, "thread": thread})
+
+
+def packed(typed: Typed) -> list[str]:
+    """Return what was serialised as JSON data."""
+    text = b64encode(zlib.compress(typed[1])).decode()
+    return [typed[0], "\n".join(text[at : at + _LINE] for at in range(0, len(text), _LINE))]
+
+
+def unpacked(kept: Iterable[str]) -> Typed:
+    """Return what `packed` was given."""
+    kind, text = kept
+    return kind, zlib.decompress(b64decode(text.replace("\n", "")))
+
+
+# The checkpoints of a saver as they lie in a space: read whole, listed, and removed without breaking others.
+
+
+REASON = "Checkpoints of LangGraph"
+_COUNTERS = "counters_since_delta_snapshot"
+"""What tells in the metadata of a checkpoint which channels changed since their last snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRecords:
+    """The records of one saver, and what reads them."""
+
+    records: Records
+    collection: RecordCollection
+    serde: SerializerProtocol
+    erase: bool
+
+    def tuple_of(self, kept: KeptCheckpoint) -> CheckpointTuple:
+        """Return a checkpoint as LangGraph wants it: with the values of its channels and the pending writes."""
+        place = kept.place
+        checkpoint: Checkpoint = self.serde.loads_typed(kept.data)
+        return CheckpointTuple(
+            config=place.config(kept.id),
+            checkpoint={**checkpoint, "channel_values": self.values_of(kept)},
+            metadata=self.serde.loads_typed(kept.metadata),
+            parent_config=place.config(kept.parent) if kept.parent else None,
+            pending_writes=[
+                (write["task"], write["channel"], self.serde.loads_typed(unpacked(write["data"])))
+                for write in self._writes(kept)
+            ],
+        )
+
+    def values_of(self, kept: KeptCheckpoint) -> dict[str, Any]:
+        """Return by channel the value that is kept of it at a checkpoint."""
+        names = kept.blobs(self.collection)
+        found = self.records.get([*names.values()])
+        return {
+            channel: self.serde.loads_typed(unpacked(found[name].value["data"]))
+            for channel, name in names.items()
+            if name in found
+        }
+
+    def _writes(self, kept: KeptCheckpoint) -> Iterable[Mapping[str, Any]]:
+        place = kept.place
+        found = self.records.all_of(self.collection, below=path("write", place.thread, place.namespace, kept.id))
+        return sorted(
+            (record.value for record in found),
+            key=lambda write: writes_sort_key(write["path"], write["task"], write["index"]),
+        )
+
+    def listed(self, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterable[KeptCheckpoint]:
+        """Return the checkpoints that a configuration names, and that lie before another, latest first."""
+        asked: Mapping[str, Any] = config["configurable"] if config else {}
+        within = [str(asked[key]) for key in ("thread_id", "checkpoint_ns") if key in asked]
+        identity, end = asked.get("checkpoint_id"), get_checkpoint_id(before) if before else None
+        found = map(KeptCheckpoint, self.all_of("checkpoint", *within))
+        listed = [one for one in found if (not identity or one.id == identity) and (not end or one.id < end)]
+        return sorted(listed, key=lambda one: one.id, reverse=True)
+
+    def says(self, kept: KeptCheckpoint, wanted: Mapping[str, Any]) -> bool:
+        """Tell whether the metadata of a checkpoint hold some values."""
+        told = self.serde.loads_typed(kept.metadata)
+        return all(told.get(key) == value for key, value in wanted.items())
+
+    def needed(self, kept: Sequence[KeptCheckpoint]) -> set[str]:
+        """Return the keys of the last checkpoints of all namespaces, and of those that they are rebuilt from."""
+        needed: set[str] = set()
+        for namespace in {one.place.namespace for one in kept}:
+            by_id = {one.id: one for one in kept if one.place.namespace == namespace}
+            chain = _chain(by_id[max(by_id)], by_id)
+            waiting = self._deltas(chain)
+            for one in chain:
+                needed.add(one.record.key)
+                waiting -= self.values_of(one).keys()
+                if not waiting:
+                    break
+        return needed
+
+    def _deltas(self, chain: Sequence[KeptCheckpoint]) -> set[str]:
+        """Return the channels of the first checkpoint of a chain that are rebuilt from writes of those before it."""
+        first = chain[0]
+        counted = self.serde.loads_typed(first.metadata).get(_COUNTERS) or {}
+        snapshots = {
+            channel
+            for one in chain
+            for channel, value in self.values_of(one).items()
+            if isinstance(value, _DeltaSnapshot)
+        }
+        return {*counted, *(snapshots & first.versions.keys())}
+
+    def keep_only(self, thread: str, staying: set[str]) -> None:
+        """Remove the checkpoints of a thread but for some, with their writes and the values that no other one has."""
+        checkpoints = self.all_of("checkpoint", thread)
+        kept = [KeptCheckpoint(record) for record in checkpoints if record.key in staying]
+        used = {name.key for one in kept for name in one.blobs(self.collection).values()}
+        places = {(one.place, one.id) for one in kept}
+        gone = [record for record in checkpoints if record.key not in staying]
+        gone += [record for record in self.all_of("blob", thread) if record.key not in used]
+        gone += [
+            record
+            for record in self.all_of("write", thread)
+            if (place_of(record), record.value["parts"][0]) not in places
+        ]
+        self.remove(gone)
+
+    def all_of(self, kind: Kind, *parts: str) -> Sequence[KeptRecord]:
+        """Return the records of a kind; of a thread, and of a namespace of it, where they are given."""
+        return self.records.all_of(self.collection, below=path(kind, *parts))
+
+    def remove(self, found: Sequence[KeptRecord]) -> None:
+        """Withdraw records, or erase them."""
+        names: list[RecordName] = [self.collection.name(record.key) for record in found]
+        self.records.remove(names, reason=REASON, erase=self.erase)
+
+
+def _chain(last: KeptCheckpoint, by_id: Mapping[str, KeptCheckpoint]) -> Sequence[KeptCheckpoint]:
+    """Return a checkpoint and those before it, as far as they are there."""
+    chain, at = [last], last.parent
+    while at is not None and (one := by_id.get(at)):
+        chain.append(one)
+        at = one.parent
+    return chain

@@ -1,0 +1,343 @@
+"""A LangGraph store over a space: values under namespaces and keys, with semantic search and times to live."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    get_text_at_path,
+)
+
+from treering.core.errors import Conflict
+from treering.core.filters import METADATA, And, Compare, Filter
+from treering.core.ids import parse_time, render_time
+from treering.frameworks.client import AnyClient, blocking, in_thread
+from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.parts.client.records.records import Records, searchable
+from treering.verbs.engine import retry_on_conflict
+
+# Items of a LangGraph store as records: their names, what is searched of them, and when they expire.
+
+
+Namespace = tuple[str, ...]
+WHOLE = "$"
+_FIELD = "value."
+"""How the metadata begin under which the texts of a value are compared."""
+_LONGEST = 1e9
+"""Minutes that a time to live has at most: about 1,900 years."""
+_REFRESHED_FROM = 0.01
+"""The part of its time to live by which a reading has to move the end of an item, so that not each one writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An item of a store, as the record of it tells."""
+
+    record: KeptRecord
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace it lies in."""
+        return tuple(self.record.value["namespace"])
+
+    @property
+    def key(self) -> str:
+        """Its key there."""
+        return str(self.record.value["key"])
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """What was put."""
+        return dict(self.record.value["value"])
+
+    @property
+    def item(self) -> Item:
+        """The item as LangGraph returns it."""
+        return Item(
+            namespace=self.namespace,
+            key=self.key,
+            value=self.value,
+            created_at=self.record.created_at,
+            updated_at=self.record.updated_at,
+        )
+
+    def found(self, *, scored: bool) -> SearchItem:
+        """Return the item as a search returns it."""
+        score = self.record.similarity_score if scored else None
+        return SearchItem(self.namespace, self.key, self.value, self.record.created_at, self.record.updated_at, score)
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether its time to live is over."""
+        end = self._end
+        return end is not None and end <= now
+
+    def refreshed(self, name: RecordName, now: datetime) -> RecordDraft | None:
+        """Return the record with its time to live begun anew; `None` where that changes next to nothing."""
+        minutes, end = self.record.value.get("ttl"), self._end
+        if minutes is None or end is None:
+            return None
+        lasts = _lasting(minutes)
+        if now + lasts - end < lasts * _REFRESHED_FROM:
+            return None
+        value = {**self.record.value, "expires": render_time(now + lasts)}
+        record = self.record
+        return RecordDraft(name, value, record.text, record.metadata, expected_revision=record.revision)
+
+    @property
+    def _end(self) -> datetime | None:
+        told = self.record.value.get("expires")
+        return parse_time(told) if told else None
+
+
+def below(namespace: Iterable[str]) -> str:
+    """Return what the keys of the records of a namespace begin with."""
+    return "/".join(quote(part, safe="") for part in namespace)
+
+
+def name_of(collection: RecordCollection, namespace: Namespace, key: str) -> RecordName:
+    """Return the name of the record of an item."""
+    return collection.name(below((*namespace, key)))
+
+
+def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime) -> RecordDraft:
+    """Return the record of an item that is put. `fields`: paths to what is searched, where it does not say itself."""
+    value = dict(put.value or {})
+    paths = fields if put.index is None else put.index or ()
+    told: dict[str, Any] = {"namespace": [*put.namespace], "key": put.key, "value": value}
+    if put.ttl is not None:
+        told |= {"ttl": put.ttl, "expires": render_time(now + _lasting(put.ttl))}
+    texts = {key: one for key, one in value.items() if isinstance(one, str)}
+    metadata = {f"{_FIELD}{key}": one for key, one in texts.items()}
+    return RecordDraft(name, told, searchable("\n".join(_texts(value, paths))), metadata)
+
+
+def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mapping[str, Any] | None) -> Filter:
+    """Return what holds of all items of a namespace that pass a filter, below the ranking of a search."""
+    parts: list[Filter] = [
+        Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted) for key, wanted in (filters or {}).items() if _is_text(wanted)
+    ]
+    if namespace:
+        parts.append(Compare("origin", "prefix", f"{collection.origin(below(namespace))}/"))
+    return And(tuple(parts))
+
+
+def passes(value: Mapping[str, Any], filters: Mapping[str, Any] | None) -> bool:
+    """Tell whether a value passes a filter: fields equal to others, or compared by `$eq`, `$ne`, `$gt` and so on.
+
+    Raises `ValueError` for an unknown operator.
+    """
+    return all(_fits(value.get(key), wanted) for key, wanted in (filters or {}).items())
+
+
+def _lasting(minutes: float) -> timedelta:
+    return timedelta(minutes=min(minutes, _LONGEST))
+
+
+def _is_text(wanted: object) -> bool:
+    return isinstance(wanted, str)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        if any(key.startswith("$") for key in wanted):
+            return all(_compared(value, operator, operand) for operator, operand in wanted.items())
+        return isinstance(value, Mapping) and all(_fits(value.get(key), part) for key, part in wanted.items())
+    if isinstance(wanted, list | tuple):
+        alike = isinstance(value, list | tuple) and len(value) == len(wanted)
+        return alike and all(map(_fits, value, wanted))
+    return bool(value == wanted)
+
+
+def _compared(value: Any, operator: str, operand: Any) -> bool:
+    match operator:
+        case "$eq":
+            return bool(value == operand)
+        case "$ne":
+            return bool(value != operand)
+        case "$gt":
+            return float(value) > float(operand)
+        case "$gte":
+            return float(value) >= float(operand)
+        case "$lt":
+            return float(value) < float(operand)
+        case "$lte":
+            return float(value) <= float(operand)
+        case _:
+            raise ValueError(f"Unsupported operator: {operator}")
+
+
+def _texts(value: dict[str, Any], paths: Iterable[str]) -> list[str]:
+    texts: list[str] = []
+    for path in paths:
+        texts += _all_texts(value) if path == WHOLE else get_text_at_path(value, path)
+    return texts
+
+
+def _all_texts(value: Any) -> list[str]:
+    """Return every text in a value, without the names of its fields."""
+    match value:
+        case str():
+            return [value]
+        case Mapping():
+            return [text for part in value.values() for text in _all_texts(part)]
+        case list() | tuple():
+            return [text for part in value for text in _all_texts(part)]
+        case _:
+            return []
+
+
+_HOME = "langgraph-store"
+_REASON = "A LangGraph store"
+_ATTEMPTS = 20
+_MOST_FOUND = 200
+"""Items that one search looks at, best first."""
+
+
+class TreeringStore(BaseStore):
+    """A LangGraph store: `builder.compile(store=TreeringStore(client))`.
+
+    One batch is one patch, and its reads see what was before it. Values are JSON; secrets in them are redacted. A
+    search with a query looks at all texts of a value, or at those under `fields`, and finds what `client.retrieve`
+    finds, too. Without a query it returns what was put last first.
+
+    `name`: stores of other names share nothing. `ttl`: as LangGraph has it; expired items are not returned, and
+    `sweep_ttl` removes them. `erase`: what is deleted leaves nothing behind, which the author of the client has to be
+    allowed; otherwise it is withdrawn, and the history of the space still has it.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        client: AnyClient,
+        *,
+        name: str = "default",
+        fields: Sequence[str] = (WHOLE,),
+        ttl: TTLConfig | None = None,
+        erase: bool = False,
+    ) -> None:
+        self.ttl_config = ttl
+        self._client = blocking(client)
+        self._collection = RecordCollection((_HOME, name))
+        self._fields = tuple(fields)
+        self._erase = erase
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do some operations: first all that read, then what is put, of which the last for each key counts."""
+        records = self._client.records
+        given = [*ops]
+        results = [self._read(records, op) for op in given]
+        puts = {(op.namespace, op.key): op for op in given if isinstance(op, PutOp)}
+        if puts:
+            self._put(records, [*puts.values()])
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do what `batch` does, in a thread."""
+        return await in_thread(partial(self.batch, [*ops]))
+
+    def sweep_ttl(self) -> int:
+        """Remove what has expired, and return how many items that were."""
+        records = self._client.records
+        now = _now(records)
+        expired = [one.record for one in self._items(records, ()) if one.is_expired(now)]
+        names = [self._collection.name(record.key) for record in expired]
+        return records.remove(names, reason=_REASON, erase=self._erase)
+
+    def _read(self, records: Records, op: Op) -> Result:
+        match op:
+            case GetOp():
+                return self._get(records, op)
+            case SearchOp():
+                return self._search(records, op)
+            case ListNamespacesOp():
+                return self._namespaces(records, op)
+            case PutOp():
+                return None
+        raise ValueError(f"Unknown operation type: {type(op)}")
+
+    def _get(self, records: Records, op: GetOp) -> Result:
+        name = name_of(self._collection, op.namespace, op.key)
+        found = [StoredItem(record) for record in records.get([name]).values()]
+        shown = [one for one in found if not one.is_expired(_now(records))]
+        if op.refresh_ttl:
+            self._refresh(records, shown)
+        return shown[0].item if shown else None
+
+    def _search(self, records: Records, op: SearchOp) -> list[SearchItem]:
+        now, asked = _now(records), bool(op.query and op.query.strip())
+        items = self._ranked(records, op) if asked else self._items(records, op.namespace_prefix)
+        passing = [one for one in items if not one.is_expired(now) and passes(one.value, op.filter)]
+        shown = passing[op.offset : op.offset + op.limit]
+        if op.refresh_ttl:
+            self._refresh(records, shown)
+        return [one.found(scored=asked) for one in shown]
+
+    def _ranked(self, records: Records, op: SearchOp) -> list[StoredItem]:
+        """Return the items that answer a query, best first, as far as a filter can be applied below the ranking."""
+        where = narrowing(self._collection, op.namespace_prefix, op.filter)
+        found = records.search(self._collection, op.query or "", limit=_MOST_FOUND, where=where)
+        return [StoredItem(record) for record in found if record.text]
+
+    def _items(self, records: Records, namespace: Namespace) -> list[StoredItem]:
+        """Return the items of a namespace and of those below it, what was put last first."""
+        found = map(StoredItem, records.all_of(self._collection, below=below(namespace)))
+        depth = len(namespace)
+        items = [one for one in found if one.namespace[:depth] == tuple(namespace)]
+        return sorted(items, key=lambda one: one.record.updated_at, reverse=True)
+
+    def _namespaces(self, records: Records, op: ListNamespacesOp) -> list[Namespace]:
+        now = _now(records)
+        namespaces = {one.namespace for one in self._items(records, ()) if not one.is_expired(now)}
+        wanted = [one for one in namespaces if all(_lies(one, rule) for rule in op.match_conditions or ())]
+        told = sorted({one if op.max_depth is None else one[: op.max_depth] for one in wanted})
+        return told[op.offset : op.offset + op.limit]
+
+    def _refresh(self, records: Records, items: Sequence[StoredItem]) -> None:
+        now = _now(records)
+        drafts = [one.refreshed(self._collection.name(one.record.key), now) for one in items]
+        if changed := [draft for draft in drafts if draft]:
+            try:
+                records.write(changed, reason=_REASON)
+            except Conflict:  # somebody put or deleted it meanwhile: that counts
+                return
+
+    def _put(self, records: Records, puts: Sequence[PutOp]) -> None:
+        now = _now(records)
+        named = [(name_of(self._collection, put.namespace, put.key), put) for put in puts]
+        drafts: list[RecordDraft] = [
+            draft_of(name, put, self._fields, now) for name, put in named if put.value is not None
+        ]
+        gone = [name for name, put in named if put.value is None]
+        erased = [record.id for record in records.get(gone).values()] if self._erase else []
+        retry_on_conflict(lambda: records.write(drafts, remove=gone, reason=_REASON), attempts=_ATTEMPTS)
+        records.erase(erased, reason=_REASON)
+
+
+def _now(records: Records) -> datetime:
+    return records.engine.clock.now()
+
+
+def _lies(namespace: Namespace, rule: MatchCondition) -> bool:
+    """Tell whether a namespace begins or ends as a rule says; `*` stands for any one label."""
+    path = tuple(rule.path)
+    if rule.match_type not in {"prefix", "suffix"}:
+        raise ValueError(f"Unsupported match type: {rule.match_type}")
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if rule.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))

@@ -1,0 +1,108 @@
+"""LlamaIndex: a memory block that keeps what leaves the chat buffer, and a retriever over memories."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.memory import BaseMemoryBlock
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from pydantic import Field
+
+from treering.core.fencing import fence
+from treering.frameworks.client import AnyClient, blocking, in_thread
+from treering.parts.client.items.documents import MemoryItem
+from treering.parts.client.items.metadata import SESSION, TYPE
+from treering.parts.client.profiles import AgentProfile
+from treering.parts.client.records.records import searchable
+
+_MESSAGE = "message"
+_KEPT_ROLES = ("user", "assistant")
+_CHARS_PER_TOKEN = 4
+
+
+class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
+    """A block of LlamaIndex's `Memory`: keeps messages that leave the chat buffer, and recalls what fits the last one.
+
+    What is recalled comes as data in messages of the user, before the chat, best first. `filters`: which memories.
+    `across_sessions=False` recalls of the session of this `Memory` alone. A `priority` above 0 lets `Memory` shorten
+    what is recalled to fit its token limit.
+    """
+
+    name: str = "treering"
+    client: Any = Field(exclude=True)
+    """A `MemorySystemClient` or `BlockingMemoryClient`."""
+    top_k: int = 5
+    filters: dict[str, Any] | None = None
+    across_sessions: bool = True
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> list[ChatMessage]:
+        asked = next((message.content for message in reversed(messages or []) if message.role == "user"), None)
+        if not asked:
+            return []
+        session_id = None if self.across_sessions else block_kwargs.get(SESSION)
+        client = blocking(self.client)
+        found = await in_thread(lambda: client.retrieve(asked, self.top_k, self.filters, session_id))
+        return [_shown(memory) for memory in found]
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        client = blocking(self.client)
+        kept = [(text, message) for message in messages if (text := _text(message))]
+        await in_thread(lambda: [client.store(text, _metadata(message)) for text, message in kept])
+
+    async def atruncate(self, content: list[ChatMessage], tokens_to_truncate: int) -> list[ChatMessage] | None:
+        """Leave out the last of what was recalled, until so many tokens are saved by a rough count."""
+        left = list(content)
+        while left and tokens_to_truncate > 0:
+            tokens_to_truncate -= len(left.pop().content or "") // _CHARS_PER_TOKEN + 1
+        return left or None
+
+
+class TreeringNodeRetriever(BaseRetriever):
+    """A retriever of LlamaIndex over the memories of a client: a node for each, with its calibrated score."""
+
+    def __init__(
+        self,
+        client: AnyClient,
+        *,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        profile: AgentProfile | str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._client = blocking(client)
+        self._top_k = top_k
+        self._filters = filters
+        self._session_id = session_id
+        self._profile = profile
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self._client.retrieve(
+            query_bundle.query_str, self._top_k, self._filters, self._session_id, profile=self._profile
+        )
+        return [_node(memory) for memory in found]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await in_thread(lambda: self._retrieve(query_bundle))
+
+
+def _shown(memory: MemoryItem) -> ChatMessage:
+    return ChatMessage(role="user", content=fence(memory.content, origin=memory.id))
+
+
+def _text(message: ChatMessage) -> str:
+    """Return what is kept of a message: nothing of calls of tools, and nothing that was only recalled."""
+    text = searchable(message.content or "") if message.role in _KEPT_ROLES else ""
+    return text if text.strip() else ""
+
+
+def _metadata(message: ChatMessage) -> dict[str, Any]:
+    session_id = message.additional_kwargs.get(SESSION)
+    return {TYPE: _MESSAGE, "role": message.role.value, **({SESSION: session_id} if session_id else {})}
+
+
+def _node(memory: MemoryItem) -> NodeWithScore:
+    node = TextNode(id_=memory.id, text=memory.content, metadata=dict(memory.metadata))
+    return NodeWithScore(node=node, score=memory.similarity_score)

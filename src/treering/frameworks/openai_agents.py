@@ -1,0 +1,109 @@
+"""OpenAI Agents SDK: sessions whose items lie in a space."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from agents import TResponseInputItem
+from agents.memory import SessionABC, SessionSettings
+from agents.run import CallModelData, ModelInputData
+
+from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
+from treering.parts.client.items.metadata import TYPE
+from treering.parts.client.records.names import RecordCollection
+from treering.parts.client.records.records import RecordEntry, RecordLog, searchable
+
+_HOME = "openai-agents"
+_REASON = "A session of the OpenAI Agents SDK"
+_MESSAGE = "message"
+
+
+class TreeringSession(SessionABC):
+    """A session of the OpenAI Agents SDK: `Runner.run(agent, text, session=TreeringSession("user-1", client))`.
+
+    Items are kept word for word, but secrets are redacted. What users and agents said is found by `client.retrieve`,
+    with this `session_id` and without one. `erase`: what is popped or cleared leaves nothing behind; otherwise it is
+    withdrawn, and the history of the space still has it. Many processes may use one session.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        client: AnyClient,
+        *,
+        session_settings: SessionSettings | None = None,
+        erase: bool = False,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings = session_settings or SessionSettings()
+        self._client = blocking(client)
+        self._erase = erase
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Return the items, oldest first; of more than `limit` these last ones."""
+        most = self.session_settings.limit if limit is None and self.session_settings else limit
+        found = await in_thread(lambda: self._log.entries(most))
+        return [_item(record.value) for record in found]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Put items at the end, durably."""
+        entries = [self._entry(cast("Mapping[str, Any]", item)) for item in items]
+        await in_thread(lambda: self._log.append(entries, reason=_REASON))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the last item away, and return it; `None` where there is none."""
+        popped = await in_thread(lambda: self._log.pop(reason=_REASON, erase=self._erase))
+        return _item(popped.value) if popped else None
+
+    async def clear_session(self) -> None:
+        """Take all items away."""
+        await in_thread(lambda: self._log.clear(reason=_REASON, erase=self._erase))
+
+    @property
+    def _log(self) -> RecordLog:
+        return RecordLog(self._client.records, RecordCollection((_HOME,), self.session_id))
+
+    def _entry(self, item: Mapping[str, Any]) -> RecordEntry:
+        role = item.get("role")
+        return RecordEntry(dict(item), searchable(_text(item)), {TYPE: _MESSAGE, **({"role": role} if role else {})})
+
+
+def recall_before_model(
+    client: AnyClient, *, top_k: int = 5
+) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
+    """Return a `call_model_input_filter` that puts memories before the last message of the user, as data.
+
+    What is recalled is seen by the model alone: it becomes no item of the session.
+    """
+    used = blocking(client)
+
+    async def recall(data: CallModelData[Any]) -> ModelInputData:
+        given = data.model_data
+        asked = [at for at, item in enumerate(given.input) if _role(item) == "user"]
+        if not asked:
+            return given
+        question = _text(cast("Mapping[str, Any]", given.input[asked[-1]]))
+        text = recalled_text(await in_thread(lambda: used.retrieve(question, top_k)))
+        if not text:
+            return given
+        shown = cast("TResponseInputItem", {"role": "user", "content": text})
+        return ModelInputData([*given.input[: asked[-1]], shown, *given.input[asked[-1] :]], given.instructions)
+
+    return recall
+
+
+def _item(value: Mapping[str, Any]) -> TResponseInputItem:
+    return cast("TResponseInputItem", dict(value))
+
+
+def _role(item: Any) -> object:
+    return item.get("role") if isinstance(item, Mapping) else None
+
+
+def _text(item: Mapping[str, Any]) -> str:
+    """Return what a message says; nothing for calls of tools and the like."""
+    content = item.get("content") if item.get("role") in {"user", "assistant"} else None
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,326 @@
+"""`generate_wiki`: one run over the wiki of a repository, begun or gone on with."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from uuid import UUID, uuid4
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+
+from treering.core.errors import Conflict, InvalidInput
+from treering.core.scope import ROOT
+from treering.frameworks.extras import FRAMEWORKS, imported
+from treering.frameworks.langgraph.saver import TreeringSaver
+from treering.parts.wiki.files.folder import WikiFolder
+from treering.parts.wiki.files.links import NoAddresses, forge_of
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
+from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
+from treering.parts.wiki.pages import LineCitation, WikiPublisher, WikiWriter
+from treering.parts.wiki.repository_material import MakeWriter, ReadRepository, WikiMaterial, read_repository
+from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.writing.citing import Citations
+from treering.parts.wiki.writing.generating import CeilingReached, WikiGeneration, WikiReport
+from treering.parts.wiki.writing.kept_wikis import KeptWikis, WikiRun
+from treering.ports.models import Usage
+from treering.retrieval.extraction.asking import Budget
+from treering.surfaces.python.space import Space, open_space
+from treering.verbs.engine import Progress, held
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+
+# The steps of a generation as a graph of LangGraph: structure, then pages side by side, then publishing.
+
+
+_Done = TypeVar("_Done")
+Confirm = Callable[[Usage], bool]
+"""Told what pages are estimated to take before they are written; says whether to go on."""
+
+
+class GenerationState(TypedDict, total=False):
+    """What checkpoints hold: paths of pages. Plans and pages are kept in the space."""
+
+    to_write: list[str]
+
+
+class PageState(TypedDict):
+    """What one page is written from."""
+
+    path: str
+
+
+@dataclass
+class GenerationSteps:
+    """The nodes of the graph. Each does its work in a thread of `pool`, so at most as many pages are under way."""
+
+    generation: WikiGeneration
+    pool: Executor
+    progress: Progress
+    confirm: Confirm | None = None
+    reports: list[WikiReport] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    estimate: Usage | None = None
+
+    async def structure(self, state: GenerationState) -> GenerationState:
+        """Settle which pages have to be written."""
+        return {"to_write": await self._in_thread(self._planned)}
+
+    async def page(self, state: PageState) -> GenerationState:
+        """Write one page. After a failure no further page is begun; those under way are finished, and kept."""
+        if not self.failures:
+            try:
+                await self._in_thread(lambda: self.generation.write(state["path"]))
+            except Exception as error:  # noqa: BLE001 - it is raised when the pages under way are finished
+                self.failures.append(error)
+        return {}
+
+    async def publish(self, state: GenerationState) -> GenerationState:
+        """Publish the pages and switch to them. Raises what writing a page raised."""
+        if self.failures:
+            raise self.failures[0]
+        count = len(state.get("to_write", ()))
+        self.progress("Writing pages", count, count)
+        self.reports.append(await self._in_thread(self.generation.publish))
+        return {}
+
+    def pages(self, state: GenerationState) -> list[Send] | str:
+        """Return where the graph goes after the structure: to each page, or straight on where none is to be written."""
+        return [Send("page", PageState(path=path)) for path in state["to_write"]] or "publish"
+
+    def _planned(self) -> list[str]:
+        paths = self.generation.plan()
+        self.estimate = self.generation.estimate()
+        if self.confirm and self.estimate and not self.confirm(self.estimate):
+            raise CeilingReached("The pages were not asked for at what they are estimated to take.")
+        self.progress("Writing pages", 0, len(paths))
+        return paths
+
+    async def _in_thread(self, work: Callable[[], _Done]) -> _Done:
+        # Without the context of the graph: an agent that works there is no part of it, and keeps no checkpoints in it.
+        return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+
+
+def wiki_graph(
+    steps: GenerationSteps, checkpointer: BaseCheckpointSaver[Any] | None
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return the graph over some steps."""
+    graph = StateGraph(GenerationState)
+    graph.add_node("structure", steps.structure)
+    graph.add_node("page", steps.page)
+    graph.add_node("publish", steps.publish)
+    graph.add_edge(START, "structure")
+    graph.add_conditional_edges("structure", steps.pages, ["page", "publish"])
+    graph.add_edge("page", "publish")
+    graph.add_edge("publish", END)
+    return graph.compile(checkpointer=checkpointer)
+
+
+AT_ONCE = 4
+"""Pages that are written side by side, where nobody says how many."""
+_AGENT_WRITER = "treering.frameworks.wiki_generation.agent_writer"
+LEASE_SECONDS = 15.0
+"""How long a process that died keeps others from generating the same wiki."""
+WAIT_SECONDS = LEASE_SECONDS + 2
+"""How long one that may have died is waited for."""
+
+
+async def generate_wiki(
+    repository_id: UUID | str,
+    force_regenerate: bool = False,
+    *,
+    repository: Path | str | None = None,
+    branch: str | None = None,
+    space: Space | None = None,
+    scope: str | None = None,
+    model: "str | BaseChatModel | None" = None,
+    budget: Budget | None = None,
+    confirm: Confirm | None = None,
+    middleware: Sequence[Any] = (),
+    writer: MakeWriter | None = None,
+    publisher: WikiPublisher | Path | str | None = None,
+    memories: WikiGenerationStore | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    at_once: int = AT_ONCE,
+    progress: Progress | None = None,
+) -> WikiReport:
+    """Generate the wiki of a repository, or bring it up to date; return what was done.
+
+    Pages that are made of the same as before are kept. A run that was ended in the middle is gone on with.
+    `force_regenerate`: write a new generation of all pages. Its agents do not see the memories of the one before;
+    when it is complete it replaces that one, memories included. Until then, and after a failure, all stands as before.
+
+    `repository`: the folder of the work tree; needed once, then the space knows it. `branch`: a branch has a wiki and
+    memories of its own. `space`: without one that of the settings is opened. `scope`: where the sources of the
+    repository lie. `model`: the chat model of LangChain, or its
+    name, whose agents plan and write the pages; without one rules do. `budget`: a ceiling on what this call may use of
+    it; where it is reached, the report says `stopped`. `confirm`: told before the pages are written what they are
+    estimated to take; where it returns false the run stops. `middleware`: of the agents, besides their memory.
+    `writer`: makes another writer instead. `publisher`: the folder in which people read them,
+    or whoever puts them elsewhere; without one they are kept in the space alone. `memories`: where agents keep what
+    they remember, else the space. `checkpointer`: of LangGraph, with asynchronous methods, else the space. `at_once`:
+    how many pages are written side by side.
+
+    Raises `InvalidInput` for what cannot be a wiki, `Conflict` where another process is generating it, and what the
+    writer raises. Call it again to go on.
+    """
+    if at_once < 1:
+        raise InvalidInput(f"at_once: {at_once} is not a number of pages.", hint="Give 1 or more.")
+    about = WikiRepository.of(repository_id, branch=branch)
+    async with _opened(space) as opened:
+        kept = KeptWikis(opened.engine, about, memories or SpaceWikiMemories(opened.engine))
+        make = writer or (_by_agents(model, budget, middleware) if model else _by_rules)
+        job = _Job(
+            opened,
+            kept,
+            checkpointer or TreeringSaver(opened),
+            1 if make is _by_rules else at_once,  # rules compute, and gain nothing from threads
+            progress or opened.engine.progress,
+            confirm,
+        )
+        async with _in_thread(job.alone()):
+            read = await asyncio.to_thread(job.read, repository, scope, publisher)
+            run, resumed = await job.begun(force=force_regenerate)
+            material = await asyncio.to_thread(job.material, read, run)
+            places = _folder(Path(publisher), read) if isinstance(publisher, Path | str) else publisher
+            generation = WikiGeneration(kept, run, make(material), material.citations, places, resumed=resumed)
+            return replace(await job.perform(generation), commit=read.commit)
+
+
+def _by_agents(model: "str | BaseChatModel", budget: Budget | None, middleware: Sequence[Any]) -> MakeWriter:
+    made = imported(_AGENT_WRITER, "AgentWriter", FRAMEWORKS["langchain"])
+    return partial(made, model=model, budget=budget, middleware=middleware)
+
+
+def _by_rules(material: WikiMaterial) -> WikiWriter:
+    place = material.read.place
+    return rule_writer(material.space.engine, place.scope, root=place.root)
+
+
+def _folder(folder: Path, read: ReadRepository) -> WikiFolder:
+    def cited_text(citation: LineCitation) -> str:
+        lines = read.tree.lines(citation.path) or ()
+        return "\n".join(lines[citation.first_line - 1 : citation.last_line])
+
+    return WikiFolder(folder, forge_of(read.remote) or NoAddresses(), cited_text, read.commit or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One call of `generate_wiki`."""
+
+    space: Space
+    kept: KeptWikis
+    saver: BaseCheckpointSaver[Any]
+    at_once: int
+    progress: Progress
+    confirm: Confirm | None = None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from generating the same wiki. One that died keeps this one waiting for a while."""
+        name = lease_name(self.kept.repository)
+        leases = self.space.engine.leases
+        with held(leases, name, uuid4().hex, LEASE_SECONDS, wait_seconds=WAIT_SECONDS) as lease:
+            if lease is None:
+                raise Conflict(
+                    "Another process is generating this wiki.",
+                    hint=f"Wait for it; if it hangs, end it, and take its lease away: treering unlock '{name}'.",
+                )
+            yield
+
+    def read(self, repository: Path | str | None, scope: str | None, publisher: object) -> ReadRepository:
+        """Bring the repository into the space as it lies now. Raises `InvalidInput` where nobody said where it is."""
+        known = self.kept.place()
+        if repository is None and known is None:
+            raise InvalidInput(
+                f"The space does not know the repository {self.kept.repository.repository_id!r}.",
+                hint="Give the folder of its work tree: generate_wiki(…, repository='path/to/it').",
+            )
+        folder = Path(repository) if repository is not None else Path(known[0] if known else "")
+        place = scope or (known[1] if known else ROOT)
+        wiki = Path(publisher) if isinstance(publisher, Path | str) else None
+        read = read_repository(self.space, folder, place, without=wiki)
+        if known != (str(read.tree.root), place):
+            self.kept.keep_place(str(read.tree.root), place)
+        return read
+
+    def material(self, read: ReadRepository, run: WikiRun) -> WikiMaterial:
+        """Return what the writer of a run has."""
+        current = None if run.force else self.kept.current()
+        return WikiMaterial(
+            space=self.space,
+            repository=replace(self.kept.repository, generation=run.generation, commit=read.commit),
+            run_id=run.id,
+            read=read,
+            citations=Citations(self.space.engine, read.place, read.tree),
+            memories=self.kept.generations,
+            known=current.plan if current else None,
+        )
+
+    async def begun(self, *, force: bool) -> tuple[WikiRun, bool]:
+        """Return the run that is under way, and whether it was; another is begun where it asked for something else."""
+        run = await asyncio.to_thread(self.kept.open_run)
+        if run and run.force == force and await asyncio.to_thread(self.kept.can_go_on, run):
+            return run, True
+        if run:
+            await self.saver.adelete_thread(run.id)
+        return await asyncio.to_thread(lambda: self.kept.begin(force=force)), False
+
+    async def perform(self, generation: WikiGeneration) -> WikiReport:
+        """Run the graph to its end, from where an earlier process left it."""
+        thread: RunnableConfig = {
+            "configurable": {"thread_id": generation.run.id},
+            "max_concurrency": self.at_once,
+        }
+        pool = ThreadPoolExecutor(self.at_once, thread_name_prefix="wiki")
+        steps = GenerationSteps(generation, pool, self.progress, self.confirm)
+        try:
+            graph = wiki_graph(steps, self.saver)
+            begun = bool((await graph.aget_state(thread)).next)
+            await graph.ainvoke(None if begun else {"to_write": []}, thread)
+            [report] = steps.reports
+        except CeilingReached as error:
+            stopped = await asyncio.to_thread(generation.stopped)
+            report = replace(stopped, stopped_by=f"{error.message} {error.hint}".strip())
+        finally:
+            await asyncio.to_thread(pool.shutdown)
+            # After a failure too: pages that were written are kept in the space, and only the others are written again.
+            await self.saver.adelete_thread(generation.run.id)
+        return replace(report, estimate=steps.estimate)
+
+
+def lease_name(repository: WikiRepository) -> str:
+    """Return the name of the lease of whoever generates a wiki."""
+    return f"wiki of {repository.scope}"
+
+
+@asynccontextmanager
+async def _opened(space: Space | None) -> AsyncIterator[Space]:
+    if space is not None:
+        yield space
+        return
+    opened = await asyncio.to_thread(open_space)
+    try:
+        yield opened
+    finally:
+        await asyncio.to_thread(opened.close)
+
+
+@asynccontextmanager
+async def _in_thread(context: Any) -> AsyncIterator[None]:
+    """Enter and leave a blocking context in threads."""
+    await asyncio.to_thread(context.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(context.__exit__, None, None, None)

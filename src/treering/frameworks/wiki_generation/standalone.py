@@ -1,0 +1,210 @@
+"""Agents that plan and write a wiki by themselves, and the whole generation as one graph that is handed a state."""
+
+import asyncio
+import operator
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Annotated, Any, TypedDict
+from uuid import UUID
+from weakref import finalize
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRetryMiddleware, TodoListMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware.types import AgentMiddleware
+from langchain.agents.structured_output import ToolStrategy
+from langchain.tools import ToolRuntime
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from treering.core.errors import InvalidInput, TreeringError
+from treering.core.scope import ROOT
+from treering.frameworks.langchain.wiki.middleware import WikiMemoryMiddleware
+from treering.frameworks.langchain.wiki.scope import WikiRunContext, told_in_run
+from treering.frameworks.wiki_generation.agent_writer import (
+    PAGE,
+    STRUCTURE,
+    RepositoryTools,
+    WikiPageText,
+    WikiStructure,
+)
+from treering.frameworks.wiki_generation.generate import generate_wiki
+from treering.parts.wiki.memories.service import WikiMemoryService
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
+from treering.parts.wiki.memories.wiki_memory import WikiRepository
+from treering.parts.wiki.pages import WikiPage, WikiPlan
+from treering.parts.wiki.repository_material import read_repository
+from treering.parts.wiki.writing.generating import WikiReport
+from treering.parts.wiki.writing.kept_wikis import KeptWikis
+from treering.surfaces.python.space import Space, open_space
+from treering.system.settings import Settings
+
+_RETRIES = 3
+_Agent = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class WikiWorkflowState(TypedDict, total=False):
+    """The state of `wiki_workflow`: what it is asked for, and what it gives."""
+
+    repository_id: UUID | str
+    repository_url: str
+    branch: str
+    repo_dir: str
+    """The folder of the work tree; needed once, then the space knows it."""
+    force_regenerate: bool
+    structure: WikiPlan
+    pages: Annotated[list[WikiPage], operator.add]
+    report: WikiReport
+
+
+async def create_structure_agent(
+    model: str | BaseChatModel | None = None,
+    *,
+    space: Space | None = None,
+    middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+) -> _Agent:
+    """Return an agent that plans the pages of a wiki; its `structured_response` is the plan.
+
+    It reads the repository at the `repo_dir` of its run and remembers for its `repository_id`: keys of the state, of
+    the context, or of `config={"state": …}`. `model`: a chat model of LangChain, or its name; by default that of
+    `TREERING_WIKI_MODEL`. `space`: by default that of the settings. `middleware`: besides those for memory, to-dos and
+    retries. Raises `InvalidInput` where no model is named.
+    """
+    return await asyncio.to_thread(_agent, "structure_agent", STRUCTURE, WikiStructure, model, space, middleware)
+
+
+async def create_page_agent(
+    model: str | BaseChatModel | None = None,
+    *,
+    space: Space | None = None,
+    middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+) -> _Agent:
+    """Return an agent that writes one page of a wiki; its `structured_response` is the page.
+
+    It is made as `create_structure_agent` makes one.
+    """
+    return await asyncio.to_thread(_agent, "page_agent", PAGE, WikiPageText, model, space, middleware)
+
+
+def _agent(
+    name: str,
+    system_prompt: str,
+    schema: type[Any],
+    model: str | BaseChatModel | None,
+    space: Space | None,
+    middleware: Sequence[AgentMiddleware[Any, Any, Any]],
+) -> _Agent:
+    named = model or Settings.read().wiki_model
+    if not named:
+        raise InvalidInput(
+            "No model is named for the agents that write a wiki.",
+            hint='Give one: create_page_agent("openai:gpt-4o-mini"), or set TREERING_WIKI_MODEL.',
+        )
+    opened = space or open_space()
+    layers: list[AgentMiddleware[Any, Any, Any]] = [
+        WikiMemoryMiddleware(name, service=WikiMemoryService(opened)),
+        TodoListMiddleware(),
+        ModelRetryMiddleware(max_retries=_RETRIES, backoff_factor=2.0, initial_delay=1.0),
+        ToolRetryMiddleware(max_retries=_RETRIES, backoff_factor=2.0, initial_delay=1.0),
+        *middleware,
+    ]
+    agent = create_agent(
+        named,
+        _RunTools(opened).tools(),
+        system_prompt=system_prompt,
+        middleware=layers,
+        response_format=ToolStrategy(schema),
+        context_schema=WikiRunContext,
+    )
+    if space is None:
+        finalize(agent, opened.close)
+    return agent
+
+
+class _RunTools:
+    """The tools over the repository of a run, which the run names as `repo_dir`: no model names it."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._lock = Lock()
+        self._read: dict[str, RepositoryTools] = {}
+
+    def tools(self) -> list[BaseTool]:
+        """Return the tools."""
+        functions: list[Callable[..., str]] = [self.list_folder, self.read_lines, self.search_repository]
+        return [
+            StructuredTool.from_function(function, name=function.__name__, handle_tool_error=True)
+            for function in functions
+        ]
+
+    def list_folder(self, runtime: ToolRuntime[Any, Any], path: str = "") -> str:
+        """List what lies in a folder of the repository, with the sizes of files in bytes. No path: the root."""
+        return self._of(runtime).list_folder(path)
+
+    def read_lines(
+        self, path: str, runtime: ToolRuntime[Any, Any], first_line: int = 1, last_line: int | None = None
+    ) -> str:
+        """Read lines of a file, by its path from the root of the repository, with their numbers; at most 400."""
+        return self._of(runtime).read_lines(path, first_line, last_line)
+
+    def search_repository(self, query: str, runtime: ToolRuntime[Any, Any]) -> str:
+        """Search the repository by words, names and meaning; the answer names files and lines."""
+        return self._of(runtime).search_repository(query)
+
+    def _of(self, runtime: ToolRuntime[Any, Any]) -> RepositoryTools:
+        folder = told_in_run(runtime.context, runtime.state, "repo_dir")
+        if not folder:
+            raise ToolException("The run names no folder of the repository: repo_dir is missing in its state.")
+        with self._lock:
+            if folder not in self._read:
+                try:
+                    read = read_repository(self._space, Path(str(folder)), ROOT)
+                except TreeringError as error:
+                    raise ToolException(f"The repository cannot be read: {error.message} {error.hint}") from None
+                self._read[folder] = RepositoryTools(self._space, read)
+            return self._read[folder]
+
+
+async def _generated(state: WikiWorkflowState, config: RunnableConfig) -> WikiWorkflowState:
+    given = config.get("configurable", {})
+    space: Any = given.get("space")
+    opened: Space = space or await asyncio.to_thread(open_space)
+    try:
+        branch = state.get("branch") or None
+        report = await generate_wiki(
+            state["repository_id"],
+            state.get("force_regenerate", False),
+            repository=state.get("repo_dir") or None,
+            branch=branch,
+            space=opened,
+            model=given.get("model") or Settings.read().wiki_model or None,
+            publisher=given.get("publisher"),
+        )
+        about = WikiRepository.of(state["repository_id"], branch=branch)
+        kept = KeptWikis(opened.engine, about, SpaceWikiMemories(opened.engine))
+        wiki = await asyncio.to_thread(kept.current)
+        if wiki is None:
+            return {"report": report}
+        pages = await asyncio.to_thread(kept.pages, wiki)
+        return {"structure": wiki.plan, "pages": [*pages.values()], "report": report}
+    finally:
+        if space is None:
+            await asyncio.to_thread(opened.close)
+
+
+def _workflow() -> _Agent:
+    graph = StateGraph(WikiWorkflowState)
+    graph.add_node("generate", _generated)
+    graph.add_edge(START, "generate")
+    graph.add_edge("generate", END)
+    return graph.compile()
+
+
+wiki_workflow = _workflow()
+"""`generate_wiki` as a graph of LangGraph: `await wiki_workflow.ainvoke({"repository_id": …, "repo_dir": …})`.
+
+`config={"configurable": {"model": …, "space": …, "publisher": …}}` says with what, as `generate_wiki` takes it.
+"""

@@ -1,1 +1,0 @@
-"""The named memories people ask for, built from the verbs: projects, tickets, the supervisor."""

@@ -1,1 +1,0 @@
-"""The memory of an agent system: store and retrieve, sessions and nested contexts, profiles."""

@@ -1,1 +1,0 @@
-"""A repository as its wiki sees it: its files, what they define, who imports whom, and what is known of it."""

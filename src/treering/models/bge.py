@@ -1,0 +1,175 @@
+"""The built-in embedder: BAAI/bge-small-en-v1.5 as 8-bit ONNX, on the CPU, with nothing to download."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treering.core.errors import Corrupt, InvalidInput
+from treering.ports.models import Vector
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+
+# Networks in ONNX files with their tokenizers, on the CPU: how they are loaded, whatever they compute.
+
+
+CHARS_PER_TOKEN = 32
+"""Text beyond this many characters per token is not tokenised at all, which bounds the work for huge texts."""
+
+
+def load_tokenizer(content: bytes, max_tokens: int) -> Tokenizer:
+    """Load a `tokenizer.json` that cuts what is longer than `max_tokens`. Raises what `tokenizers` raises."""
+    # Imported here, as onnxruntime below: together they take 0.2 s, which a command that needs no model should not pay.
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(content.decode())
+    tokenizer.enable_truncation(max_tokens)
+    tokenizer.no_padding()  # every text is computed at its own length
+    return tokenizer
+
+
+def load_session(content: bytes) -> InferenceSession:
+    """Load a network for runs side by side, one text each. Raises what `onnxruntime` raises."""
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    # One thread for each run: texts are computed side by side instead, which costs less processor time than
+    # splitting one, and leaves no pool of threads that could spin while idle.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    # A memory plan for each length of text ever seen would be kept: hundreds of them.
+    options.enable_mem_pattern = False
+    return InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def readable(text: str, max_tokens: int) -> str:
+    """Return the part of a text that is tokenised, without what no tokenizer takes."""
+    # A lone surrogate, as undecodable file names hold, is refused by the tokenizer.
+    return text[: max_tokens * CHARS_PER_TOKEN].encode("utf-8", "replace").decode()
+
+
+QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
+"""What the model was trained to see before a question; documents go without."""
+
+DIMENSION = 384
+UNRELATED_BELOW = 0.62
+"""Of 384 dimensions this model uses few: texts that have nothing to do with each other have a cosine of about 0.5."""
+
+LONGEST = 512
+"""Tokens the model has positions for."""
+
+WEIGHTS = "model_quantized.onnx"
+TOKENIZER = "tokenizer.json"
+SHA256 = {
+    WEIGHTS: "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
+    TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
+}
+
+PREPARATION = "p1"
+"""Version of everything done to a text before the model sees it. A change here makes other vectors."""
+
+
+class BgeSmall:
+    """Embeds with bge-small-en-v1.5 (384 dimensions). Constructing it is instant: it loads on first use.
+
+    `threads` is how many texts of one `embed_documents` call are computed at the same time. `max_tokens`
+    (3 to 512) is how much of a text is read: 256 finds as well as 512 on long chat turns, at 60 % of the
+    cost, and 128 begins to lose. `folder` holds the two model files; by default those of this package.
+
+    Every text is computed by itself at its exact length. Eight-bit scales are taken over a whole batch, so
+    a text in a batch would get a vector that depends on its neighbours (cosine down to 0.99), and on the CPU
+    a batch saves less than its padding costs. This way a vector depends on its text alone, bit for bit.
+
+    Methods may be called from any thread; a query does not wait for documents being embedded. They raise
+    `Corrupt` if the model's files are missing or changed.
+    """
+
+    dimension = DIMENSION
+    unrelated_below = UNRELATED_BELOW
+
+    def __init__(self, *, threads: int = 1, max_tokens: int = 256, folder: Traversable | None = None) -> None:
+        if threads < 1:
+            raise InvalidInput(f"threads is {threads}; it must be 1 or more.", hint="Give threads=1, or leave it out.")
+        if not 3 <= max_tokens <= LONGEST:
+            raise InvalidInput(
+                f"max_tokens is {max_tokens}; it must be from 3 to {LONGEST}.", hint="Leave it out for the longest."
+            )
+        self._threads = threads
+        self._max_tokens = max_tokens
+        self._folder = folder
+        self._loading = Lock()
+        self._network: _Network | None = None
+
+    @property
+    def model_id(self) -> str:
+        """What made the vector; the number of threads is not a part of it."""
+        return f"bge-small-en-v1.5:int8:{DIMENSION}:{PREPARATION}:t{self._max_tokens}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, 384]`, unit length, in the order given."""
+        network = self._loaded()
+        vectors = np.empty((len(texts), DIMENSION), np.float32)
+        with ThreadPoolExecutor(self._threads) as pool:
+            for row, vector in enumerate(pool.map(network.vector, texts)):
+                vectors[row] = vector
+        return vectors
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what somebody asks: `float32[384]`, unit length."""
+        return self._loaded().vector(QUERY_PREFIX + text)
+
+    def _loaded(self) -> _Network:
+        with self._loading:
+            if self._network is None:
+                self._network = _load(self._folder, self._max_tokens)
+            return self._network
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    tokenizer: Tokenizer
+    session: InferenceSession
+    max_tokens: int
+
+    def vector(self, text: str) -> Vector:
+        ids = np.array([self.tokenizer.encode(readable(text, self.max_tokens)).ids], np.int64)
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        (states,) = self.session.run(None, inputs)
+        # The model was trained to put the meaning of the text into its first position, [CLS].
+        cls: Vector = states[0, 0]
+        return cls / np.linalg.norm(cls)
+
+
+def _load(folder: Traversable | None, max_tokens: int) -> _Network:
+    place = folder or files(__package__) / "bge_small_en_v1_5_int8"
+    tokenizer = load_tokenizer(_verified(place, TOKENIZER), max_tokens)
+    return _Network(tokenizer, load_session(_verified(place, WEIGHTS)), max_tokens)
+
+
+def _verified(folder: Traversable, name: str) -> bytes:
+    hint = "Install treering again: pip install --force-reinstall --no-deps treering."
+    file = folder / name
+    if not file.is_file():
+        raise Corrupt(f"The embedding model's file {name} is missing.", hint=hint, details={"file": name})
+    content = file.read_bytes()
+    found = sha256(content).hexdigest()
+    if found != SHA256[name]:
+        details = {"file": name, "expected": SHA256[name], "found": found}
+        raise Corrupt(f"The embedding model's file {name} was changed.", hint=hint, details=details)
+    return content

@@ -1,0 +1,336 @@
+"""Language models of any provider, through pydantic-ai. Needs the extra `llm`; imported when a model is opened."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from inspect import signature
+from typing import TYPE_CHECKING
+
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from treering.core.errors import InvalidInput, MissingExtra
+from treering.models.model_loop import ModelLoop
+from treering.models.pydantic_ai_errors import HINT, missing_setting, translating
+from treering.ports.models import (
+    MAX_OUTPUT_TOKENS,
+    Answer,
+    LanguageModel,
+    ModelText,
+    Prompt,
+    PromptMessage,
+    SystemText,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserText,
+    messages_of,
+    words_of,
+)
+from treering.retrieval.text.analysis import estimate_tokens
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.models import Model
+    from pydantic_ai.providers import Provider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+    from pydantic_ai.usage import RequestUsage
+
+
+# One request to a language model in the words of pydantic-ai. Imported when a model is asked: it needs the extra.
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a model. Nothing is traced or reported to anybody."""
+
+    model: Model
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters
+    settings: ModelSettings
+
+    async def answer(self) -> ModelResponse:
+        """Ask for a whole answer."""
+        return await model_request(
+            self.model,
+            self.messages,
+            model_settings=self.settings,
+            model_request_parameters=self.parameters,
+            instrument=False,
+        )
+
+    async def stream(self, tell: Callable[[str | ModelResponse], None]) -> None:
+        """Ask, and tell the words of the answer as they come, and last the whole answer."""
+        async with model_request_stream(
+            self.model,
+            self.messages,
+            model_settings=self.settings,
+            model_request_parameters=self.parameters,
+            instrument=False,
+        ) as stream:
+            async for event in stream:
+                if words := _words(event):
+                    tell(words)
+            tell(stream.get())
+
+
+def request_of(
+    model: Model,
+    messages: Sequence[PromptMessage],
+    *,
+    system: str,
+    tools: Sequence[ToolSpec],
+    max_output_tokens: int,
+    seconds: float,
+) -> Request:
+    """Return a request: `seconds` bounds it with all the provider's own retries."""
+    described = [
+        ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
+        for tool in tools
+    ]
+    return Request(
+        model,
+        _messages(messages, system),
+        ModelRequestParameters(function_tools=described),
+        ModelSettings(max_tokens=max_output_tokens, request_timeout=seconds),
+    )
+
+
+def _messages(messages: Sequence[PromptMessage], system: str) -> list[ModelMessage]:
+    """Put together what stands together and is not the model's: that is one request."""
+    told: list[ModelMessage] = []
+    for message in messages:
+        if isinstance(message, ModelText):
+            told.append(ModelResponse(_said(message)))
+        elif told and isinstance(told[-1], ModelRequest):
+            told[-1] = ModelRequest([*told[-1].parts, _part(message)], instructions=system or None)
+        else:
+            told.append(ModelRequest([_part(message)], instructions=system or None))
+    return told
+
+
+def _said(message: ModelText) -> list[ModelResponsePart]:
+    calls = [ToolCallPart(call.name, dict(call.arguments), call.id) for call in message.tool_calls]
+    return [*([TextPart(message.text)] if message.text or not calls else []), *calls]
+
+
+def _part(message: SystemText | UserText | ToolResult) -> ModelRequestPart:
+    match message:
+        case SystemText(text):
+            return SystemPromptPart(text)
+        case UserText(text):
+            return UserPromptPart(text)
+        case ToolResult(call, text):
+            return ToolReturnPart(call.name, text, call.id)
+
+
+def _words(event: ModelResponseStreamEvent) -> str:
+    match event:
+        case PartStartEvent(part=TextPart(content=words)) | PartDeltaEvent(delta=TextPartDelta(content_delta=words)):
+            return words
+        case _:
+            return ""
+
+
+EXTRA = "llm"
+ENDPOINT = "custom"
+"""The provider in the id of a model behind a URL. Not the URL: ids are stored, and an address is nobody's business."""
+
+TIMEOUT_SECONDS = 120.0
+
+
+def open_model(name: str, *, base_url: str | None = None, api_key: str | None = None) -> LanguageModel:
+    """Open a language model. Nothing is sent until it is asked.
+
+    `name` is `PROVIDER:MODEL` as pydantic-ai knows it (`openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`). With
+    `base_url`, an OpenAI-compatible endpoint such as `http://localhost:11434/v1`, it is the model's name there.
+    Without `api_key` a provider reads the key from its own environment variable; an endpoint gets none.
+
+    Raises `MissingExtra` where pydantic-ai is not installed, `InvalidInput` for a model nobody knows, a missing
+    key, a URL that is none, or a provider whose package is not installed.
+    """
+    if find_spec("pydantic_ai") is None:
+        raise MissingExtra(EXTRA, needed_for="A language model")
+    from pydantic_ai.exceptions import UserError
+
+    try:
+        model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
+    except UserError as error:
+        said = missing_setting(error, api_key)
+        raise InvalidInput(f"The model {name!r} cannot be opened. {said}", hint=HINT) from None
+    except ImportError as error:
+        raise InvalidInput(f"The model {name!r} needs a package that is not installed.", hint=str(error)) from error
+    return PydanticAIModel(model, secret=api_key)
+
+
+class PydanticAIModel:
+    """A `LanguageModel` over a model of pydantic-ai. May be used from any thread, also under a running event loop.
+
+    `timeout_seconds` bounds one answer with all the provider's own retries. `secret` is kept out of every error.
+    Connections are closed by `close`, or when the object goes. Nothing is traced or reported to anybody.
+    """
+
+    def __init__(self, model: Model, *, timeout_seconds: float = TIMEOUT_SECONDS, secret: str | None = None) -> None:
+        self._model = model
+        self._timeout_seconds = timeout_seconds
+        self._secret = secret
+        self._loop = ModelLoop(model)
+        weakref.finalize(self, self._loop.close)  # keeps itself alive, and runs at the end of the program too
+
+    @property
+    def model_id(self) -> str:
+        """Name the model: `provider:name`."""
+        return self._model.model_id
+
+    def answer(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Answer:
+        """Answer one prompt. An empty answer is an answer.
+
+        Raises `Unavailable` where the provider cannot be reached, is too busy, fails, has no credit left for this
+        account, or its answer cannot be read; `InvalidInput` where it refuses the key, the model or the prompt.
+        """
+        asked = self._request(prompt, system, tools, max_output_tokens)
+        with translating(self.model_id, self._secret):
+            return self._answer(self._loop.run(asked.answer()), words_of(prompt, tools) + system)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Iterator[str | Answer]:
+        """Yield the words of the answer as they come, and last the whole `Answer`. Raises what `answer` raises.
+
+        A provider that cannot be heard bit by bit is `InvalidInput`. To close the iterator ends the request.
+        """
+        asked = self._request(prompt, system, tools, max_output_tokens)
+        with translating(self.model_id, self._secret):
+            for said in self._loop.stream(asked.stream):
+                yield said if isinstance(said, str) else self._answer(said, words_of(prompt, tools) + system)
+
+    def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Estimate what so many tokens cost, in US dollars, by the price list that came with pydantic-ai.
+
+        `None` where the price is not known, as behind an endpoint of one's own.
+        """
+        from pydantic_ai.usage import RequestUsage
+
+        return self._price(RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens))
+
+    def close(self) -> None:
+        """Close the connections. A later `answer` opens new ones."""
+        self._loop.close()
+
+    def _request(self, prompt: Prompt, system: str, tools: Sequence[ToolSpec], max_output_tokens: int) -> Request:
+
+        return request_of(
+            self._model,
+            messages_of(prompt),
+            system=system,
+            tools=tools,
+            max_output_tokens=max_output_tokens,
+            seconds=self._timeout_seconds,
+        )
+
+    def _answer(self, response: ModelResponse, asked: str) -> Answer:
+        text = response.text or ""
+        calls = tuple(
+            ToolCall(call.tool_name, call.args_as_dict(raise_if_invalid=True), call.tool_call_id)
+            for call in response.tool_calls
+        )
+        answered = words_of([ModelText(text, calls)]) if calls else text
+        return Answer(text, self._usage(response, asked, answered), calls)
+
+    def _usage(self, response: ModelResponse, asked: str, answered: str) -> Usage:
+        """Return what was used; where the provider does not say, an estimate, or a budget would never end."""
+        used = response.usage
+        if used.input_tokens or used.output_tokens:
+            return Usage(1, used.input_tokens, used.output_tokens, self._price(used))
+        given, got = estimate_tokens(asked), estimate_tokens(answered)
+        return Usage(1, given, got, self.price(input_tokens=given, output_tokens=got))
+
+    def _price(self, usage: RequestUsage) -> Decimal | None:
+        from genai_prices import calc_price
+
+        name, address, provider = self._model.model_name, self._model.base_url, self._model.system
+        if address:
+            # Known by its address first: what a provider's name costs elsewhere is not what it costs here.
+            with suppress(LookupError, ValueError):
+                return calc_price(usage, name, provider_api_url=address).total_price
+        with suppress(LookupError, ValueError):
+            return calc_price(usage, name, provider_id=provider).total_price
+        return None
+
+
+def _inferred(name: str, api_key: str | None) -> Model:
+    from pydantic_ai.models import infer_model
+
+    return (
+        infer_model(name)
+        if api_key is None
+        else infer_model(name, lambda provider: provider_with_key(provider, api_key))
+    )
+
+
+def provider_with_key(name: str, api_key: str) -> Provider[object]:
+    """Return a provider with a key. Raises `UserError` for one nobody knows, or that takes no key here."""
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        build: Callable[..., Provider[object]] = infer_provider_class(name)
+    except ValueError:
+        raise UserError(f"Unknown provider: {name}.") from None
+    # A gateway's name gives the class of the provider behind it, which must not be sent the gateway's key.
+    if name.startswith("gateway/") or "api_key" not in signature(build).parameters:
+        raise UserError(f"The provider {name} takes no key here; set it as its documentation says.")
+    return build(api_key=api_key)
+
+
+def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    return OpenAIChatModel(name, provider=endpoint_provider(ENDPOINT, name, base_url, api_key))
+
+
+def endpoint_provider(called: str, model: str, base_url: str, api_key: str | None) -> OpenAICompatibleProvider:
+    """Return the provider behind a URL. Raises `UserError` where that is none, or the model has no name."""
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    if not model or not base_url.startswith(("http://", "https://")):
+        raise UserError("An endpoint needs the model's name and a URL that begins with http:// or https://.")
+    return OpenAICompatibleProvider(called, base_url=base_url, api_key=api_key)

@@ -1,0 +1,1 @@
+"""The parts that people use by name; each can be left out."""

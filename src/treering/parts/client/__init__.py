@@ -1,0 +1,1 @@
+"""The memory of agent systems: store and retrieve, sessions and nested contexts, profiles."""

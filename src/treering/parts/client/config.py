@@ -1,0 +1,203 @@
+"""The configuration of a memory client, key by key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from treering.core.errors import InvalidInput, nearest
+from treering.parts.client.backends import (
+    BACKENDS,
+    ENGINES,
+    HOST_STORES,
+    LEDGERS,
+    PGVECTOR,
+    VECTOR_BACKENDS,
+    FaissConfig,
+    MongoConfig,
+    Neo4jConfig,
+    PostgresConfig,
+    RedisConfig,
+    SqliteConfig,
+)
+from treering.parts.client.profiles import (
+    BUILT_IN,
+    AgentProfile,
+    ConfigSection,
+    ProfileConfig,
+    Switches,
+    plain_data,
+    profile_named,
+)
+
+BUILT_IN_MODEL = "bge-small-en-v1.5"
+BUILT_IN_MODELS = frozenset({BUILT_IN_MODEL, "BAAI/bge-small-en-v1.5"})
+BUILT_IN_DIMENSION = 384
+
+
+class Compression(ConfigSection):
+    """How the journal of buffered writes packs long texts. The ledger packs its texts by itself, always."""
+
+    enabled: bool = True
+    algorithm: Literal["lz4", "gzip", "zstd"] = "zstd"
+    min_size_bytes: int = Field(default=1024, ge=0)
+
+
+class RetrievalConfig(Switches):
+    """What `retrieve` gives where a call does not say; the keys `enable_…` are switches for all agents."""
+
+    top_k: int = Field(default=5, ge=1, le=200)
+    min_similarity: float = Field(default=0.7, ge=0, le=1)
+    """On the calibrated scale: 0.7 is the least that the embedder can tell from chance."""
+    max_age_seconds: float | None = Field(default=604_800, gt=0)
+    """What tells of something older is not retrieved; null: no limit."""
+    enable_reranking: bool | None = True
+    reranking_model: str | None = None
+    """`onnx:FOLDER`; null: the one that TREERING_RERANKER names, if any."""
+
+
+class Storage(ConfigSection):
+    """How memories are written."""
+
+    batch_size: int = Field(default=32, ge=1, le=1_000)
+    flush_interval: float = Field(default=300, gt=0)
+    """Seconds after which what is buffered is written, whoever reads."""
+    enable_async_writes: bool = True
+    """Return when a memory is in the journal, and write it in batches; false: when it is in the ledger."""
+
+
+class VectorStore(ConfigSection):
+    """What is found by meaning."""
+
+    backend: str | None = None
+    """What searches vectors. Null: the engine that `backend` names, else what the space uses already."""
+    embedding_model: str = BUILT_IN_MODEL
+    embedding_dimension: int = Field(default=BUILT_IN_DIMENSION, ge=1)
+    index_type: Literal["cosine", "euclidean", "dot_product"] = "cosine"
+    """Vectors have unit length, so that all three give the same order."""
+
+    @field_validator("backend")
+    @classmethod
+    def _known_backend(cls, name: str | None) -> str | None:
+        return name if name is None else _known(name, VECTOR_BACKENDS)
+
+    @model_validator(mode="after")
+    def _fits_the_model(self) -> "VectorStore":
+        if self.embedding_model in BUILT_IN_MODELS and self.embedding_dimension != BUILT_IN_DIMENSION:
+            raise ValueError(
+                f"{self.embedding_model} has vectors of {BUILT_IN_DIMENSION} numbers, not {self.embedding_dimension}. "
+                "Leave embedding_dimension out, or name the model that has them."
+            )
+        return self
+
+
+class MemoryConfig(ConfigSection):
+    """The configuration of a memory client. Every key is optional."""
+
+    enabled: bool = True
+    backend: str = "sqlite"
+    session_ttl: float | None = Field(default=86_400, gt=0)
+    """Seconds that a memory is retrieved after it was stored; null: for ever."""
+    compression: Compression = Compression()
+    retrieval: RetrievalConfig = RetrievalConfig()
+    storage: Storage = Storage()
+    vector_store: VectorStore = VectorStore()
+    profiles: dict[str, ProfileConfig] = Field(default_factory=dict, validate_default=True)
+    excluded_agents: tuple[str, ...] = ()
+    """Agents, by type, that store and retrieve nothing."""
+    sqlite: SqliteConfig = SqliteConfig()
+    postgres: PostgresConfig = PostgresConfig()
+    faiss: FaissConfig = FaissConfig()
+    redis: RedisConfig = RedisConfig()
+    neo4j: Neo4jConfig = Neo4jConfig()
+    mongodb: MongoConfig = MongoConfig()
+
+    @field_validator("backend")
+    @classmethod
+    def _known_backend(cls, name: str) -> str:
+        return _known(name, BACKENDS)
+
+    @field_validator("profiles", mode="before")
+    @classmethod
+    def _over_the_built_in(cls, given: Any) -> Any:
+        written = given if isinstance(given, Mapping) else {}
+        plain = {name: _profile_keys(one) for name, one in written.items()}
+        return {name: {**BUILT_IN.get(name, {}), **plain.get(name, {})} for name in (*BUILT_IN, *plain)}
+
+    @model_validator(mode="after")
+    def _one_ledger(self) -> "MemoryConfig":
+        named = self.vector_store.backend
+        if named in LEDGERS and named != self.ledger and self.engine is None:
+            raise ValueError(
+                f"vector_store.backend is {named!r}, which searches its own vectors only, and memories lie in "
+                f"{self.ledger!r}. Name an engine ({', '.join((*ENGINES, PGVECTOR))}), or leave it out."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _index_of_the_model(self) -> "MemoryConfig":
+        if self.engine == "neo4j" and "embedding_dimension" in self.vector_store.model_fields_set:
+            self.neo4j.vector_index.check(self.vector_store.embedding_dimension)
+        return self
+
+    @property
+    def ledger(self) -> str:
+        """What keeps the memories: `sqlite`, `in_memory` or `postgres`."""
+        return self.backend if self.backend in LEDGERS else "sqlite"
+
+    @property
+    def engine(self) -> str | None:
+        """What searches vectors beside the ledger: one of `ENGINES` or `HOST_STORES`, or `PGVECTOR`.
+
+        Empty where the ledger does; `None` where the space says by itself. An engine that `backend` names goes before
+        `vector_store.backend`.
+        """
+        if self.backend in ENGINES:
+            return self.backend
+        named = self.vector_store.backend
+        if named in {*ENGINES, *HOST_STORES} or (named == PGVECTOR and self.ledger != PGVECTOR):
+            return named
+        return "" if named == self.ledger else None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> "MemoryConfig":
+        """Read a configuration from nested mappings, such as Hydra's, with or without `memory:` around it.
+
+        Raises `InvalidInput` naming the wrong key and the nearest known one.
+        """
+        data = plain_data(given)
+        inner = data["memory"] if set(data) == {"memory"} else data
+        try:
+            return cls.model_validate(inner)
+        except ValidationError as error:
+            raise invalid_config(error) from error
+
+    def profile(self, name: str) -> AgentProfile:
+        """Return a profile by name. Raises `InvalidInput` naming the nearest known one."""
+        return profile_named(name, self.profiles)
+
+
+def _known(name: str, known: Sequence[str]) -> str:
+    if name not in known:
+        raise ValueError(f"there is no backend {name!r}. {nearest(name, known)}")
+    return name
+
+
+def invalid_config(error: ValidationError) -> InvalidInput:
+    """Turn what a configuration is refused for into our error: which key, and what is wrong with it."""
+    problems = [
+        f"{'.'.join(('memory', *map(str, one['loc'])))}: {one['msg'].removeprefix('Value error, ')}"
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    return InvalidInput(problems[0], hint="Correct the configuration.", details={"problems": problems})
+
+
+def _profile_keys(given: Any) -> Mapping[str, Any]:
+    if isinstance(given, AgentProfile):
+        switches = given.switches.model_dump(exclude_none=True)
+        return {**given.model_dump(exclude={"agent_type", "name", "switches"}, exclude_unset=True), **switches}
+    if isinstance(given, ProfileConfig):
+        return given.model_dump(exclude_unset=True)
+    if not isinstance(given, Mapping):
+        raise ValueError(f"a profile is an object of keys, not {type(given).__name__}")  # noqa: TRY004 - pydantic's way
+    return given

@@ -1,0 +1,246 @@
+"""Finding the memory of a run: the client, the session and the profile that a state and dependencies hold."""
+
+import logging
+from collections.abc import Awaitable, Mapping, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from treering.core.errors import InvalidInput
+from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient, live_client, live_clients
+from treering.parts.client.config import MemoryConfig
+from treering.parts.client.items.documents import RetrievedMemories, session_text
+from treering.parts.client.profiles import AgentProfile, Switches
+
+_LOG = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+
+STATE_SESSION = "memory_session_id"
+SESSION = "session_id"
+CLIENT = "memory_client"
+CONFIG = "memory_config"
+PROFILE = "agent_profile"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """The memory that a run uses: a client that is on, and what it asks it with."""
+
+    client: MemorySystemClient
+    session_id: str | None = None
+    agent_type: str | None = None
+    profile: AgentProfile | None = None
+    top_k: int | None = None
+    """How many memories where a call does not say; `None`: as the profile or the client has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a graph node or a nested loop runs with: its memory, and what was retrieved for the node."""
+
+    access: MemoryAccess
+    recalled: RetrievedMemories
+
+
+NODE: ContextVar[NodeMemory | None] = ContextVar("treering_node_memory", default=None)
+"""The memory of the node or loop that runs: the runs of tools that it calls are kept in it."""
+
+
+def memory_access(
+    state: Any = None,
+    deps: Any = None,
+    *,
+    agent_type: str | None = None,
+    client: MemorySystemClient | None = None,
+) -> MemoryAccess | None:
+    """Return the memory of a run; `None` where it has none, it is off, or its agent is excluded.
+
+    The client is `client`, else that of the state, else of the dependencies, else one of this process with the
+    configuration that the state holds, else one that is opened with that configuration and kept in the state. The
+    session is that of the state, else of the dependencies; where neither has one and the state has a field for it, it
+    is made and kept there.
+    The profile is that of the dependencies, but where `agent_type` names another agent: then that of this name, if any.
+
+    Raises `InvalidInput` for a profile that is not known.
+    """
+    client = client or _client_of(state) or _client_of(deps) or _found_again(state)
+    config = _config_of(deps) or _config_of(state)
+    if client is None or not client.config.enabled or (config and not config.enabled):
+        return None
+    profile = _profile_of(deps, agent_type, config or client.config)
+    who = agent_type or (profile.agent_type if profile else client.agent_type)
+    if _excluded({who, profile.name if profile else None, client.agent_type}, client.config, config):
+        return None
+    return MemoryAccess(
+        client=client,
+        session_id=_session_of(state, deps),
+        agent_type=who,
+        profile=_with_settings(profile or _own_profile(client), config),
+        top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
+    )
+
+
+def recalled_memories() -> RetrievedMemories:
+    """Return what was retrieved for the graph node that runs; nothing where it has no memory."""
+    node = NODE.get()
+    return node.recalled if node else RetrievedMemories()
+
+
+def read_field(holder: Any, name: str) -> Any:
+    """Return a field of a host's object, or a key of its mapping; `None` where it has none."""
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)
+
+
+def has_field(holder: Any, name: str) -> bool:
+    """Tell whether a host's object has a field, or its mapping a key."""
+    return name in holder if isinstance(holder, Mapping) else hasattr(holder, name)
+
+
+def write_field(holder: Any, name: str, value: Any) -> bool:
+    """Set a field of a host's object, or a key of its mapping; tell whether it could be set."""
+    if isinstance(holder, MutableMapping):
+        holder[name] = value
+        return True
+    try:
+        setattr(holder, name, value)
+    except (AttributeError, ValueError):  # a frozen dataclass, or a frozen model
+        return False
+    return True
+
+
+async def attempted(work: Awaitable[_Answer], what: str) -> _Answer | None:
+    """Return what memory work gives; `None` where it fails, which is logged: the host's own work goes on."""
+    try:
+        return await work
+    except Exception:  # noqa: BLE001 - whatever it is, the host's own work goes on
+        _LOG.warning("%s failed; the run goes on without it.", what, exc_info=True)
+        return None
+
+
+def _client_of(holder: Any) -> MemorySystemClient | None:
+    client = read_field(holder, CLIENT)
+    if isinstance(client, BlockingMemoryClient):
+        raise InvalidInput(
+            f"{CLIENT}: it is a BlockingMemoryClient, which would block the event loop.",
+            hint="Give a MemorySystemClient; its `sync` has the blocking methods.",
+        )
+    # What a host made of a client when it wrote the state as text is none.
+    return client if hasattr(client, "retrieve") and hasattr(client, "store") else None
+
+
+def _config_of(holder: Any) -> MemoryConfig | None:
+    config = read_field(holder, CONFIG)
+    if isinstance(config, Mapping):
+        return MemoryConfig.read(config)
+    # What a host made of a configuration when it wrote the state as text is none.
+    return config if isinstance(config, MemoryConfig) else None
+
+
+def _found_again(state: Any) -> MemorySystemClient | None:
+    """Return the client of a state that was resumed without it."""
+    config = _config_of(state)
+    if config is None or not config.enabled:
+        return None
+    alike = (client for client in live_clients() if client.config == config)
+    found = next(alike, None) or MemorySystemClient(config)
+    write_field(state, CLIENT, found)
+    return found
+
+
+def _session_of(state: Any, deps: Any) -> str | None:
+    told = session_text(read_field(state, STATE_SESSION))
+    given = session_text(read_field(deps, SESSION)) or session_text(read_field(state, SESSION))
+    if told is not None or not has_field(state, STATE_SESSION):
+        return told or given
+    made = given or f"run-{uuid4().hex}"
+    return made if write_field(state, STATE_SESSION, made) else given
+
+
+def _profile_of(deps: Any, agent_type: str | None, config: MemoryConfig) -> AgentProfile | None:
+    told = read_field(deps, PROFILE)
+    if told is not None:
+        given = config.profile(told) if isinstance(told, str) else AgentProfile.model_validate(told)
+        if agent_type in {None, given.agent_type}:
+            return given
+    return config.profile(agent_type) if agent_type in config.profiles else None
+
+
+def _own_profile(client: MemorySystemClient) -> AgentProfile | None:
+    own = client.agent_type
+    return client.config.profile(own) if own in client.config.profiles else None
+
+
+def _with_settings(profile: AgentProfile | None, config: MemoryConfig | None) -> AgentProfile | None:
+    """Return a profile with the settings of an agent's own configuration, where it says nothing itself."""
+    said = config.retrieval.model_fields_set if config else set()
+    if config is None or not said & {"min_similarity", *Switches.model_fields}:
+        return profile
+    base = profile or AgentProfile(agent_type="")
+    own = Switches(**{name: getattr(config.retrieval, name) for name in said if name in Switches.model_fields})
+    threshold = base.relevance_threshold
+    if threshold is None and "min_similarity" in said:
+        threshold = config.retrieval.min_similarity
+    return base.model_copy(update={"relevance_threshold": threshold, "switches": base.switches.over(own)})
+
+
+def _excluded(names: set[str | None], *configs: MemoryConfig | None) -> bool:
+    return any(names & set(config.excluded_agents) for config in configs if config)
+
+
+# Fields of a host's state and dependencies that hold its memory, as dataclasses to inherit from.
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """Stands for a client in a pickled state."""
+
+    key: str | None
+
+
+@dataclass
+class _WithoutClient:
+    """Leaves the client out when it is pickled, and finds it again where the process still has it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Fields by name as well: where a host's dataclass has slots, its own are not in `__dict__`.
+        own = {one.name: getattr(self, one.name) for one in fields(self) if hasattr(self, one.name)}
+        kept = {**vars(self), **own}
+        client = kept.get(CLIENT)
+        if isinstance(client, MemorySystemClient | BlockingMemoryClient):
+            kept[CLIENT] = _LeftOut(client.key if isinstance(client, MemorySystemClient) else None)
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        for name, value in kept.items():
+            found = live_client(value.key or "") if isinstance(value, _LeftOut) else value
+            object.__setattr__(self, name, found)
+
+
+@dataclass(kw_only=True)
+class MemoryState(_WithoutClient):
+    """The memory fields of a workflow's state; all are optional, and without them there is no memory.
+
+    Copies hold the same client. In what is pickled or written as JSON it is left out, for a key by which its process
+    finds it again; in another process a hook takes that of the dependencies, or opens the one of `memory_config`.
+    """
+
+    memory_session_id: str | None = None
+    """The session of the run. Where none is given the first hook makes one."""
+    memory_client: MemorySystemClient | None = field(default=None, repr=False, compare=False)
+    memory_config: MemoryConfig | None = field(default=None, repr=False)
+    """The settings of the run; where there is no client, the one to be opened."""
+
+
+@dataclass(kw_only=True)
+class MemoryDependencies(_WithoutClient):
+    """The memory fields of an agent's dependencies; all are optional, and without a client there is no memory."""
+
+    memory_client: MemorySystemClient | None = field(default=None, repr=False, compare=False)
+    memory_config: MemoryConfig | None = field(default=None, repr=False)
+    """The settings of the agent: they stand where its profile says nothing."""
+    session_id: str | None = None
+    agent_profile: AgentProfile | str | None = None
+    """A profile, or the name of one."""

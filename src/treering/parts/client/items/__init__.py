@@ -1,0 +1,1 @@
+"""Memories: stored, filtered, weighed and retrieved."""

@@ -1,0 +1,209 @@
+"""What is stored and what is retrieved: memory documents with their relations, and items."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from treering.core.canonical import digest
+from treering.core.errors import InvalidInput, nearest
+from treering.core.ids import parse_time
+from treering.core.objects import Source
+from treering.core.patch import LinkType
+from treering.core.scope import ROOT, parse_scope
+from treering.parts.client.items.metadata import CONTEXT, HAPPENED
+
+PREFIX = "memory:"
+"""How the origins of memories begin."""
+
+RELATIONS: Mapping[str, LinkType] = {
+    "follows": "follows",
+    "caused_by": "caused_by",
+    "references": "references",
+    "similar_to": "similar_to",
+    "part_of": "part_of",
+}
+"""Metadata keys that name other memories, and the link that each makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryItem:
+    """A memory that was retrieved. `content` is data, whatever it says.
+
+    `similarity_score` is calibrated: 0 to 1, and 0.7 is the least that the embedder can tell from chance.
+    `timestamp` is when what it tells of happened.
+    """
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    similarity_score: float
+    timestamp: datetime
+
+
+class RetrievedMemories(list[MemoryItem]):
+    """Memories, best first. `trace` says how the answer came to be, and what could not be done."""
+
+    def __init__(self, items: Sequence[MemoryItem] = (), *, trace: Mapping[str, Any] | None = None) -> None:
+        super().__init__(items)
+        self.trace: Mapping[str, Any] = trace or {}
+
+
+class MemoryDocument(BaseModel):
+    """A memory with its kind, who made it, and what it is related to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: str
+    id: str | None = None
+    """The host's own id of the document; kept as metadata `document_id`. Relations name ids that `store` gave."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    memory_type: str | None = None
+    """`execution_trace tool_execution decision tool_result failure_analysis plan`, or any other word."""
+    agent_type: str | None = None
+    session_id: str | None = None
+    importance_score: float | None = Field(default=None, ge=0, le=1)
+    temporal_weight: float | None = Field(default=None, ge=0, le=1)
+    """What it counts for where temporal weighting is on, before its age is looked at."""
+    follows: str | None = None
+    caused_by: list[str] = Field(default_factory=list)
+    references: list[str] = Field(default_factory=list)
+    cross_references: dict[str, list[str]] = Field(default_factory=dict)
+    quality_score: float | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    bioinformatics_type: str | None = None
+    source_database: str | None = None
+    chunks: list[Any] = Field(default_factory=list)
+    """The host's parts of the text. They are kept as metadata; the text is searched as a whole."""
+    embedding: Any = None
+    """The host's vector. It is not kept: the space makes vectors of its own model."""
+
+    @classmethod
+    def from_document(cls, document: Any) -> "MemoryDocument":
+        """Read any object with `content`, and `id` and `metadata` where it has them, such as a host's own `Document`.
+
+        Raises `InvalidInput` where it has no text as `content`.
+        """
+        if isinstance(document, cls):
+            return document
+        content = getattr(document, "content", None)
+        if not isinstance(content, str):
+            raise InvalidInput(
+                f"{type(document).__name__} has no text in `content`.",
+                hint="Give a text, a MemoryDocument, or an object with content, id and metadata.",
+            )
+        found = {name: getattr(document, name, None) for name in cls.model_fields if name != "content"}
+        told = {name: value for name, value in found.items() if value is not None}
+        return cls(content=content, **{**told, "metadata": dict(told.get("metadata", {}))})
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """All it says besides its content, as metadata."""
+        left_out = {"content", "metadata", "id", "embedding"}
+        fields = {name: value for name, value in self if name not in left_out and _is_told(self, name, value)}
+        own = {"document_id": self.id} if self.id else {}
+        return {**self.metadata, **own, **fields}
+
+
+def _is_told(document: MemoryDocument, name: str, value: Any) -> bool:
+    field = type(document).model_fields[name]
+    return value is not None and value != field.get_default(call_default_factory=True)
+
+
+def relation_type(name: str) -> LinkType:
+    """Return the link that a relation such as `FOLLOWS` is. Raises `InvalidInput` naming the nearest known."""
+    known = RELATIONS.get(name.casefold())
+    if known is None:
+        raise InvalidInput(
+            f"There is no relation {name!r}.", hint=nearest(name.upper(), [one.upper() for one in RELATIONS])
+        )
+    return known
+
+
+def related_ids(metadata: Mapping[str, Any]) -> list[tuple[LinkType, str]]:
+    """Return the objects that metadata names, with the relation to each."""
+    named: list[tuple[LinkType, str]] = []
+    for key, link in RELATIONS.items():
+        value = metadata.get(key)
+        several = value if isinstance(value, list) else [value]
+        named += [(link, one) for one in several if isinstance(one, str) and one]
+    return named
+
+
+def item_of(source: Source, similarity: float = 1.0) -> MemoryItem:
+    """Return the memory that a source holds."""
+    shown = {name: value for name, value in source.metadata.items() if name != CONTEXT}
+    told = shown.get(HAPPENED)
+    return MemoryItem(
+        id=source.id,
+        content=content_of(source),
+        metadata=shown,
+        similarity_score=round(similarity, 4),
+        timestamp=parse_time(told) if isinstance(told, str) else source.captured_at,
+    )
+
+
+def content_of(source: Source) -> str:
+    """Return the text of a memory: its segments together are that, word for word."""
+    return "".join(part.excerpt for part in sorted(source.segments, key=lambda part: part.position))
+
+
+# Sessions and nested contexts, and the scopes they lie in.
+
+
+_HOME = "/session"
+_NESTED = ">"
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class NestedContext:
+    """The memory of one nested loop: `session_id` is what its memories are stored and retrieved with."""
+
+    session_id: str
+    parent_session_id: str | None
+    loop_id: str
+
+    @property
+    def scope(self) -> str:
+        """The scope its memories lie in."""
+        return scope_of(self.session_id)
+
+
+def nested_context(parent_session_id: object | None, loop_id: object) -> NestedContext:
+    """Return the nested context of a loop; the same parent and loop are the same context in every process.
+
+    Raises `InvalidInput` where contexts are nested deeper than a scope may be.
+    """
+    parent = session_text(parent_session_id)
+    loop = str(loop_id).replace("%", "%25").replace(_NESTED, "%3E")
+    context = NestedContext(f"{parent or ''}{_NESTED}{loop}", parent, str(loop_id))
+    parse_scope(context.scope)
+    return context
+
+
+def session_text(session_id: object | None) -> str | None:
+    """Return a session id as text; `None` where there is none."""
+    text = "" if session_id is None else str(session_id)
+    return text or None
+
+
+def is_nested(session_id: str | None) -> bool:
+    """Tell whether a session id is that of a nested context."""
+    return session_id is not None and _NESTED in session_id
+
+
+def scope_of(session_id: str | None) -> str:
+    """Return the scope of a session or nested context; the root for what belongs to none."""
+    if session_id is None:
+        return ROOT
+    return "/".join([_HOME, *map(scope_part, session_id.split(_NESTED))])
+
+
+def scope_part(text: str) -> str:
+    """Return an id as one part of a scope. An id that cannot be one is replaced by a digest of it."""
+    return text if _PLAIN.fullmatch(text) else f"~{digest(text)}"

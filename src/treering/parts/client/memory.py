@@ -1,0 +1,419 @@
+"""The memory of an agent system over one space: what `MemorySystemClient` does, without opening anything."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Literal, TypeGuard, cast
+
+from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
+from treering.core.filters import Compare
+from treering.core.objects import Activity, Object, Source
+from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
+from treering.core.scope import ROOT
+from treering.parts.client.config import MemoryConfig
+from treering.parts.client.items.buffering import NoJournal, Refused, SetAside, WriteBuffer, WriteJournal
+from treering.parts.client.items.documents import (
+    PREFIX,
+    RELATIONS,
+    MemoryDocument,
+    MemoryItem,
+    NestedContext,
+    RetrievedMemories,
+    is_nested,
+    item_of,
+    relation_type,
+    scope_of,
+    session_text,
+)
+from treering.parts.client.items.filtering import Ages, RecallScope, Who, metadata_filter, reach_of
+from treering.parts.client.items.metadata import AGENT, CONTEXT, PART_OF, TYPE
+from treering.parts.client.items.recalling import MemoryQuery, recall
+from treering.parts.client.items.recording import (
+    KeyedMemory,
+    MemoryEntry,
+    check_writable,
+    entry_of,
+    named_ids,
+    operations_of,
+)
+from treering.parts.client.items.weighing import NO_RERANKER
+from treering.parts.client.profiles import AgentProfile
+from treering.parts.client.records.records import Records
+from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.runtime import fresh_id, fresh_salt
+from treering.ports.vector_engine import EngineReport
+from treering.verbs import catalog
+from treering.verbs.crystallize.submission import apply_directly, check_direct
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import Envelope
+from treering.verbs.lint import erasure
+from treering.verbs.query.related import RelatedReport
+from treering.verbs.rights import READS
+
+_LOG = logging.getLogger(__name__)
+
+MOST_RETRIEVED = 200
+_ATTEMPTS = 20
+_WHAT = "The memory client"
+_OF_ENTRIES = (TreeringError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+"""What an entry may be refused with; of these, `Unavailable` says that the ledger cannot be written now."""
+
+
+class ClientMemory:
+    """Store and retrieve over one space. Safe to use from many threads; many processes may use one space."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: MemoryConfig,
+        *,
+        who: Who | None = None,
+        journal: WriteJournal | None = None,
+        no_reranker: str = NO_RERANKER,
+    ) -> None:
+        self._engine = engine
+        self._no_reranker = no_reranker
+        self._config = config
+        self._who = who or Who()
+        storage = config.storage
+        self._journal = journal or NoJournal()
+        self._buffer = WriteBuffer(self._write, self._journal, size=storage.batch_size, interval=storage.flush_interval)
+        self._storing_once = Lock()
+
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Keep a text, a `MemoryDocument` or a host's own document, and return its id.
+
+        An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
+        `enable_async_writes=false` what the ledger raises.
+        """
+        if not isinstance(content, str):
+            document = MemoryDocument.from_document(content)
+            content, metadata = document.content, {**document.told, **(metadata or {})}
+        entry = entry_of(self._engine, content, metadata, self._who)
+        if self._is_excluded(entry):
+            return ""
+        self._keep([entry])
+        return entry.id
+
+    def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Keep those of some memories whose keys are new, in order, and return their ids.
+
+        What was stored under a key stays as it is, even archived or erased. Raises what `store` raises; then none is
+        kept.
+        """
+        entries = [entry_of(self._engine, one.content, one.metadata, self._who, key=one.key) for one in memories]
+        with self._storing_once:
+            self.flush()
+            there = set(self._engine.ledger.heads([entry.id for entry in entries]))
+            named = {entry.id: entry for entry in entries if not (entry.id in there or self._is_excluded(entry))}
+            self._keep([*named.values()])
+        return [*named]
+
+    def retrieve(
+        self,
+        query: str,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that answer a query best, best first; what was stored before is among them.
+
+        `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
+        conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
+        none; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of one; by
+        default that of the client's agent type, if there is one.
+        """
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Ask in words.")
+        asking, settings = self._profile(profile), self._config.retrieval
+        agents = {self._who.agent_type, asking.agent_type if asking else None}
+        if agents & set(self._config.excluded_agents) or not query.strip():
+            return RetrievedMemories()
+        self.flush()
+        threshold = asking.relevance_threshold if asking else None
+        reach = reach_of(
+            scope=scope,
+            session_id=session_text(session_id),
+            who=self._who,
+            ages=Ages(self._config.session_ttl, settings.max_age_seconds),
+            where=metadata_filter(filters),
+            now=self._engine.clock.now(),
+        )
+        asked = MemoryQuery(
+            query=query,
+            limit=self._limit(top_k, asking),
+            reach=reach,
+            min_similarity=settings.min_similarity if threshold is None else threshold,
+            switches=asking.switches.over(settings) if asking else settings,
+            priorities=asking.priorities if asking else (),
+            no_reranker=self._no_reranker,
+        )
+        return recall(self._engine, asked)
+
+    def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; by default all relations.
+
+        What lies in a nested context is told only of what lies in it, too. Raises `NotFound` for an unknown id.
+        """
+        self.flush()
+        wanted = [relation_type(name) for name in types] if types else list(RELATIONS.values())
+        given = {"id": memory_id, "types": wanted, "direction": direction, "depth": depth}
+        envelope = Envelope(mode="related", scope=ROOT, input=given, options={"descend": True})
+        report = cast("RelatedReport", catalog.call(self._engine, "query", envelope, granted=READS))
+        ids = tuple(dict.fromkeys(one.id for one in report.neighbours))
+        (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id, *ids))])
+        start = _context_of(read.objects.get(memory_id))
+        found = (read.objects[identity] for identity in ids if identity in read.objects)
+        return [_related_item(one) for one in found if _is_told(one, start)]
+
+    def merge_nested_context(self, context: NestedContext) -> int:
+        """Move what lies in a nested context to its parent; return how many memories that were. Again moves nothing."""
+        self.flush()
+        return retry_on_conflict(lambda: merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+
+    def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive what lies in a nested context and in those below it; return how many memories that were."""
+        self.flush()
+        return retry_on_conflict(lambda: discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+
+    def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory; tell whether it was there. `erase`: leave nothing of it in any revision or index.
+
+        Raises `Denied` where the author may not erase.
+        """
+        self.flush()
+        if aside := [one for one in self._journal.aside() if one.id == memory_id]:
+            for one in aside:
+                self._journal.forget_aside(one.key)
+            return True
+        if erase:
+            return erasure.erase(self._engine, [memory_id], reason="Erased memory").clean
+        return retry_on_conflict(lambda: self._archive(memory_id), attempts=_ATTEMPTS, on=(Conflict,))
+
+    @property
+    def records(self) -> Records:
+        """The values that are kept under names, such as the items of a session."""
+        return Records(self._engine)
+
+    def flush(self) -> None:
+        """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
+        self._buffer.flush()
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
+        return self._journal.aside()
+
+    def retry_set_aside(self) -> int:
+        """Try to write again what was set aside; return how many memories that wrote. The others stay set aside."""
+        written = 0
+        for one in self._journal.aside():
+            try:
+                entry = MemoryEntry.read(one.data)
+            except (KeyError, TypeError, ValueError):
+                continue
+            if not self._write([entry]):
+                self._journal.forget_aside(one.key)
+                written += 1
+        return written
+
+    def catch_up(self) -> EngineReport:
+        """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is.
+
+        Nothing has to wait for this: retrieving gives the same before. Raises `Unavailable` where the engine cannot be
+        reached, and what the embedder raises.
+        """
+        self.flush()
+        engine = self._engine
+        engine.vectoriser.finish(engine.progress)
+        if engine.selection is None:
+            return EngineReport("none")
+        while engine.selection.advance():
+            pass
+        return engine.selection.report()
+
+    def close(self) -> None:
+        """Write what is buffered, and end."""
+        self._buffer.close()
+
+    def _is_excluded(self, entry: MemoryEntry) -> bool:
+        return entry.metadata.get(AGENT) in self._config.excluded_agents
+
+    def _keep(self, entries: Sequence[MemoryEntry]) -> None:
+        storage = self._config.storage
+        check_direct(self._engine, [], what=_WHAT)
+        for entry in entries:
+            check_writable(self._engine, entry)
+        if storage.enable_async_writes:
+            for entry in entries:
+                self._buffer.add(entry)
+            return
+        for start in range(0, len(entries), storage.batch_size):
+            for refused in self._write(entries[start : start + storage.batch_size]):
+                raise refused.error
+
+    def _archive(self, memory_id: str) -> bool:
+        item = self._engine.ledger.get(memory_id)
+        if item.status == "archived":
+            return False
+        step = Transition(id=item.id, expected_revision=item.revision, to="archived")
+        apply_directly(self._engine, ROOT, [step], what=_WHAT, reason="Withdrew a memory")
+        return True
+
+    def _write(self, entries: Sequence[MemoryEntry]) -> list[Refused]:
+        """Write those of some entries that are not in the ledger yet, in one patch; return those that it never takes.
+
+        Where the patch is refused each is written by itself, so that one keeps no other out. Raises what says that the
+        ledger cannot be written now.
+        """
+        ids = [entry.id for entry in entries]
+        heads = self._engine.ledger.heads([*ids, *named_ids(entries)])
+        new = [entry for entry in entries if entry.id not in heads]
+        if not new:
+            return []
+        try:
+            self._apply(new, heads)
+        except Unavailable:
+            raise
+        except _OF_ENTRIES as error:
+            if len(new) == 1:
+                return self._write_without_links(new[0], error)
+            return [refused for entry in new for refused in self._write([entry])]
+        return []
+
+    def _write_without_links(self, entry: MemoryEntry, error: Exception) -> list[Refused]:
+        """Write an entry whose links may be what is refused: the metadata still names what it is related to."""
+        if isinstance(error, Conflict):
+            # An entry that a crash left in the journal may have been written and erased since: it stays erased.
+            _LOG.warning("%s was not written: its id was used before.", entry.id)
+            return []
+        try:
+            self._apply([entry], ())
+        except (Unavailable, Corrupt):
+            raise
+        except _OF_ENTRIES as again:
+            return [Refused(entry, again)]
+        _LOG.warning("%s was written without its links: %s", entry.id, error)
+        return []
+
+    def _apply(self, entries: Sequence[MemoryEntry], known: Iterable[str]) -> None:
+        operations = operations_of(self._engine, entries, known=known)
+        apply_directly(self._engine, ROOT, operations, what=_WHAT, reason="Stored memories")
+
+    def _profile(self, profile: AgentProfile | str | None) -> AgentProfile | None:
+        if isinstance(profile, AgentProfile):
+            return profile
+        if profile is not None:
+            return self._config.profile(profile)
+        own = self._who.agent_type
+        return self._config.profile(own) if own in self._config.profiles else None
+
+    def _limit(self, top_k: int | None, profile: AgentProfile | None) -> int:
+        most = profile.max_items if profile and profile.max_items else MOST_RETRIEVED
+        if top_k is None:
+            return profile.max_items if profile and profile.max_items else self._config.retrieval.top_k
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MOST_RETRIEVED:
+            raise InvalidInput(
+                f"top_k: {top_k!r} is not a number from 1 to {MOST_RETRIEVED}.", hint="Ask for 5, for example."
+            )
+        return min(top_k, most)
+
+
+def _context_of(item: Object | None) -> str:
+    return str(item.metadata.get(CONTEXT, "")) if isinstance(item, Source) else ""
+
+
+def _is_told(item: Object, start: str) -> bool:
+    """Tell whether an object is a memory, or an activity that memories are part of, and may be seen from `start`."""
+    if isinstance(item, Activity):
+        return item.status != "archived"
+    context = _context_of(item)
+    is_memory = isinstance(item, Source) and item.status == "active" and item.origin.startswith(PREFIX)
+    return is_memory and (not context or start == context or start.startswith(f"{context}>"))
+
+
+def _related_item(item: Object) -> MemoryItem:
+    if isinstance(item, Source):
+        return item_of(item)
+    title = item.title if isinstance(item, Activity) else ""
+    return MemoryItem(item.id, title, {TYPE: "nested_context"}, 1.0, item.created_at)
+
+
+# Merging and discarding nested contexts: what lies in one moves to its parent, or is archived.
+
+
+def merge(engine: Engine, context: NestedContext) -> int:
+    """Move what lies in a nested context to its parent, and return how many memories that are.
+
+    Each keeps `part_of`: the context in its metadata, and a link to the activity that stands for it. Nested contexts
+    below it stay what they are. Without anything to move, nothing is written.
+    """
+    held = _held(engine, context)
+    if not held:
+        return 0
+    parent = scope_of(context.parent_session_id)
+    activity = _activity(engine, context, parent)
+    operations: list[Operation] = [Create(object=activity)]
+    for item in held:
+        if _is_memory(item):
+            changes = {"metadata": _merged(item, context)}
+            operations.append(Update(id=item.id, expected_revision=item.revision, changes=changes))
+            operations.append(AddLink(link=Link(type="part_of", source=item.id, target=activity.id)))
+        operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
+    apply_directly(engine, "/", operations, what=_WHAT, reason=f"Merged nested context {context.loop_id}")
+    return sum(map(_is_memory, held))
+
+
+def discard(engine: Engine, context: NestedContext) -> int:
+    """Archive what lies in a nested context and in those below it, and return how many memories that are."""
+    held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
+    operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
+    if operations:
+        apply_directly(engine, "/", operations, what=_WHAT, reason=f"Discarded nested context {context.loop_id}")
+    return len(held)
+
+
+def _held(engine: Engine, context: NestedContext, *, below: bool = False) -> list[Object]:
+    """Return what lies in a context and stands, the memories first made first."""
+    where = Compare("scope", "prefix" if below else "eq", context.scope)
+    found = engine.ledger.select(Selection(context.scope, descend=below, where=where))
+    return [item for item in found if item.status != "archived" and _is_in(item.scope, context, below)]
+
+
+def _is_memory(item: Object) -> TypeGuard[Source]:
+    return isinstance(item, Source) and item.origin.startswith(PREFIX)
+
+
+def _is_in(scope: str, context: NestedContext, below: bool) -> bool:
+    return scope == context.scope or (below and scope.startswith(f"{context.scope}/"))
+
+
+def _merged(item: Source, context: NestedContext) -> dict[str, object]:
+    kept = {name: value for name, value in item.metadata.items() if name != CONTEXT}
+    if is_nested(context.parent_session_id):
+        kept[CONTEXT] = context.parent_session_id
+    return {**kept, PART_OF: context.session_id}
+
+
+def _activity(engine: Engine, context: NestedContext, scope: str) -> Activity:
+    now = engine.clock.now()
+    return Activity(
+        id=fresh_id("activity", engine.clock),
+        kind="episode",
+        status="finalized",
+        scope=scope,
+        created_at=now,
+        updated_at=now,
+        origin_channel=engine.author.channel,
+        salt=fresh_salt(engine.clock),
+        title=shortened(f"Nested context {context.loop_id}", TITLE),
+        ended_at=now,
+    )

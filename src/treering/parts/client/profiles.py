@@ -1,0 +1,144 @@
+"""Profiles of agents: what each wants to remember first, how much of it, and which switches weigh it. They are data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from treering.core.errors import InvalidInput, nearest
+
+# Sections of a configuration: unknown keys are refused with the nearest known one.
+
+
+class ConfigSection(BaseModel):
+    """A frozen part of a configuration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            for key in given:
+                if str(key) not in cls.model_fields:
+                    raise ValueError(
+                        f"there is no key {str(key)!r} here. {nearest(str(key), sorted(cls.model_fields))}"
+                    )
+        return given
+
+
+def plain_data(given: Any) -> Any:
+    """Return nested mappings and lists of any kind, such as Hydra's, as dictionaries and lists."""
+    if isinstance(given, Mapping):
+        return {str(key): plain_data(given[key]) for key in given}
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return [plain_data(one) for one in given]
+    return given
+
+
+class Switches(ConfigSection):
+    """What changes the order of memories, each off unless switched on. `None` in a profile: as the client has it."""
+
+    enable_reranking: bool | None = None
+    """Read the best again with a cross-encoder, where there is one; else the trace says so."""
+    enable_mmr: bool | None = None
+    """Prefer what says something else than what is ranked above it (maximal marginal relevance)."""
+    enable_temporal_weighting: bool | None = None
+    """Weigh by age: half of the weight after a week."""
+    enable_success_weighting: bool | None = None
+    """Prefer what succeeded to what failed."""
+    enable_failure_pattern_matching: bool | None = None
+    """Prefer failures, most of all those of a tool or kind of error that the query names."""
+    enable_deduplication: bool | None = None
+    """Show one of several with the same URL, or the same or nearly the same text."""
+    enable_recency_bias: bool | None = None
+    """Prefer the newest of what was found."""
+    enable_cross_reference_expansion: bool | None = None
+    """Show what the best refer to beside them, whether or not it answers by itself."""
+
+    def over(self, base: "Switches") -> "Switches":
+        """Return these, with those of `base` where these say nothing."""
+        own = {name: value for name in Switches.model_fields if (value := getattr(self, name)) is not None}
+        return Switches(**{**{name: getattr(base, name) for name in Switches.model_fields}, **own})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of those that are on."""
+        return tuple(name for name in Switches.model_fields if getattr(self, name))
+
+
+class ProfileConfig(Switches):
+    """A profile as a configuration says it: the keys `enable_…` are its switches."""
+
+    priorities: tuple[str, ...] = ()
+    max_items: int | None = Field(default=None, ge=1, le=200)
+    relevance_threshold: float | None = Field(default=None, ge=0, le=1)
+
+
+class AgentProfile(ConfigSection):
+    """What one kind of agent remembers.
+
+    `priorities` name memory types, tags or metadata keys; what matches an earlier one weighs more. `max_items` bounds
+    what is retrieved, and is how many where a call does not say; `relevance_threshold` stands for `min_similarity`.
+    """
+
+    agent_type: str
+    name: str = ""
+    priorities: tuple[str, ...] = ()
+    max_items: int | None = Field(default=None, ge=1, le=200)
+    relevance_threshold: float | None = Field(default=None, ge=0, le=1)
+    switches: Switches = Switches()
+
+    @classmethod
+    def of(cls, agent_type: str, config: ProfileConfig) -> "AgentProfile":
+        """Return the profile that a configuration says."""
+        return cls(
+            agent_type=agent_type,
+            name=agent_type,
+            priorities=config.priorities,
+            max_items=config.max_items,
+            relevance_threshold=config.relevance_threshold,
+            switches=Switches(**{name: getattr(config, name) for name in Switches.model_fields}),
+        )
+
+
+BUILT_IN: Mapping[str, dict[str, Any]] = {
+    "bioinformatics": {
+        "priorities": ("papers", "genes", "blast_results", "protein_sequences"),
+        "max_items": 15,
+        "relevance_threshold": 0.7,
+        "enable_cross_reference_expansion": True,
+    },
+    "prime": {
+        "priorities": ("tool_history", "molecular_constraints", "design_iterations"),
+        "max_items": 10,
+        "relevance_threshold": 0.8,
+        "enable_temporal_weighting": True,
+    },
+    "planner": {
+        "priorities": ("previous_plans", "execution_outcomes", "failure_patterns"),
+        "max_items": 5,
+        "relevance_threshold": 0.75,
+        "enable_success_weighting": True,
+    },
+    "executor": {
+        "priorities": ("tool_failures", "adaptive_replans", "parameter_tunings"),
+        "max_items": 8,
+        "relevance_threshold": 0.65,
+        "enable_failure_pattern_matching": True,
+    },
+    "deepsearch": {
+        "priorities": ("visited_urls", "search_queries", "extracted_snippets"),
+        "max_items": 12,
+        "relevance_threshold": 0.7,
+        "enable_deduplication": True,
+    },
+}
+"""The profiles that are there without being written; a configuration changes them key by key, and adds others."""
+
+
+def profile_named(name: str, profiles: Mapping[str, ProfileConfig]) -> AgentProfile:
+    """Return a profile by name. Raises `InvalidInput` naming the nearest known one."""
+    if name not in profiles:
+        raise InvalidInput(f"There is no profile {name!r}.", hint=nearest(name, sorted(profiles)))
+    return AgentProfile.of(name, profiles[name])

@@ -1,0 +1,134 @@
+"""Commands that connect coding agents, and what these call at the beginning and the end of a session."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Context, Option, Typer
+
+from treering.surfaces.cli.flags import Access, spread
+from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.printing import say
+
+Client = Annotated[
+    str,
+    Argument(metavar="CLIENT", help="claude-code, codex, cursor, vscode, gemini-cli, opencode or zed."),
+]
+OfUser = Annotated[bool, Option("--user", help="For all your projects, and not for this folder alone.")]
+AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+
+
+def add_connecting(app: Typer) -> None:
+    """Add the commands to the command line."""
+    app.command("status", cls=Command)(spread(status))
+    app.command("connect", cls=Command)(connect)
+    app.command("disconnect", cls=Command)(disconnect)
+    session = Typer(rich_markup_mode=None, invoke_without_command=True)
+    session.callback()(tell)
+    session.command("begin", cls=Command)(begin)
+    session.command("keep", cls=Command)(keep)
+    session.command("work", cls=Command)(work)
+    app.add_typer(session, name="session")
+
+
+def status(
+    access: Access,
+    writes: Annotated[int, Option("--writes", metavar="N", min=0, max=100, help="Show the last so many changes.")] = 5,
+) -> None:
+    """Tell how the space stands.
+
+    What is in it, what waits, what is stale, and who wrote last.
+    """
+    from treering.parts.coding_agents import running
+
+    running.status(access, writes)
+
+
+def connect(
+    client: Client,
+    of_user: OfUser = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Tell what would change, and change nothing.")] = False,
+    print_only: Annotated[bool, Option("--print", help="Print what to put where, and change nothing.")] = False,
+    no_hooks: Annotated[
+        bool, Option("--no-hooks", help="Only the tools; sessions are neither begun with memory nor kept.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a coding agent this folder's memory.
+
+    Puts the MCP server into the client's own configuration, and hooks where
+    the client has them: a session begins with what is known for the state of
+    the folder, and its transcript is kept. What stood there stays, and
+    `treering disconnect` puts it back byte for byte.
+    """
+    from treering.parts.coding_agents import running
+
+    wanted = running.WantedConnection(client, of_user=of_user, hooks=not no_hooks)
+    running.connect(wanted, dry_run=dry_run, print_only=print_only, as_json=as_json)
+
+
+def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False) -> None:
+    """Take Treering out of a client's configuration again.
+
+    A file that nobody changed since is put back as it was. From another one
+    only what connecting put in is taken out.
+    """
+    from treering.parts.coding_agents import running
+
+    running.disconnect(client, of_user=of_user, as_json=as_json)
+
+
+def tell(context: Context) -> None:
+    """Answer the hooks of coding agents."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def begin() -> None:
+    """Tell a session that begins what is known for the state of its folder.
+
+    Reads the hook's input from stdin and prints its answer, which was made
+    ready before; where it is not ready, the answer says that it comes.
+    Without a space, or where anything fails, the answer is empty: a session
+    is never kept from beginning.
+    """
+    from treering.parts.coding_agents import session_hooks
+
+    session_hooks.run("begin")
+
+
+def keep(
+    now: Annotated[
+        Path | None, Option("--now", metavar="FILE", help="Keep this transcript, and wait until it is kept.")
+    ] = None,
+) -> None:
+    """Keep the transcript of a session as a discussion.
+
+    Reads the hook's input from stdin, writes down which transcript is to be
+    kept, and leaves the work to a process of its own. Only what is new is
+    added. No language model is asked.
+    """
+    if now is None:
+        from treering.parts.coding_agents import session_hooks
+
+        session_hooks.run("keep")
+        return
+    from treering.parts.coding_agents import agent_sessions
+
+    agent_sessions.keep_now(now)
+
+
+def work(
+    folder: Annotated[
+        Path | None,
+        Option("--for", metavar="FOLDER", help="Also make ready what the next session in this folder begins with."),
+    ] = None,
+) -> None:
+    """Do what the hooks left to be done, and wait until it is.
+
+    Keeps the transcripts that wait, and makes ready what sessions begin with.
+    Each hook starts this in the background. A transcript that fails is told
+    here, and tried again by the next run.
+    """
+    from treering.parts.coding_agents import agent_sessions
+
+    agent_sessions.work(folder)

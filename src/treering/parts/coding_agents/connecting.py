@@ -1,0 +1,252 @@
+"""Connecting a client: its configuration is changed in place, kept as it was, and put back exactly."""
+
+import base64
+import json
+import os
+import shlex
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound
+from treering.parts.coding_agents.json_text import Inserted, insert_item, insert_member
+from treering.parts.coding_agents.known_clients import NAME, CodingClient, StartCommand
+from treering.system.machine import make_folder, replace_file
+
+_EMPTY = "{}\n"
+_HOOKS_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What is put into one file. `before`: its bytes, `None` where it was not there."""
+
+    file: Path
+    before: bytes | None
+    after: bytes
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A client that was, or is to be, connected."""
+
+    client: str
+    folder: Path | None
+    """The project; `None`: all projects of a person."""
+    changes: tuple[FileChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What disconnecting did to a file."""
+
+    file: Path
+    how: str
+    """`put back`, `removed`, `taken out` of what somebody changed since, or `gone` already."""
+
+
+def plan_connection(
+    client: CodingClient,
+    *,
+    folder: Path | None,
+    home: Path,
+    server: StartCommand,
+    hooks: StartCommand | None,
+) -> Connection:
+    """Return what connecting would change, and change nothing.
+
+    `hooks`: how the client is to call us at the beginning and the end of a session; `None`: it is not to. Raises
+    `InvalidInput` for a file that cannot be read, and for one of a project that is a link out of it; `Conflict` where
+    the client has another server of our name.
+    """
+    edits = _Edits(folder)
+    edits.add_server(client, client.file(folder=folder, home=home), server)
+    if hooks and client.hooks:
+        edits.add_hooks(client, client.hooks_file(folder=folder, home=home), hooks)
+    return Connection(client.name, folder, tuple(edits.changes()))
+
+
+class ConnectionRecords:
+    """Keeps what was changed, in a folder of ours, so that it can be put back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, client: str, folder: Path | None) -> Connection | None:
+        """Return a connection that was made. Raises `Corrupt` for a record that cannot be read."""
+        file = self._file(client, folder)
+        if not file.is_file():
+            return None
+        try:
+            told = json.loads(file.read_text(encoding="utf-8"))
+            changes = tuple(_change(one) for one in told["changes"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"{file} cannot be read.", hint="Take Treering out of the client's files by hand.") from error
+        return Connection(client, folder, changes)
+
+    def make(self, connection: Connection) -> None:
+        """Change the files. What they were is kept first. Raises `Conflict` where one changed meanwhile, `OSError`."""
+        if self.find(connection.client, connection.folder):
+            raise Conflict(
+                f"{connection.client} is connected here already.",
+                hint=f"treering disconnect {connection.client} takes it back.",
+            )
+        for one in connection.changes:
+            if _bytes(one.file) != one.before:
+                raise Conflict(f"{one.file} was changed meanwhile.", hint="Try again.")
+        make_folder(self._folder)
+        told = {"client": connection.client, "changes": [_data(one) for one in connection.changes]}
+        replace_file(self._file(connection.client, connection.folder), json.dumps(told, indent=1).encode())
+        for one in connection.changes:
+            one.file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(one.file, one.after)
+
+    def undo(self, client: str, folder: Path | None) -> list[Undone]:
+        """Put the files back as they were. Raises `NotFound` where the client is not connected.
+
+        Of a file that somebody has changed since, only what connecting put in is taken out.
+        """
+        connection = self.find(client, folder)
+        if connection is None:
+            raise NotFound(f"{client} was not connected here.", hint="treering connect does that.")
+        undone = [_undo(one) for one in reversed(connection.changes)]
+        self._file(client, folder).unlink()
+        return undone
+
+    def _file(self, client: str, folder: Path | None) -> Path:
+        place = sha256(str(folder or "").encode()).hexdigest()[:16]
+        return self._folder / f"{client}-{place}.json"
+
+
+class _Edits:
+    """Changes of files that are collected before any is made. `folder`: the project that they have to lie in."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._texts: dict[Path, str] = {}
+        self._before: dict[Path, bytes | None] = {}
+        self._pieces: dict[Path, list[str]] = {}
+
+    def changes(self) -> Iterator[FileChange]:
+        for file, pieces in self._pieces.items():
+            yield FileChange(file, self._before[file], self._texts[file].encode(), tuple(pieces))
+
+    def add_server(self, client: CodingClient, file: Path, server: StartCommand) -> None:
+        text = self._text(file, client.form)
+        entry = client.server(server)
+        if client.form == "toml":
+            self._keep(file, _toml_server(text, client.servers, entry, file))
+        else:
+            self._keep(file, _told_of(file, lambda: insert_member(text, (client.servers, NAME), entry)))
+
+    def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand) -> None:
+        if client.hook_style == "flat":
+            text = self._text(file, "json")
+            self._keep(file, _told_of(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
+        for event, word in (client.hooks or {}).items():
+            entry = client.hook(shlex.join([hooks.program, *hooks.arguments, word]))
+            text = self._text(file, "json")
+            self._keep(
+                file,
+                _told_of(file, lambda text=text, event=event, entry=entry: insert_item(text, ("hooks", event), entry)),
+            )
+
+    def _text(self, file: Path, form: str) -> str:
+        if file not in self._texts:
+            if self._folder:
+                _check_inside(file, self._folder)
+            before = self._before[file] = _bytes(file)
+            try:
+                text = (before or b"").decode()
+            except UnicodeDecodeError as error:
+                raise InvalidInput(f"{file} is not text.", hint="Look at the file.") from error
+            self._texts[file] = text if text.strip() or form == "toml" else _EMPTY
+        return self._texts[file]
+
+    def _keep(self, file: Path, made: Inserted | None) -> None:
+        if made:
+            self._texts[file] = made.text
+            self._pieces.setdefault(file, []).append(made.piece)
+
+
+def _check_inside(file: Path, folder: Path) -> None:
+    """Raise `InvalidInput` for a link out of a project: whoever wrote the project would have another file changed."""
+    place = Path(os.path.realpath(file))
+    if not place.is_relative_to(os.path.realpath(folder)):
+        raise InvalidInput(
+            f"{file} leads to {place}, which lies outside of the project.",
+            hint="Remove the link; connecting all projects, with --user, changes your own configuration.",
+        )
+
+
+def _told_of(file: Path, work: Any) -> Inserted | None:
+    try:
+        made: Inserted | None = work()
+    except (InvalidInput, Conflict) as error:
+        raise type(error)(f"{file}: {error.message}", hint=error.hint, details=error.details) from error
+    return made
+
+
+def _toml_server(text: str, table: str, entry: dict[str, Any], file: Path) -> Inserted | None:
+    try:
+        known = tomllib.loads(text).get(table, {})
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{file}: {error}.", hint="Correct the file, and try again.") from error
+    if isinstance(known, dict) and NAME in known:
+        if known[NAME] == entry:
+            return None
+        raise Conflict(
+            f"{file}: There is {table}.{NAME} already, and it says something else.", hint="Take it out there."
+        )
+    lines = [f"[{table}.{NAME}]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())]
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    piece = gap + "\n".join(lines) + "\n"
+    return Inserted(text + piece, piece)
+
+
+def _undo(change: FileChange) -> Undone:
+    now = _bytes(change.file)
+    if now is None:
+        return Undone(change.file, "gone")
+    if now == change.after:
+        if change.before is None:
+            change.file.unlink()
+            _remove_empty(change.file.parent)
+            return Undone(change.file, "removed")
+        replace_file(change.file, change.before)
+        return Undone(change.file, "put back")
+    text = now.decode("utf-8", "surrogateescape")
+    for piece in reversed(change.pieces):
+        if text.count(piece) != 1:
+            raise Conflict(
+                f"{change.file} was changed where Treering stands in it.", hint=f"Take {NAME!r} out of it by hand."
+            )
+        text = text.replace(piece, "")
+    replace_file(change.file, text.encode("utf-8", "surrogateescape"))
+    return Undone(change.file, "taken out")
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder of a client that connecting made: one that holds nothing now."""
+    if folder.name.startswith(".") and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _bytes(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _data(change: FileChange) -> dict[str, Any]:
+    before = None if change.before is None else base64.b64encode(change.before).decode()
+    after = base64.b64encode(change.after).decode()
+    return {"file": str(change.file), "before": before, "after": after, "pieces": [*change.pieces]}
+
+
+def _change(told: dict[str, Any]) -> FileChange:
+    before = None if told["before"] is None else base64.b64decode(told["before"])
+    pieces: Sequence[str] = told["pieces"]
+    return FileChange(Path(told["file"]), before, base64.b64decode(told["after"]), tuple(pieces))

@@ -1,0 +1,190 @@
+"""What the hooks of coding agents call: they answer at once, and leave the work to a process of their own.
+
+A client waits for a hook a second or two, on a machine that is busy. So nothing here opens a space, asks git, or
+imports what does; a test lists what may be imported. What a hook takes on is written down durably before it answers:
+the process that it starts works that off, and so does every later one, until it is done (`treering session work`).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from treering.core.characters import visible, visible_json
+from treering.core.errors import TreeringError
+from treering.parts.coding_agents.known_clients import OWN_PROCESS
+from treering.parts.coding_agents.ready_packs import pack_of, standing, state_of
+from treering.system.address import file_address
+from treering.system.machine import make_folder, sync_folder, write_new
+from treering.system.settings import Settings
+
+_MOST_INPUT = 1_000_000
+_MOST_BYTES = 100_000
+_EMPTY: Mapping[str, Any] = {}
+_CURSOR_BEGINS = "sessionStart"
+_COMES = (
+    "Treering: what is known for this folder is being made ready, for the next session. "
+    "Until then the tool wiki.query tells it, in the mode context."
+)
+_ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode context."
+_NEW = ".new"
+_PATIENT = 10  # of 19, as `nice` counts
+_LEFT_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTranscript:
+    """A transcript that a hook took on, and that is still to be kept."""
+
+    record: Path
+    """Where that is written down. Removing it says that it is done."""
+    transcript: Path
+    folder: Path
+    """Where the session was at work."""
+    space: str
+    """The address of its space, without a password."""
+
+
+def run(word: str) -> int:
+    """Answer a hook: `begin` or `keep`. Return the exit code, always 0: no session is kept from going on."""
+    given = _given()
+    try:
+        told = _begin(given) if word == "begin" else _keep(given)
+    except (TreeringError, OSError) as error:
+        sys.stderr.write(f"treering: {visible(str(error))}\n")
+        told = _EMPTY
+    sys.stdout.write(f"{visible_json(json.dumps(told))}\n")
+    sys.stdout.flush()
+    return 0
+
+
+def start_work(folder: Path) -> None:
+    """Start a process that does what waits and makes ready what the next session in a folder begins with.
+
+    It outlives this one, and says nothing. Raises `OSError`.
+    """
+    _start("work", "--for", str(folder), folder=folder)
+
+
+def waiting_folder(settings: Settings) -> Path:
+    """Return the folder of the transcripts that wait."""
+    return settings.folder / settings.data_dir / "sessions"
+
+
+def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
+    """Give the transcripts that wait, in the order in which hooks took them on.
+
+    What a process that was killed left half-written was never taken on, and is removed.
+    """
+    for file in sorted(waiting_folder(settings).glob("*.json")):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            told = json.loads(file.read_bytes()[:_MOST_BYTES])
+            places = Path(told["transcript"]), Path(told["folder"])
+            yield WaitingTranscript(file, *places, str(told["space"]))
+    for file in waiting_folder(settings).glob(f"*{_NEW}"):
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _LEFT_SECONDS:
+                file.unlink()
+
+
+def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]) -> list[Path]:
+    """Return what lies among the records of waiting transcripts and is none."""
+    known = {one.record for one in readable}
+    return [file for file in sorted(waiting_folder(settings).glob("*.json")) if file not in known and file.exists()]
+
+
+def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what is kept ready for the folder; where nothing is, or it is outdated, say that it comes."""
+    folder = _folder(given)
+    settings = Settings.read(folder=folder)
+    address = settings.space_address()
+    if address.file is None:
+        return _EMPTY if address.in_memory else _answer(given, _ELSEWHERE)
+    space = folder / address.file
+    if not space.is_file():
+        return _EMPTY
+    pack, state = pack_of(space, folder), state_of(folder)
+    now = standing(space, pack.revisions if pack else ())
+    if pack is None or not pack.is_fresh(now, state) or any(waiting_transcripts(settings)):
+        start_work(folder)
+    if pack is None or not pack.holds(now):
+        return _answer(given, _COMES)
+    return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
+
+
+def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write down that a transcript is to be kept, and start what does it."""
+    place = given.get("transcript_path")
+    if isinstance(place, str) and place and Path(place).is_file():
+        folder, transcript = _folder(given), Path(place).absolute()
+        try:
+            _take_on(transcript, folder)
+        except OSError:
+            _start("keep", "--now", str(transcript), folder=folder)  # it could not be written down: it is done now
+            raise
+        start_work(folder)
+    return _EMPTY
+
+
+def _take_on(transcript: Path, folder: Path) -> None:
+    settings = Settings.read(folder=folder)
+    address = settings.space_address()
+    space = file_address(folder / address.file) if address.file else address
+    told = {"transcript": str(transcript), "folder": str(folder), "space": str(space)}
+    place = waiting_folder(settings)
+    make_folder(place)
+    record = place / f"{time.time_ns():020}-{uuid4().hex[:8]}.json"
+    new = record.with_name(record.name + _NEW)
+    write_new(new, json.dumps(told).encode())
+    new.replace(record)
+    sync_folder(place)
+
+
+def _start(*arguments: str, folder: Path) -> None:
+    worker = subprocess.Popen(  # noqa: S603 - our own command
+        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "session", *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
+    )
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, worker.pid, _PATIENT)  # whoever sits at the machine goes first
+    # Nobody waits for it; without a return code Python would warn that nobody did.
+    worker.returncode = 0
+
+
+def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:
+    """Write what is known as the client reads it."""
+    if given.get("hook_event_name") == _CURSOR_BEGINS:
+        return {"additional_context": told}
+    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
+
+
+def _given() -> Mapping[str, Any]:
+    """Read what a client says; nothing where that is not a JSON object."""
+    if sys.stdin.isatty():
+        return {}
+    try:
+        told = json.loads(sys.stdin.read(_MOST_INPUT))
+    except (ValueError, OSError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _folder(given: Mapping[str, Any]) -> Path:
+    """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
+    roots = given.get("workspace_roots")
+    named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
+    places = (Path(one) for one in named if isinstance(one, str) and one)
+    return next((one.absolute() for one in places if one.is_dir()), Path.cwd())

@@ -1,0 +1,1 @@
+"""Discussion memory: messages, memories, a rolling summary and a state document."""

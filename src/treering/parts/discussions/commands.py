@@ -1,0 +1,205 @@
+"""Commands for discussions: conversations that go on, and what is remembered of them."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Context, Option, Typer
+
+from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
+from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.printing import say
+
+Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
+Within = Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")]
+
+
+def add_discussions(app: Typer) -> None:
+    """Add the commands to the command line."""
+    discussion = Typer(rich_markup_mode=None, invoke_without_command=True)
+    discussion.callback()(discuss)
+    for name, command in (
+        ("list", list_all),
+        ("record", record),
+        ("update", update),
+        ("show", show),
+        ("search", search),
+        ("state", state),
+        ("export", export),
+        ("import", import_from),
+        ("delete", delete),
+    ):
+        discussion.command(name, cls=Command)(spread(command))
+    app.add_typer(discussion, name="discussion")
+
+
+def discuss(context: Context) -> None:
+    """Keep conversations, and what is remembered of them."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def list_all(access: Access, within: Within = "/") -> None:
+    """List the discussions of which anything is kept."""
+    from treering.parts.discussions import running
+
+    running.list_all(within, access)
+
+
+def record(
+    identity: Id,
+    file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")],
+    writing: WriteFlags,
+    access: Access,
+    making: MakingFlags,
+    conversation: Annotated[
+        str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
+    ] = "",
+    no_update: Annotated[bool, Option("--no-update", help="Leave memories that are due to a later update.")] = False,
+    propose: Annotated[
+        bool, Option("--propose", help="Propose what was decided, and why something failed, as candidates.")
+    ] = False,
+    within: Within = "/",
+) -> None:
+    """Keep the messages of a file, and make what is due.
+
+    All of a conversation, or its newest messages: what is known is not written
+    again. Where the file parts from the end of what was kept, it replaces one
+    message, or no more than agree; what is new otherwise stands beside it.
+    """
+    from treering.parts.discussions import running
+
+    told = running.RecordArguments(file, conversation, making, update=not no_update, propose=propose)
+    running.record(identity, within, told, access, writing)
+
+
+def update(
+    identity: Id,
+    writing: WriteFlags,
+    access: Access,
+    making: MakingFlags,
+    wait: Annotated[
+        float, Option("--wait", metavar="SECONDS", min=0, help="Wait so long for another process that is at it.")
+    ] = 0.0,
+    within: Within = "/",
+) -> None:
+    """Make the memories that are due.
+
+    And bring summary and state document up to date. By rules, or by the workflows,
+    models and prompts that --config names, or by the model of --endpoint. Exit code
+    1 where some failed.
+    """
+    from treering.parts.discussions import running
+
+    running.update(identity, within, wait, making, access, writing)
+
+
+def show(
+    identity: Id,
+    access: Access,
+    memories: Annotated[int, Option("--memories", metavar="N", min=0, help="So many of the last memories.")] = 5,
+    messages: Annotated[int, Option("--messages", metavar="N", min=0, help="So many of the last messages.")] = 5,
+    within: Within = "/",
+) -> None:
+    """Show summary, state document, and the last memories and messages."""
+    from treering.parts.discussions import running
+
+    running.show(identity, within, access, memories=memories, messages=messages)
+
+
+def search(
+    words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion, and what to look for.")],
+    access: Access,
+    every: Annotated[bool, Option("--all", help="In all discussions; then no id is given.")] = False,
+    what: Annotated[
+        Literal["memories", "turns", "both"], Option("--what", help="Turns are the messages themselves.")
+    ] = "both",
+    mode: Annotated[
+        Literal["keywords", "natural", "semantic", "hybrid"],
+        Option("--mode", help="Keywords: phrases between semicolons. Natural: the words of a question."),
+    ] = "hybrid",
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many results.")] = 10,
+    since: Annotated[str, Option("--since", metavar="WHEN", help="Said from a day, or an ISO time, on.")] = "",
+    until: Annotated[str, Option("--until", metavar="WHEN", help="Said up to a day, all of it, or an ISO time.")] = "",
+    date: Annotated[str, Option("--date", metavar="DATE", help="Said in 2026, in 2026-05 or on 2026-05-01.")] = "",
+    within: Within = "/",
+) -> None:
+    """Find memories and messages, best first."""
+    from treering.parts.discussions import running
+
+    looking = running.SearchArguments(what=what, mode=mode, limit=limit, since=since, until=until, date=date)
+    running.search(words, within, looking, access, every=every)
+
+
+def state(
+    identity: Id,
+    writing: WriteFlags,
+    access: Access,
+    edit: Annotated[
+        Path | None, Option("--edit", metavar="FILE", help="Keep this as your edit of the document; - is stdin.")
+    ] = None,
+    within: Within = "/",
+) -> None:
+    """Print the state document, or keep your edit of it.
+
+    The last line says which version it is: with that line left in, an edit is
+    merged with what came since. Lines you write stay; lines you strike stay out.
+    """
+    from treering.parts.discussions import running
+
+    if edit is None:
+        running.print_state(identity, within, access)
+    else:
+        running.edit_state(identity, within, edit, access, writing)
+
+
+def export(
+    identity: Id,
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Where to write.")],
+    access: Access,
+    form: Annotated[
+        Literal["treering", "wilmer"],
+        Option("--as", help="Our own files, or those of WilmerAI: <id>_memories.jsonl and so on, without messages."),
+    ] = "treering",
+    within: Within = "/",
+) -> None:
+    """Write a discussion as plain files into a folder."""
+    from treering.parts.discussions import running
+
+    running.export(identity, within, folder, form, access)
+
+
+def import_from(
+    identity: Id,
+    path: Annotated[Path, Argument(metavar="PATH", help="A folder of an export, or a file of WilmerAI.")],
+    writing: WriteFlags,
+    access: Access,
+    within: Within = "/",
+) -> None:
+    """Read a folder of an export, or a file of WilmerAI, or a folder of those.
+
+    A discussion that holds messages takes only the state document of an export,
+    as an edit. Files of WilmerAI: <id>_memories.jsonl, <id>_summary.jsonl,
+    <id>_vector_memory.db, state_document.md; also memories.json and
+    chat_summary.json.
+    """
+    from treering.parts.discussions import running
+
+    running.import_from(identity, within, path, access, writing)
+
+
+def delete(
+    identity: Id,
+    positions: Annotated[list[int], Argument(metavar="POSITION", min=0, help="Of the messages, as `show` says.")],
+    writing: WriteFlags,
+    access: Access,
+    erase: Annotated[bool, Option("--erase", help="Out of all earlier versions too, for good.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask before erasing.")] = False,
+    within: Within = "/",
+) -> None:
+    """Take messages away, with all that tells of them.
+
+    Their positions stay taken: the same file again does not bring them back.
+    """
+    from treering.parts.discussions import running
+
+    running.delete(identity, within, positions, access, writing, erase=erase, sure=yes)

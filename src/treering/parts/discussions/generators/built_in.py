@@ -1,0 +1,247 @@
+"""The generator that needs no model: the most telling sentences of what was said, kept by what they are about."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from treering.core.canonical import normalise_text
+from treering.parts.discussions.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+    SpokenLine,
+)
+from treering.retrieval.extraction.extractive import (
+    Sentence,
+    Sort,
+    best,
+    dated,
+    entities_of,
+    is_machine,
+    is_notice,
+    phrases_of,
+    retold,
+    sentences_of,
+    sort_of,
+    told,
+)
+from treering.retrieval.text.analysis import estimate_tokens
+
+SUMMARY_TOKENS = 1_200
+"""The rolling summary is kept about so long: what tells the least goes first."""
+STATE_TOKENS = 2_000
+"""The state document is kept about so long."""
+
+
+class BuiltInGenerator:
+    """`Generator` by rules: what it makes are sentences that were said. Same arguments, same result."""
+
+    @property
+    def name(self) -> str:
+        """Name and version of the rules; it changes with what they make."""
+        return "built-in-2"
+
+    def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
+        """Make one memory of a chunk, of what tells the most; none where nothing in it is worth keeping.
+
+        What machines announce is left out: commits, builds, files, who joined.
+        """
+        said = [
+            sentence
+            for line in _spoken(chunk)
+            for sentence in sentences_of(line.text, speaker=line.speaker, when=f"{line.at:%Y-%m-%d}" if line.at else "")
+        ]
+        kept = best(said, most=_SENTENCES, words=_WORDS)
+        return Generated((_item(kept, said),) if kept else ())
+
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
+        """Make one memory of several: the sentences of theirs that tell the most."""
+        said = [sentence for memory in memories for sentence in retold(memory.summary)]
+        kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
+        named = _distinct(name for memory in memories for name in memory.entities)
+        phrases = _distinct(phrase for memory in memories for phrase in memory.key_phrases)
+        topics = _distinct(topic for memory in memories for topic in memory.topics)
+        if not kept:
+            return Generated(())
+        item = _item(kept, kept).model_copy(update={"summary": told(kept)})
+        shared = {
+            "entities": tuple(named[: 2 * _ENTITIES]) or item.entities,
+            "key_phrases": tuple(phrases[: 2 * _PHRASES]) or item.key_phrases,
+            "topics": tuple(topics[:_ENTITIES]),
+        }
+        return Generated((item.model_copy(update=shared),))
+
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
+        """Add what the memories tell, a line each; where that is too long, what tells the least goes, oldest first."""
+        lines = [line.strip() for line in summary.split("\n") if line.strip()]
+        known = {normalise_text(line) for line in lines}
+        new = _distinct(memory.summary for memory in memories)
+        lines += [line for line in new if normalise_text(line) not in known]
+        return GeneratedText("\n".join(_shortened(lines)))
+
+    def merge(self, facts: str, document: str) -> GeneratedText:
+        """Add each fact to the section it belongs to, where the document does not say it already.
+
+        Nothing that stands in the document is understood: a fact takes the place of an older one only where both
+        give a value for the same thing with one value at a time, in the same words (`Ada: my phone number is …`).
+        """
+        lines = document.rstrip().split("\n") if document.strip() else []
+        known = {_said(line) for line in lines}
+        for fact in retold(facts):
+            if fact.weight >= _TELLING and _said(_bullet(fact)) not in known:
+                known.add(_said(_bullet(fact)))
+                lines = _with_fact(lines, fact)
+        return GeneratedText("\n".join(_within_bounds(lines)))
+
+
+_SENTENCES = 5
+_WORDS = 80
+_ENTITIES = 12
+_PHRASES = 8
+_TITLE_PARTS = 3
+_TITLE_WORDS = 8  # of a sentence that names nothing
+_TITLE_CHARS = 80
+_TELLING = 1.6  # a fact that belongs into the state document
+_PARTS = frozenset({"user", "assistant", "human", "ai", "model", "bot"})
+"""Roles: they speak in every discussion, so they name nobody."""
+
+_TITLES: dict[Sort, str] = {"decision": "Decision: ", "preference": "Preference: ", "open": "To do: ", "fact": ""}
+_SECTIONS: dict[Sort, str] = {
+    "decision": "## Decisions",
+    "preference": "## Preferences",
+    "fact": "## Facts",
+    "open": "## Open",
+}
+_HEADING = re.compile(r"^#{1,6}\s")
+_POINT = re.compile(r"^\s*[-*•]\s+")
+_DAY = re.compile(r"^\[\d{4}-\d\d-\d\d(?: \d\d:\d\d)?\] ?")
+_SINGLE = (
+    r"(?:(?:e-?mail|home|postal|phone|mobile) )?(?:name|e-?mail|address|phone|number|birthday|age|deadline|"
+    r"due date|version|budget|price|time ?zone|job title|salary|height|weight|favou?rite [\w ]{2,30}?)"
+)
+_SLOT = re.compile(
+    rf"^(?P<slot>[^:\n]{{0,40}}:?[^:\n]{{0,30}}\b{_SINGLE}) (?:is|was|will be|=)(?: now)? \S", re.IGNORECASE
+)
+
+
+def _spoken(chunk: Chunk) -> Iterator[SpokenLine]:
+    """Return what people and models say; of a message that begins with a notice, nothing."""
+    speakers = {line.speaker for line in chunk.lines}
+    for line in chunk.lines:
+        if not is_notice(line.text) and not is_machine(line.speaker, speakers):
+            lines = (each for each in line.text.split("\n") if not is_notice(each))
+            yield SpokenLine(line.speaker, "\n".join(lines), line.at)
+
+
+def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory:
+    entities = [name for name in entities_of(kept) if name.lower() not in _PARTS]
+    phrases = phrases_of([*kept, *said])
+    return GeneratedMemory(
+        title=_title(kept, entities, phrases),
+        summary=told([dated(sentence) for sentence in kept]),
+        entities=tuple(entities[:_ENTITIES]),
+        key_phrases=tuple(phrases[:_PHRASES]),
+    )
+
+
+def _title(kept: Sequence[Sentence], entities: Sequence[str], phrases: Sequence[str]) -> str:
+    """Name what the most telling sentence speaks of, then what else is named."""
+    top = max(kept, key=lambda sentence: sentence.weight)
+    speakers = {sentence.speaker for sentence in kept}
+    named = [name for name in [*entities_of([top]), *phrases_of([top])] if name not in speakers]
+    others = [name for name in [*entities, *phrases] if name not in speakers]
+    parts = _distinct([*named, *others])[:_TITLE_PARTS]
+    return _TITLES[sort_of(top.text)] + (", ".join(parts) or " ".join(top.text.split()[:_TITLE_WORDS])[:_TITLE_CHARS])
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list({normalise_text(text): text for text in reversed(list(texts)) if text.strip()}.values())[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A sentence of a summary, and the line it stands in."""
+
+    line: int
+    sentence: Sentence
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    """Return the lines without the sentences that tell the least, so that they are short enough."""
+    if estimate_tokens("\n".join(lines)) <= SUMMARY_TOKENS:
+        return list(lines)
+    parts = [_Told(at, sentence) for at, line in enumerate(lines) for sentence in retold(line)]
+    tokens = [estimate_tokens(told([part.sentence])) for part in parts]
+    over = sum(tokens) - SUMMARY_TOKENS
+    gone: set[int] = set()
+    for at in sorted(range(len(parts)), key=lambda at: (parts[at].sentence.weight, at)):
+        if over <= 0:
+            break
+        gone.add(at)
+        over -= tokens[at]
+    left: dict[int, list[Sentence]] = {}
+    for at, part in enumerate(parts):
+        if at not in gone:
+            left.setdefault(part.line, []).append(part.sentence)
+    return [told(sentences) for _, sentences in sorted(left.items())]
+
+
+def _bullet(fact: Sentence) -> str:
+    return f"- {told([fact])}"
+
+
+def _said(line: str) -> str:
+    """Return what a line says, for telling whether two say the same: without its mark, its day and its end."""
+    return normalise_text(_DAY.sub("", _POINT.sub("", line))).rstrip(" .!。！")
+
+
+def _with_fact(lines: Sequence[str], fact: Sentence) -> list[str]:
+    """Return the lines with a fact in the place of what it replaces, or else at the end of its section."""
+    slot = _slot(_bullet(fact))
+    for at, line in enumerate(lines):
+        if slot and _POINT.match(line) and _slot(line) == slot:
+            return [*lines[:at], _bullet(fact), *lines[at + 1 :]]
+    heading = _SECTIONS[sort_of(fact.text)]
+    start = next((at for at, line in enumerate(lines) if normalise_text(line) == normalise_text(heading)), None)
+    if start is None:
+        return [*lines, *([""] if lines else []), heading, _bullet(fact)]
+    end = next((at for at in range(start + 1, len(lines)) if _HEADING.match(lines[at])), len(lines))
+    while end > start + 1 and not lines[end - 1].strip():
+        end -= 1
+    return [*lines[:end], _bullet(fact), *lines[end:]]
+
+
+def _slot(line: str) -> str:
+    found = _SLOT.match(_said(line))
+    return found["slot"] if found else ""
+
+
+def _within_bounds(lines: Sequence[str]) -> list[str]:
+    """Return the lines without the points that tell the least, oldest first, as far as the document is too long.
+
+    Only points in the sections that are written here go: the rest was written by somebody.
+    """
+    over = estimate_tokens("\n".join(lines)) - STATE_TOKENS
+    gone: set[int] = set()
+    for at in sorted(_own_points(lines), key=lambda at: (_weight(lines[at]), at)):
+        if over <= 0:
+            break
+        gone.add(at)
+        over -= estimate_tokens(lines[at])
+    return [line for at, line in enumerate(lines) if at not in gone]
+
+
+def _own_points(lines: Sequence[str]) -> list[int]:
+    own = {normalise_text(heading) for heading in _SECTIONS.values()}
+    section, points = "", []
+    for at, line in enumerate(lines):
+        section = normalise_text(line) if _HEADING.match(line) else section
+        if section in own and _POINT.match(line):
+            points.append(at)
+    return points
+
+
+def _weight(line: str) -> float:
+    return max((sentence.weight for sentence in retold(line)), default=0.0)

@@ -1,0 +1,428 @@
+"""The messages of a discussion, in the ledger: recorded as they are told, read, and deleted one by one."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import zip_longest
+from types import MappingProxyType
+from typing import TypeVar
+
+from treering.core.canonical import digest
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.evidence import Turn
+from treering.core.objects import Knowledge, Source
+from treering.core.patch import Erase, Transition
+from treering.core.policy import check_gate, check_trust
+from treering.parts.discussions.identity import DiscussionRef, apply_patch
+from treering.parts.discussions.log.alignment import Mark, same
+from treering.parts.discussions.log.blocks import (
+    BLOCK_MESSAGES,
+    Block,
+    BlockHead,
+    StoredMessage,
+    block_sizes,
+    heads_of,
+    read_block,
+)
+from treering.parts.discussions.log.rewriting import Rewriting, RewrittenStretch
+from treering.parts.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
+from treering.verbs.crystallize.submission import build_patch
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import Call
+from treering.verbs.ingest.turns import TURNS_BEFORE, Message, cleaned
+from treering.verbs.lint import erasure
+from treering.verbs.lint.erasure import ErasureReceipt
+
+# Messages as a caller tells them, made ready to be compared and kept.
+
+
+_NOT_SPOKEN = frozenset({"system", "developer", "tool", "function"})
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptMessage:
+    """A message that belongs into the log: cleaned, and with its key."""
+
+    message: Message
+    key: str
+
+    @property
+    def role(self) -> str:
+        """Who said it, as far as comparing goes."""
+        return self.message.role or self.message.name
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was said."""
+        return self.message.at
+
+
+def transcript_of(messages: Iterable[Message]) -> list[TranscriptMessage]:
+    """Return the messages that belong into a log.
+
+    Recalled text and secrets are taken out; what is empty then, or was said by the system or by a tool, is left out.
+    """
+    spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
+    clean = (_without_noise(message) for message in spoken)
+    return [TranscriptMessage(message, message.key) for message in clean if message.content]
+
+
+def _without_noise(message: Message) -> Message:
+    content = _cleaned(message.content).strip()
+    return message if content == message.content else message.model_copy(update={"content": content})
+
+
+def _cleaned(content: str) -> str:
+    seen = digest(content)
+    if seen in _FOUND_CLEAN:
+        return content
+    text = cleaned(content).text
+    if text == content:
+        _FOUND_CLEAN.add(seen)
+    return text
+
+
+@dataclass(slots=True)
+class _Recent:
+    """The last few tens of thousands of digests: a client sends all of its messages again with every new one."""
+
+    most: int
+    young: set[str] = field(default_factory=set)
+    old: set[str] = field(default_factory=set)
+
+    def __contains__(self, item: str) -> bool:
+        return item in self.young or item in self.old
+
+    def add(self, item: str) -> None:
+        if len(self.young) >= self.most:
+            self.young, self.old = set(), self.young
+        self.young.add(item)
+
+
+_FOUND_CLEAN = _Recent(most=32_768)
+
+
+_Done = TypeVar("_Done")
+_ATTEMPTS = 20
+"""How often something is tried: of several processes that write one discussion, one is always first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What recording did, in messages. `diverged_at` is where the transcript parts from what was kept until then."""
+
+    appended: int = 0
+    unchanged: int = 0
+    withdrawn: int = 0
+    diverged_at: int | None = None
+    count: int = 0
+    """How many messages there are now, deleted ones too."""
+    staled: tuple[str, ...] = ()
+    """Knowledge that lost its last support."""
+    is_apart: bool = False
+    """Whether what was appended continues nothing that was kept until then: it is a conversation of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedMessages:
+    """What deleting did: the positions whose words are gone, and what rested on them."""
+
+    positions: tuple[int, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    """Memories and other knowledge that told of them."""
+    receipt: ErasureReceipt | None = None
+    """The proof of an erasure."""
+
+
+class MessageLog:
+    """The messages of one discussion. Keeps nothing between calls; several processes may write it.
+
+    Writing raises `Conflict` where others are first again and again, and `Denied` where the space's policy asks
+    for review of what its author writes.
+    """
+
+    def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
+        self._engine = engine
+        self._ref = ref
+
+    @property
+    def ref(self) -> DiscussionRef:
+        """Where the discussion lies."""
+        return self._ref
+
+    def count(self) -> int:
+        """Tell how many messages there are, deleted ones too."""
+        heads = self.blocks()
+        return heads[-1].end if heads else 0
+
+    def exists(self) -> bool:
+        """Tell whether anything is kept of the discussion."""
+        return bool(self.blocks())
+
+    def read(self, first: int = 0, last: int | None = None) -> list[StoredMessage]:
+        """Return the messages from position `first` to `last`, both included; deleted ones have no text."""
+        return self._retried(lambda: self._history().messages(max(0, first), last))
+
+    def tail(self, count: int) -> list[StoredMessage]:
+        """Return the last messages."""
+        return self._retried(lambda: self._tail(count)) if count > 0 else []
+
+    def blocks(self) -> list[BlockHead]:
+        """Return the blocks the messages lie in, in order, without reading them."""
+        return heads_of(self._engine.ledger, scope=self._ref.scope, origin=self._ref.origin)
+
+    def block(self, head: BlockHead) -> Block:
+        """Read a block as it stands now. Raises `NotFound` where it was erased since."""
+        return read_block(self._engine.ledger, head)
+
+    def record(self, messages: Sequence[Message], *, start: int | None = None) -> Recorded:
+        """Keep messages as they are told; the same again changes nothing.
+
+        With `start` they are all the messages from that position on. Without, a client tells all messages, or a
+        window of the newest ones: `alignment` says how that is understood, and how little it can withdraw. Raises
+        `InvalidInput` for a `start` after the end.
+        """
+        told = transcript_of(messages)
+        return self._retried(lambda: self._record(told, start))
+
+    def restore(self, messages: Sequence[Message], *, begins: Mapping[int, int]) -> Recorded:
+        """Keep all messages of a discussion as they were exported. `begins`: what the part at a position continues."""
+        told = transcript_of(messages)
+        return self._retried(lambda: self._rewrite(self._history(), told, at=0, begins=begins))
+
+    def append(self, messages: Sequence[Message]) -> Recorded:
+        """Keep messages after all that are there; the same again is said again."""
+        told = transcript_of(messages)
+        return self._retried(lambda: self._append(told))
+
+    def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
+        """Take the words of messages away, and the memories that tell of them; their positions stay taken.
+
+        With `erase` nothing of the words is left in any earlier version either, nor in a withdrawn version of
+        the same stretch. Raises `InvalidInput` for a position that is not there, and `Denied` where the author
+        may not erase.
+        """
+        wanted = frozenset(positions)
+        if erase:
+            return self._retried(lambda: _erase_messages(self._engine, self._ref, wanted))
+        return self._retried(lambda: self._delete(wanted))
+
+    def _history(self) -> LogSnapshot:
+        return LogSnapshot.of(self._engine.ledger, self._ref)
+
+    def _tail(self, count: int) -> list[StoredMessage]:
+        history = self._history()
+        return history.messages(max(0, history.count - count))
+
+    def _record(self, told: Sequence[TranscriptMessage], start: int | None) -> Recorded:
+        history, marks = self._history(), [Mark(one.key, one.role) for one in told]
+        if start is not None:
+            _check_start(start, history.count)
+            agreed = history.agreement(marks, start=start)
+            return self._rewrite(history, told[agreed.told :], at=agreed.kept, unchanged=agreed.told)
+        place = history.alignment(marks)
+        begins = {place.position: place.after} if place.after is not None else {}
+        unchanged = place.told - place.ignored
+        return self._rewrite(history, told[place.told :], at=place.position, unchanged=unchanged, begins=begins)
+
+    def _append(self, told: Sequence[TranscriptMessage]) -> Recorded:
+        history = self._history()
+        return self._rewrite(history, told, at=history.count)
+
+    def _rewrite(
+        self,
+        history: LogSnapshot,
+        told: Sequence[TranscriptMessage],
+        *,
+        at: int,
+        unchanged: int = 0,
+        begins: Mapping[int, int] = MappingProxyType({}),
+    ) -> Recorded:
+        """Let `told` be all that stands from a position on. `begins`: what the part at a position continues."""
+        if at == history.count and not told:
+            return Recorded(unchanged=unchanged, count=at)
+        # The block before is looked at too: it is closed, or goes on.
+        first = next((head.first for head in reversed(history.heads) if head.first < at), at)
+        found = [entry for block in history.blocks(first) for entry in entries_of(block)]
+        kept = found[at - first :]
+        stands = [replace(one, after=begins.get(place, one.after)) for place, one in enumerate(_merged(kept, told), at)]
+        entries = [*found[: at - first], *stands]
+        stretch = RewrittenStretch(first, entries, block_sizes(entries))
+        operations = Rewriting(self._engine, self._ref, history, stretch).operations()
+        receipt = apply_patch(self._engine, self._ref, operations, reason="Messages")
+        stays = sum(entry.kept is not None for entry in stands)
+        live = sum(entry.deletion is None for entry in kept)
+        return Recorded(
+            appended=len(told) - stays,
+            unchanged=unchanged + stays,
+            withdrawn=live - sum(entry.kept is not None and entry.deletion is None for entry in stands),
+            diverged_at=at if kept else None,
+            count=at + len(told),
+            staled=receipt.staled,
+            is_apart=begins.get(at) == 0,
+        )
+
+    def _delete(self, positions: frozenset[int]) -> DeletedMessages:
+        history = self._history()
+        _check_positions(positions, count=history.count)
+        stretch = _without_words(history, positions)
+        operations = Rewriting(self._engine, self._ref, history, stretch).operations() if stretch else []
+        if not operations:
+            return DeletedMessages(tuple(sorted(positions)))
+        receipt = apply_patch(self._engine, self._ref, operations, reason="Deleted messages")
+        archived = (step.id for step in operations if isinstance(step, Transition))
+        return DeletedMessages(tuple(sorted(positions)), tuple(dict.fromkeys([*archived, *receipt.staled])))
+
+    def _retried(self, work: Callable[[], _Done]) -> _Done:
+        """Read or write, and look again where somebody else was first."""
+        return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
+
+
+def _merged(kept: Sequence[LogEntry], told: Sequence[TranscriptMessage]) -> list[LogEntry]:
+    """Return what shall stand: what is told, and in places where that is kept already, what is kept.
+
+    The first continues what it continued, whatever it says.
+    """
+    pairs = zip_longest(told, kept[: len(told)])
+    stands = [
+        before if before and same(before.mark, Mark(one.key, one.role)) else LogEntry(one.key, one.message)
+        for one, before in pairs
+    ]
+    return [replace(stands[0], after=kept[0].after), *stands[1:]] if kept and stands else stands
+
+
+def _check_start(start: int, count: int) -> None:
+    if not 0 <= start <= count:
+        raise InvalidInput(
+            f"The messages cannot begin at position {start}: there are {count}.",
+            hint=f"Give a start from 0 to {count}, or none, and the place is found.",
+            details={"start": start, "count": count},
+        )
+
+
+def _check_positions(positions: Collection[int], *, count: int) -> None:
+    """Raise `InvalidInput` for a position where no message is."""
+    beyond = sorted(position for position in positions if not 0 <= position < count)
+    if beyond:
+        raise InvalidInput(
+            f"There is no message at {', '.join(map(str, beyond))}.",
+            hint=f"Positions go from 0 to {count - 1}." if count else "Nothing is kept of this discussion.",
+            details={"positions": beyond, "count": count},
+        )
+
+
+def _without_words(
+    history: LogSnapshot, positions: Collection[int], *, erased: bool = False
+) -> RewrittenStretch | None:
+    """Return what a discussion says without the words of some messages; `None` where none are named.
+
+    `erased`: their blocks become new sources, and so do blocks that are found by these words.
+    """
+    touched = set(_touched(history, positions))
+    if not touched:
+        return None
+    heads = [head for head in history.heads if min(touched) <= head.first <= max(touched)]
+    entries = [
+        _silenced(entry, position, erased=erased) if position in positions else entry
+        for head in heads
+        for position, entry in enumerate(entries_of(history.block(head)), start=head.first)
+    ]
+    return RewrittenStretch(
+        first=heads[0].first,
+        entries=entries,
+        sizes=[head.count for head in heads],
+        is_end=heads[-1] == history.heads[-1],
+        anew=frozenset(touched) if erased else frozenset(),
+    )
+
+
+def _erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int]) -> DeletedMessages:
+    """Erase messages, with everything of the discussion that told of them, in all versions.
+
+    First they are deleted, in one patch; then the sources and memories that held their words are erased. Where that
+    was cut short, the same call again completes it. Raises `InvalidInput` and `Denied`; nothing was changed then.
+    """
+    history = LogSnapshot.of(engine.ledger, ref)
+    _check_positions(positions, count=history.count)
+    stretch = _without_words(history, positions, erased=True)
+    if stretch is None:
+        return DeletedMessages()
+    _check_may_erase(engine, ref, history.heads[0])
+    operations = Rewriting(engine, ref, history, stretch).operations()
+    apply_patch(engine, ref, operations, reason="Deleted messages")
+    sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
+    memories, words = _summaries_on(engine, sources), _words(engine, sources, positions)
+    receipt = erasure.erase(engine, [*sources, *memories], reason=f"Erased messages of discussion {ref.id}")
+    # What stays of a block stands in the new source too: that is not a repetition of what was erased.
+    repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
+    receipt = receipt.model_copy(update={"repeated_in": repeated})
+    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
+
+
+def _touched(history: LogSnapshot, positions: Collection[int]) -> Iterator[int]:
+    """Return the first positions of the blocks with the messages, and of those that are found by them."""
+    goes_on = False
+    for head in history.heads:
+        here = [position for position in positions if head.first <= position < head.end]
+        if here or goes_on:
+            yield head.first
+        # The last words before a block are kept with its first messages.
+        live_after = [kept for kept in history.block(head).messages if not kept.deleted] if here or goes_on else []
+        goes_on = bool(here or goes_on) and _speaks_last(here, [kept.position for kept in live_after])
+
+
+def _speaks_last(here: Collection[int], live: Collection[int]) -> bool:
+    return sum(position > max(here, default=-1) for position in live) < TURNS_BEFORE
+
+
+def _silenced(entry: LogEntry, position: int, *, erased: bool) -> LogEntry:
+    done = entry.deletion and (not erased or not entry.deletion.key)
+    return entry if done else entry.without_words(position, erased=erased)
+
+
+def _check_may_erase(engine: Engine, ref: DiscussionRef, head: BlockHead) -> None:
+    erase = Erase(id=head.source_id, expected_revision=head.revision)
+    patch = build_patch(Call(engine, ref.scope), [erase], verb="ingest", reason="")
+    policy = engine.ledger.policy
+    check_trust(patch, policy)
+    check_gate(patch, policy)
+
+
+def _past(history: LogSnapshot, positions: Collection[int]) -> Iterator[str]:
+    """Return the withdrawn sources that may hold words of the messages, or are found by them."""
+
+    def near(first: int) -> bool:
+        return any(abs(first - position) <= BLOCK_MESSAGES for position in positions)
+
+    found = [identity for head in history.heads if near(head.first) for identity in history.block(head).formerly]
+    found += [identity for first in history.withdrawn if near(first) for identity in history.formerly(first)]
+    yield from history.ledger.heads(found)
+
+
+def _words(engine: Engine, sources: Collection[str], positions: Collection[int]) -> set[str]:
+    """Return what was ever said at the positions, as far as the sources tell."""
+    said = (excerpt for identity in sources for excerpt in _excerpts(engine, identity).items())
+    return {words for words, places in said if not places.isdisjoint(positions)}
+
+
+def _excerpts(engine: Engine, source_id: str) -> dict[str, set[int]]:
+    """Return the words of all revisions of a source, and at which positions they stood."""
+    found: dict[str, set[int]] = {}
+    for revision in engine.ledger.history(source_id):
+        for segment in revision.segments if isinstance(revision, Source) else ():
+            place = segment.locator.turn if isinstance(segment.locator, Turn) else -1
+            found.setdefault(segment.excerpt, set()).add(place)
+    return found
+
+
+def _summaries_on(engine: Engine, sources: Collection[str]) -> list[str]:
+    """Return the summaries that rest on some sources, and those that rest on them in turn."""
+    found: dict[str, None] = {}
+    queue = list(sources)
+    while queue:
+        for identity in engine.ledger.dependents(queue.pop()):
+            item = engine.ledger.get(identity)
+            if isinstance(item, Knowledge) and item.kind == "summary" and identity not in found:
+                found[identity] = None
+                queue.append(identity)
+    return list(found)

@@ -1,0 +1,456 @@
+"""What can be asked of discussions, declared once each. The scope of a call is the one below which they are kept.
+
+Memories are made by rules, which need no model, unless a plan says otherwise (`recording`, `updating`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Source
+from treering.core.screening import instruction_flags
+from treering.parts.discussions.files import STATE as STATE_FILE
+from treering.parts.discussions.files import read_state
+from treering.parts.discussions.identity import home_of
+from treering.parts.discussions.log.blocks import StoredMessage
+from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
+from treering.parts.discussions.making import MakingReport
+from treering.parts.discussions.memory import Discussion, DiscussionMemory
+from treering.parts.discussions.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
+from treering.parts.discussions.settings import MakingPlan
+from treering.parts.discussions.summaries.memories import Memory
+from treering.parts.discussions.summaries.versions import Version
+from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
+from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
+from treering.verbs.crystallize.submission import WriteOptions, submit
+from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.ingest.turns import Message
+from treering.verbs.rights import DECIDES, READS, WRITES
+
+# What messages say was decided, and why something failed, as candidates with the messages as evidence.
+
+
+MOST = 20
+"""So many candidates of one recording: a person reviews them."""
+
+_TITLE_CHARS = 120
+_NOBODY = "the work"
+_SPEAKERS = frozenset({"user", "assistant"})
+
+
+def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
+    """Propose the decisions and failures that messages tell of; return the ids of what was written.
+
+    The same said again is merged into what is known. A message shaped like instructions proposes nothing.
+    """
+    drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:MOST]
+    operations = [operation for _, operations in drafts for operation in operations]
+    options = WriteOptions(reason="said in a discussion")
+    return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
+
+
+def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[KnowledgeFields]:
+    seen: set[str] = set()
+    for message in messages:
+        if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
+            continue
+        for outcome in outcomes_of(message.text):
+            if outcome.text not in seen:
+                seen.add(outcome.text)
+                yield _fields(outcome, _evidence(call, message, outcome))
+
+
+def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
+    said = outcome.text
+    title = said if len(said) <= _TITLE_CHARS else f"{said[: _TITLE_CHARS - 1]}…"
+    given: dict[str, Any] = {"title": title, "status": "candidate", "evidence_refs": (evidence,)}
+    if outcome.kind == "decision":
+        payload = {"question": said, "rationale": outcome.reason}
+        return KnowledgeFields(kind="decision", payload=payload, **given)
+    subject = next(iter(entities_of([Sentence(said)])), _NOBODY)
+    return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": said}, **given)
+
+
+def _evidence(call: Call, message: StoredMessage, outcome: Outcome) -> EvidenceRef:
+    """Return the segment of a message that holds the sentence; a long message has several."""
+    held = call.engine.ledger.get(message.source_id) if len(message.segment_ids) > 1 else None
+    begins = outcome.text[:40]
+    found = (
+        segment.segment_id
+        for segment in (held.segments if isinstance(held, Source) else ())
+        if segment.segment_id in message.segment_ids and begins in " ".join(segment.excerpt.split())
+    )
+    return EvidenceRef(source_id=message.source_id, segment_id=next(found, message.segment_ids[0]))
+
+
+_FEW = 20
+
+
+class DiscussionInput(Value):
+    """Which discussion."""
+
+    id: str = Field(description="The id of the discussion.")
+
+
+class RecordInput(DiscussionInput):
+    """What was said."""
+
+    messages: tuple[Message, ...] = Field(description="All of a conversation, or its newest messages.")
+
+
+class RecordOptions(Value):
+    """What follows."""
+
+    update: bool = Field(default=True, description="Make the memories that are due then.")
+    propose: bool = Field(
+        default=False, description="Propose as candidates what new messages say was decided, and why something failed."
+    )
+
+
+class UpdateOptions(Value):
+    """How patiently."""
+
+    wait_seconds: NonNegativeFloat = Field(default=0.0, description="Wait so long for another process that is at it.")
+
+
+class ShowOptions(Value):
+    """How much to show."""
+
+    memories: NonNegativeInt = Field(default=5, description="So many of the last memories.")
+    messages: NonNegativeInt = Field(default=5, description="So many of the last messages.")
+
+
+class DiscussionSearchInput(Value):
+    """What to look for, and where."""
+
+    query: str = Field(description="What to look for.")
+    id: str | None = Field(default=None, description="In which discussion; none: in all of them.")
+
+
+class LookingOptions(Value):
+    """How to look."""
+
+    what: RecallKind = Field(default="both", description="Turns are the messages themselves.")
+    mode: RecallMode = Field(default="hybrid", description="How words and meaning count.")
+    limit: PositiveInt = Field(default=10, description="At most so many results.")
+    since: datetime | None = Field(default=None, description="Said from then on.")
+    until: datetime | None = Field(default=None, description="Said up to then.")
+    date: str = Field(default="", description="Said in a year, in a month or on a day.")
+
+
+class EditInput(DiscussionInput):
+    """An edit of the state document."""
+
+    text: str = Field(description="The document; its last line may say which version it was made of.")
+
+
+class PositionsInput(DiscussionInput):
+    """Which messages."""
+
+    positions: tuple[NonNegativeInt, ...] = Field(description="The positions of the messages.")
+
+
+class Listed(Value):
+    """A discussion, and how many messages it has, deleted ones too."""
+
+    id: str
+    messages: int
+
+
+class Discussions(Value):
+    """The discussions below a scope."""
+
+    discussions: tuple[Listed, ...]
+
+
+class RecordReport(Value):
+    """What recording did. `made`: what became of the memories that were due, where they were made.
+
+    `proposed`: the candidates that new messages gave, or the patch that waits for review.
+    """
+
+    id: str
+    recorded: Recorded
+    made: MakingReport | None
+    proposed: tuple[str, ...] = ()
+
+
+class UpdateReport(Value):
+    """What became of the memories that were due."""
+
+    id: str
+    made: MakingReport
+
+
+class DiscussionShown(Value):
+    """What is remembered of a discussion, with the last memories and messages."""
+
+    id: str
+    count: int
+    summary: str
+    state: str
+    memories: tuple[Memory, ...]
+    messages: tuple[StoredMessage, ...]
+    summary_id: str = ""
+    """The knowledge that the summary is, which names what it rests on; empty where there is none."""
+    state_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundIn:
+    """Something that answers, and the discussion it is of."""
+
+    discussion: str
+    found: DiscussionHit
+
+
+class DiscussionsFound(Value):
+    """What answers, best first. `warnings` say what may be missing."""
+
+    query: str
+    found: tuple[FoundIn, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class StateShown(Value):
+    """The state document. `file` holds it as the file that an edit is made of."""
+
+    id: str
+    state: str
+    file: str
+
+
+class EditReport(Value):
+    """What became of an edit of the state document."""
+
+    id: str
+    changed: bool
+    version: Version
+    state: str
+
+
+class MessagesDeleted(Value):
+    """What deleting messages did."""
+
+    id: str
+    report: DeletedMessages
+
+
+_BY_RULES = MakingPlan()
+
+
+def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
+    """Return a discussion of which something is kept.
+
+    Raises `NotFound` for any other, so that no typo reads as empty.
+    """
+    discussions = _discussions(call, plan)
+    discussion, ids = discussions.open(identity), discussions.ids()
+    if discussion.id not in ids:
+        hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
+        raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
+    return discussion
+
+
+def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
+    return DiscussionMemory(call.engine, within=call.scope, settings=plan.settings, generator=plan.generator)
+
+
+def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    listed = tuple(Listed(id=name, messages=discussions.open(name).log.count()) for name in discussions.ids())
+    return Discussions(discussions=listed)
+
+
+def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
+    discussion = _discussions(call, plan).open(given.id)
+    recorded = discussion.record(given.messages)
+    made = discussion.update() if options.update and recorded.count else None
+    new = discussion.last_messages(recorded.appended) if options.propose and recorded.appended else ()
+    proposed = propose_outcomes(call, new) if new else ()
+    return RecordReport(id=discussion.id, recorded=recorded, made=made, proposed=proposed)
+
+
+def _update(
+    call: Call, given: DiscussionInput, options: UpdateOptions, *, plan: MakingPlan = _BY_RULES
+) -> UpdateReport:
+    discussion = known_discussion(call, given.id, plan)
+    return UpdateReport(id=discussion.id, made=discussion.update(wait_seconds=options.wait_seconds))
+
+
+def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> DiscussionShown:
+    discussion = known_discussion(call, given.id)
+    summary, state = discussion.current_summary(), discussion.current_state()
+    return DiscussionShown(
+        id=discussion.id,
+        summary_id=summary.id if summary else "",
+        state_id=state.id if state else "",
+        count=discussion.log.count(),
+        summary=discussion.summary(),
+        state=discussion.state(),
+        memories=tuple(discussion.recent_memories(options.memories)),
+        messages=tuple(discussion.last_messages(options.messages)),
+    )
+
+
+def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -> DiscussionsFound:
+    wanted = DiscussionSearch(
+        what=options.what,
+        mode=options.mode,
+        limit=options.limit,
+        since=options.since,
+        until=options.until,
+        date_prefix=options.date,
+    )
+    searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
+    home = f"{home_of(call.scope)}/"
+    hits = searched.search(given.query, wanted)
+    found = tuple(FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in hits)
+    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings)
+
+
+def _all_of(call: Call) -> DiscussionMemory:
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    if not discussions.ids():
+        raise NotFound(
+            f"There are no discussions below the scope {call.scope}.",
+            hint="Name their scope with --within, or record one first.",
+        )
+    return discussions
+
+
+def _state(call: Call, given: DiscussionInput, _options: Nothing) -> StateShown:
+    discussion = known_discussion(call, given.id)
+    return StateShown(id=discussion.id, state=discussion.state(), file=discussion.export()[STATE_FILE])
+
+
+def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
+    text, mark = read_state({STATE_FILE: given.text})
+    if not text:
+        raise InvalidInput("The edited state document is empty.", hint="Keep at least one heading in it.")
+    discussion = known_discussion(call, given.id)
+    before = discussion.state()
+    version = _edited(discussion, text, base=mark.version if mark and mark.version else None)
+    after = discussion.state()
+    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
+
+
+def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
+    try:
+        return discussion.edit_state(text, base=base)
+    except NotFound as error:
+        hint = f"Edit what `treering discussion state {discussion.id}` prints, or take the last line out."
+        raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def _delete(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
+    discussion = known_discussion(call, given.id)
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions))
+
+
+def _erase(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
+    discussion = known_discussion(call, given.id)
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=True))
+
+
+LIST = Operation(
+    "discussion list",
+    "List the discussions of which anything is kept.",
+    Nothing,
+    Nothing,
+    Discussions,
+    _list,
+    rights=READS,
+)
+RECORD = Operation(
+    "discussion record",
+    "Keep messages, and make the memories that are due.",
+    RecordInput,
+    RecordOptions,
+    RecordReport,
+    _record,
+    rights=WRITES,
+    repeatable=True,
+    makes_space=True,
+)
+UPDATE = Operation(
+    "discussion update",
+    "Make the memories that are due, and bring summary and state document up to date.",
+    DiscussionInput,
+    UpdateOptions,
+    UpdateReport,
+    _update,
+    rights=WRITES,
+    repeatable=True,
+)
+SHOW = Operation(
+    "discussion show",
+    "Show summary, state document, and the last memories and messages.",
+    DiscussionInput,
+    ShowOptions,
+    DiscussionShown,
+    _show,
+    rights=READS,
+)
+SEARCH = Operation(
+    "discussion search",
+    "Find memories and messages, best first.",
+    DiscussionSearchInput,
+    LookingOptions,
+    DiscussionsFound,
+    _search,
+    rights=READS,
+)
+STATE = Operation(
+    "discussion state",
+    "Show the state document.",
+    DiscussionInput,
+    Nothing,
+    StateShown,
+    _state,
+    rights=READS,
+)
+EDIT = Operation(
+    "discussion edit",
+    "Keep a person's edit of the state document.",
+    EditInput,
+    Nothing,
+    EditReport,
+    _edit,
+    rights=DECIDES,
+)
+DELETE = Operation(
+    "discussion delete",
+    "Take messages away, with all that tells of them.",
+    PositionsInput,
+    Nothing,
+    MessagesDeleted,
+    _delete,
+    rights=WRITES,
+)
+ERASE = Operation(
+    "discussion erase",
+    "Take messages away for good, out of all earlier versions too.",
+    PositionsInput,
+    Nothing,
+    MessagesDeleted,
+    _erase,
+    rights=replace(DECIDES, destroys=True),
+)
+OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)
+
+
+def recording(plan: MakingPlan) -> Operation[RecordReport]:
+    """Return `RECORD` as it makes memories by a plan."""
+    return replace(RECORD, run=partial(_record, plan=plan))
+
+
+def updating(plan: MakingPlan) -> Operation[UpdateReport]:
+    """Return `UPDATE` as it makes memories by a plan."""
+    return replace(UPDATE, run=partial(_update, plan=plan))

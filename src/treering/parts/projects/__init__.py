@@ -1,0 +1,1 @@
+"""Project memory, tickets, and the supervisor: rules, commands and routes."""

@@ -1,0 +1,75 @@
+"""The command that works through tickets."""
+
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, BadParameter, Option, Typer
+
+from treering.surfaces.cli.flags import spread
+from treering.surfaces.cli.help import Command
+
+
+def add_supervising(app: Typer) -> None:
+    """Add the command to the command line."""
+    app.command("supervise", cls=Command)(spread(supervise))
+
+
+def _dollars(text: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation as error:
+        raise BadParameter(f"{text!r} is not an amount of dollars, such as 1.50") from error
+    if not amount.is_finite() or amount < 0:
+        raise BadParameter(f"{text!r} is not an amount of dollars, such as 1.50")
+    return amount
+
+
+def supervise(
+    tickets: Annotated[Path, Argument(metavar="TICKETS", help="A list of {id, title, description}, in YAML or JSON.")],
+    worker: Annotated[
+        str, Option("--worker", metavar="COMMAND", help="What does the work: told on stdin, run once per turn.")
+    ],
+    model: Annotated[str, Option("--model", metavar="NAME", help="Who supervises, such as openai:gpt-5-mini.")] = "",
+    model_url: Annotated[str, Option("--model-url", metavar="URL", help="An OpenAI-compatible endpoint.")] = "",
+    script: Annotated[
+        Path | None, Option("--script", metavar="FILE", help="Assessments written beforehand instead of a model.")
+    ] = None,
+    project: Annotated[
+        str, Option("--project", metavar="ID", help="Whose memory is used. Default: the name of the folder.")
+    ] = "",
+    no_memory: Annotated[
+        bool, Option("--no-memory", help="Recall and keep nothing; then nothing can go on after a crash.")
+    ] = False,
+    folder: Annotated[Path, Option("--folder", metavar="PATH", help="The work tree.")] = Path(),
+    max_turns: Annotated[int, Option("--max-turns", min=1, help="The most turns of one ticket.")] = 20,
+    max_minutes: Annotated[float, Option("--max-minutes", min=0.01, help="The longest one ticket may take.")] = 60.0,
+    max_cost: Annotated[
+        Decimal | None,
+        Option("--max-cost", metavar="DOLLARS", parser=_dollars, help="What supervising one ticket may cost."),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+) -> None:
+    """Work through tickets, turn by turn, and learn.
+
+    A supervisor recalls similar past work, tells the worker what to do, judges
+    each turn, and keeps what a ticket taught. It goes on where it was when it is
+    run again; tickets that are done stay done. Exit code 1 where one is not done.
+    """
+    from treering.parts.projects import supervising
+
+    asked = supervising.SuperviseArguments(
+        tickets=tickets,
+        worker=worker,
+        model=model,
+        model_url=model_url,
+        script=script,
+        project=project,
+        memory=not no_memory,
+        folder=folder,
+        turns=max_turns,
+        minutes=max_minutes,
+        dollars=max_cost,
+        as_json=as_json,
+    )
+    supervising.supervise(asked)

@@ -1,0 +1,236 @@
+"""Project memory over HTTP: `POST /api/projects/{project_id}/memory/index|retrieve|delete`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Request, Response
+from pydantic import Field, RootModel
+
+from treering.core.evidence import Triple
+from treering.core.scope import ROOT
+from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, DeleteReport, IndexReport, ProjectMemory
+from treering.parts.projects.spaces import ProjectSpaces
+from treering.surfaces.http.bodies import parse_body, read_body
+from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.contract import Route, Schema
+from treering.surfaces.http.workers import Workers
+from treering.surfaces.web.view import Rendered
+from treering.verbs import catalog
+from treering.verbs.envelope import Answer, Envelope, Operation, Report, Value
+from treering.verbs.lint.erasure import ERASE
+from treering.verbs.rights import READS, WRITES, require
+
+_PATH = "/api/projects/{project_id}/memory"
+_PROJECT: Schema = {
+    "name": "project_id",
+    "in": "path",
+    "required": True,
+    "description": "1 to 64 letters (A-Z), digits, '.', '_' or '-', starting with a letter or digit, without '..'.",
+    "schema": {"type": "string", "pattern": r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._\-]{0,63}$"},
+    "example": "acme-web",
+}
+_MAKES_NONE = "In a project that nothing was indexed in so far, nothing is found and nothing known."
+_SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
+# The pattern is only told, not checked here: the memory itself says better what is wrong.
+_Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
+_Docs = Annotated[tuple[_Text, ...], Field(description="Plain texts; the same text is the same document.")]
+
+
+class IndexRequest(Value):
+    """Documents to keep."""
+
+    docs: _Docs
+    triples: tuple[tuple[Triple, ...], ...] | None = Field(
+        default=None,
+        description=(
+            "What each document states, one list for each (which may be empty), where that is known; the texts are "
+            "read for more."
+        ),
+    )
+    wait: bool = Field(default=False, description="Answer when they are found by meaning, too.")
+
+
+class RetrieveRequest(Value):
+    """Questions to find documents for."""
+
+    queries: Annotated[tuple[_Text, ...], Field(max_length=MOST_QUERIES, description="Questions, or words.")]
+    num_to_retrieve: int = Field(default=5, ge=1, le=MOST_RETRIEVED, description="At most so many for each.")
+
+
+class DeleteRequest(Value):
+    """Documents to take out."""
+
+    docs: _Docs
+    erase: bool = Field(
+        default=False,
+        description=(
+            "Leave nothing of them, in the history neither; takes time. Denied, unless the project's policy lets "
+            "agents erase: this server writes as one."
+        ),
+    )
+
+
+class Retrieved(Value):
+    """The documents found for a question, best first; a higher score answers it better."""
+
+    question: str
+    docs: tuple[str, ...]
+    doc_scores: tuple[float, ...]
+
+
+class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
+    """What was found, one element for each question."""
+
+
+MemoryOf = Callable[[Caller], ProjectMemory]
+"""Gives the memory of projects that works in the name of who asks."""
+
+
+def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route]:
+    """Return the routes of project memory."""
+    route = partial(_route, workers, bounds)
+    return (
+        route(
+            "index",
+            "Keep documents, each once.",
+            lambda project, body, caller: _index(memory(caller), project, body),
+            description="This makes the project, where there is none yet.",
+            writes=True,
+            takes=IndexRequest,
+            gives=IndexReport,
+            links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
+        ),
+        route(
+            "retrieve",
+            "Find the documents that answer questions best.",
+            lambda project, body, caller: _retrieve(memory(caller), project, body),
+            description=_MAKES_NONE,
+            writes=False,
+            takes=RetrieveRequest,
+            gives=RetrievedForAll,
+        ),
+        route(
+            "delete",
+            "Take documents out by their exact text.",
+            lambda project, body, caller: _delete(memory(caller), project, body, caller),
+            description=_MAKES_NONE,
+            writes=True,
+            takes=DeleteRequest,
+            gives=DeleteReport,
+            links={"index something anew": _same_project("index")},
+        ),
+    )
+
+
+def _index(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(IndexRequest, body)
+    return memory.index(project_id, asked.docs, triples=asked.triples, wait=asked.wait).model_dump_json()
+
+
+def _retrieve(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(RetrieveRequest, body)
+    found = memory.retrieve(project_id, asked.queries, asked.num_to_retrieve)
+    return RetrievedForAll.model_validate(found).model_dump_json()
+
+
+def _delete(memory: ProjectMemory, project_id: str, body: bytes, caller: Caller) -> str:
+    asked = parse_body(DeleteRequest, body)
+    if asked.erase and caller.has_key:
+        require("delete with erase", ERASE.rights, granted=caller.granted_besides)
+    return memory.delete(project_id, asked.docs, erase=asked.erase).model_dump_json()
+
+
+def _route(
+    workers: Workers,
+    bounds: Bounds,
+    name: str,
+    summary: str,
+    work: Callable[[str, bytes, Caller], str],
+    *,
+    description: str,
+    writes: bool,
+    takes: Any,
+    gives: Any,
+    links: Schema | None = None,
+) -> Route:
+    seconds = bounds.work_seconds if writes else bounds.read_seconds
+
+    async def answer(project_id: str, request: Request) -> Response:
+        body = await read_body(request)
+        asked = partial(work, project_id, body, caller_of(request))
+        answered = await workers.run(request.receive, asked, seconds=seconds)
+        return Response(answered, media_type="application/json")
+
+    return Route(
+        method="POST",
+        path=f"{_PATH}/{name}",
+        name=_name(name),
+        summary=summary,
+        description=description,
+        answer=answer,
+        access=RouteAccess("project", WRITES if writes else READS, whole_space=True),
+        takes=(takes,),
+        gives=(gives,),
+        parameters=(_PROJECT,),
+        links=links or {},
+    )
+
+
+def _same_project(name: str) -> Schema:
+    field = "queries" if name == "retrieve" else "docs"
+    return {
+        "operationId": _name(name),
+        "parameters": {"project_id": "$request.path.project_id"},
+        "requestBody": {field: "$request.body#/docs"},
+    }
+
+
+def _name(name: str) -> str:
+    return f"project_memory_{name}"
+
+
+# Projects: the spaces of project memory that this server keeps, each with the same pages as the server's own.
+
+
+def list_projects(names: Sequence[str]) -> Rendered:
+    """Show the projects."""
+    return Rendered("projects.html", {"names": names, "command": ("treering", "serve", "--projects", "FOLDER")})
+
+
+# The space of one project, for reading only.
+
+
+class ProjectReads:
+    """Reads the space of a project. Raises `UnknownProject` where nothing was ever kept for it."""
+
+    scope = ROOT
+    """A key of a project is one of its whole space."""
+
+    def __init__(self, spaces: ProjectSpaces, project_id: str, *, check_stop: Callable[[], None]) -> None:
+        self._spaces = spaces
+        self._project_id = project_id
+        self._check_stop = check_stop
+
+    def check(self) -> bool:
+        """Open the project's space, which is there if this returns."""
+        self._check_stop()
+        with self._spaces.engine(self._project_id, create=False):
+            return True
+
+    def call(self, verb: str, envelope: Envelope) -> Report:
+        """Run a mode of a verb that only reads."""
+        self._check_stop()
+        with self._spaces.engine(self._project_id, create=False) as engine:
+            return catalog.call(engine, verb, envelope, granted=READS)
+
+    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
+        """Run an operation that only reads."""
+        self._check_stop()
+        with self._spaces.engine(self._project_id, create=False) as engine:
+            return operation.perform(engine, given=given, options=options, granted=READS)
+
+    def grants(self, operation: Operation[Any]) -> bool:
+        """Tell whether an operation only reads."""
+        return not operation.rights.beyond(READS)

@@ -1,0 +1,1 @@
+"""The wiki of a repository, and what the agents that write one remember."""

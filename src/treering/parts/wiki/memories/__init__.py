@@ -1,0 +1,1 @@
+"""What wiki agents remember of a repository, in a space or in MongoDB."""

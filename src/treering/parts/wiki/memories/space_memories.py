@@ -1,0 +1,340 @@
+"""The memories of wiki agents in a space: each is a source, apart by repository, branch and generation."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any
+
+from treering.core.canonical import digest
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.filters import METADATA, And, Compare, Filter, Or
+from treering.core.objects import Source
+from treering.core.patch import Create, Operation, Transition, Update
+from treering.parts.client.items.documents import MemoryItem, item_of
+from treering.parts.client.items.filtering import Who
+from treering.parts.client.items.metadata import TYPE
+from treering.parts.client.items.recalling import MemoryQuery, of_cosine, recall
+from treering.parts.client.items.recording import entry_of, source_of
+from treering.parts.client.profiles import Switches
+from treering.parts.wiki.memories.wiki_memory import (
+    RELEVANT,
+    KeptWikiMemory,
+    StoredWikiMemory,
+    WikiMemoryDraft,
+    WikiMemoryType,
+    WikiRepository,
+    check_search,
+    check_vector,
+    cut_to_limit,
+    repository_paths,
+)
+from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.models import Vector
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.runtime import fresh_id, fresh_salt
+from treering.ports.search import NearRequest
+from treering.verbs.crystallize.submission import apply_directly
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.lint import erasure
+
+_PREFIX = "wiki-memory:"
+_KEPT = Compare("origin", "prefix", _PREFIX)
+_WHAT = "The memory of wiki agents"
+_ATTEMPTS = 20
+_POOL = 10
+"""Passages that are looked at for each memory wanted, where a vector is given."""
+_MOST_WAITING = 200
+"""Memories without a vector that are embedded for a search, the newest first."""
+_REPOSITORY, _BRANCH, _COMMIT, _GENERATION = "repository_id", "branch", "commit", "generation"
+_AGENT, _FILES, _PAGES = "source_agent", "file_paths", "related_pages"
+
+
+class SpaceWikiMemories:
+    """`WikiGenerationStore` over a space: each memory is a source. Safe to use from many threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
+        """Keep a memory in one patch; what is longer than `MOST_CHARS` is cut at the end of a sentence.
+
+        As long as it stands, the same `key` again keeps nothing more and gives it.
+        """
+        return retry_on_conflict(partial(self._store, repository, draft, key), attempts=_ATTEMPTS)
+
+    def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
+        """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
+        (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id,))])
+        found = read.objects.get(memory_id)
+        seen = isinstance(found, Source) and found.status == "active" and found.scope in repository.scopes
+        if not isinstance(found, Source) or not seen or not found.origin.startswith(_PREFIX):
+            return None
+        if found.metadata.get(_GENERATION) != self._generations(repository).get(found.scope):
+            return None
+        return self._memory(item_of(found), found)
+
+    def search(
+        self,
+        repository: WikiRepository,
+        query: str,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        source_agent: str | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories most like a query, best first, of the branch and the generation alone."""
+        check_search(query, limit)
+        reach = self._reach(repository, memory_type, source_agent)
+        asked = MemoryQuery(query, limit, reach, score_threshold, Switches())
+        return [self._memory(item) for item in recall(self._engine, asked)]
+
+    @property
+    def model_id(self) -> str:
+        """What makes the vectors of the space."""
+        return self._engine.embedder.model_id
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories whose vectors are nearest to one, best first. Memories without a vector are embedded."""
+        embedder, index = self._engine.embedder, self._engine.index
+        sought = check_vector(vector, limit, embedder.dimension)
+        reach = self._reach(repository, memory_type)
+        (near,) = index.vectors.search([NearRequest(reach, (sought,), (limit * _POOL,))])
+        (read,) = index.passages.read([PassageRequest(tuple(near.found), reach)])
+        cosines: dict[str, float] = {}
+        for key, head in read.heads.items():
+            if key in read.visible and key in near.cosines[0]:
+                cosines[head.object_id] = max(cosines.get(head.object_id, -1.0), near.cosines[0][key])
+        kept = {one.id: one for one in self._seen_by(repository) if memory_type in (None, one.metadata.get(TYPE))}
+        waiting = (
+            [one for one in reversed(kept.values()) if one.id not in cosines] if index.vectors.lag().pending else []
+        )
+        if waiting := waiting[:_MOST_WAITING]:
+            made = embedder.embed_documents([item_of(one).content for one in waiting])
+            cosines |= {one.id: float(row @ sought) for one, row in zip(waiting, made, strict=True)}
+        scores = {
+            one: of_cosine(cosine, unrelated_below=embedder.unrelated_below)
+            for one, cosine in cosines.items()
+            if one in kept
+        }
+        best = sorted((one for one in scores if scores[one] >= score_threshold), key=lambda one: (-cosines[one], one))
+        return [replace(self._memory(item_of(kept[one]), kept[one]), score=scores[one]) for one in best[:limit]]
+
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some files, or about files below one of them, newest first."""
+        wanted = [PurePosixPath(path) for path in repository_paths(file_paths)]
+        held = [one for one in self._seen_by(repository) if _is_about(one, wanted)]
+        return [self._memory(item_of(one), one) for one in reversed(held)]
+
+    def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
+        """Withdraw all memories of a repository in one patch, which can be reverted; `erase`: leave nothing of them.
+
+        Of one generation where it names one. Raises `Denied` where the author may not erase.
+        """
+        if erase:
+            ids = [one.id for one in self._below(repository) if _is_of(one, repository.generation)]
+            if ids:
+                erasure.erase(self._engine, ids, reason="Erased the memories of a wiki")
+            return len(ids)
+        return _retried(partial(self._purge, repository))
+
+    def current_generation(self, repository: WikiRepository) -> str | None:
+        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        return current_generations(self._engine, [repository.scope]).get(repository.scope)
+
+    def complete_generation(self, repository: WikiRepository) -> int:
+        """Make a generation the current one and withdraw the memories of all others, in one patch; return how many.
+
+        `treering revert` of that patch takes both back. Raises `InvalidInput` where no generation is named.
+        """
+        if repository.generation is None:
+            raise InvalidInput("There is no generation to complete.", hint="Give the generation that is complete.")
+        return _retried(partial(self._complete, repository, repository.generation))
+
+    def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> StoredWikiMemory:
+        content, scope = cut_to_limit(draft.content), repository.scope
+        generation = repository.generation or current_generations(self._engine, [scope]).get(scope)
+        # No two sources of a scope that stand have the same origin.
+        origin = f"{_PREFIX}{digest(json.dumps([generation, key]))}" if key else None
+        stored = self._engine.ledger.sources_at(scope=scope, origins=[origin]).get(origin) if origin else None
+        if stored is None or stored.status != "active":
+            entry = entry_of(self._engine, content, _metadata(repository, draft, generation), Who())
+            source = source_of(self._engine, entry, scope=scope, prefix=_PREFIX)
+            created = Create(object=source.model_copy(update={"origin": origin}) if origin else source)
+            receipt = apply_directly(self._engine, scope, [created], what=_WHAT, reason="Stored a memory")
+            return StoredWikiMemory(receipt.results[0].id, len(content), len(draft.content))
+        return StoredWikiMemory(stored.id, len(content), len(draft.content))
+
+    def _purge(self, repository: WikiRepository) -> int:
+        held = [one for one in self._below(repository) if one.status == "active" and _is_of(one, repository.generation)]
+        self._apply(repository, _withdrawing(held), reason="Purged the memories of a wiki")
+        return len(held)
+
+    def _complete(self, repository: WikiRepository, generation: str) -> int:
+        change = generation_change(self._engine, repository.scope, generation)
+        held = [one for one in self._active(repository) if one.scope == repository.scope]
+        old = [one for one in held if one.metadata.get(_GENERATION) != generation]
+        self._apply(repository, [*change, *_withdrawing(old)], reason="Completed a generation of a wiki")
+        return len(old)
+
+    def _apply(self, repository: WikiRepository, operations: Sequence[Operation], *, reason: str) -> None:
+        if operations:
+            apply_directly(self._engine, repository.scope, operations, what=_WHAT, reason=reason)
+
+    def _reach(
+        self, repository: WikiRepository, memory_type: WikiMemoryType | None, source_agent: str | None = None
+    ) -> Reach:
+        told = {_REPOSITORY: repository.repository_id, TYPE: memory_type, _AGENT: source_agent}
+        where = (Compare(f"{METADATA}{name}", "eq", str(value)) for name, value in told.items() if value is not None)
+        return Reach(
+            scope=repository.scope,
+            where=And((_KEPT, *where, _seen(self._generations(repository), repository.scopes))),
+            now=self._engine.clock.now(),
+        )
+
+    def _seen_by(self, repository: WikiRepository) -> list[Source]:
+        """Return the memories of the generations that are seen, the first made first."""
+        of_scope = self._generations(repository)
+        return [one for one in self._active(repository) if one.metadata.get(_GENERATION) == of_scope.get(one.scope)]
+
+    def _generations(self, repository: WikiRepository) -> Mapping[str, str]:
+        """Return the generations that are seen, by scope: the one that is named, else the current ones."""
+        own, *above = repository.scopes
+        if repository.generation is None:
+            return current_generations(self._engine, repository.scopes)
+        return {**(current_generations(self._engine, above) if above else {}), own: repository.generation}
+
+    def _active(self, repository: WikiRepository) -> list[Source]:
+        """Return memories, the first made first: those of a branch with those of its repository."""
+        return [one for one in self._selected(Selection(repository.scope)) if one.status == "active"]
+
+    def _below(self, repository: WikiRepository) -> list[Source]:
+        """Return all memories of a repository, of all its branches unless it names one, withdrawn ones, too."""
+        own = repository.scope
+        found = self._selected(Selection(own, descend=True))
+        return [one for one in found if one.scope == own or one.scope.startswith(f"{own}/")]
+
+    def _selected(self, selection: Selection) -> list[Source]:
+        found = self._engine.ledger.select(replace(selection, types=("source",), where=_KEPT))
+        return [one for one in found if isinstance(one, Source)]
+
+    def _memory(self, item: MemoryItem, source: Source | None = None) -> KeptWikiMemory:
+        kept = source or self._engine.ledger.get(item.id)
+        told = item.metadata
+        return KeptWikiMemory(
+            id=item.id,
+            repository_id=str(told.get(_REPOSITORY, "")),
+            memory_type=str(told.get(TYPE, "")),
+            content=item.content,
+            source_agent=str(told.get(_AGENT, "")),
+            file_paths=tuple(told.get(_FILES, ())),
+            related_pages=tuple(told.get(_PAGES, ())),
+            embedding_metadata={
+                "model": self._engine.embedder.model_id,
+                "dimension": self._engine.embedder.dimension,
+            },
+            created_at=kept.created_at,
+            updated_at=kept.updated_at,
+            score=None if source else item.similarity_score,
+        )
+
+
+def _retried(work: Callable[[], int]) -> int:
+    return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
+
+
+def _withdrawing(memories: Sequence[Source]) -> list[Operation]:
+    return [Transition(id=one.id, expected_revision=one.revision, to="archived") for one in memories]
+
+
+def _is_of(memory: Source, generation: str | None) -> bool:
+    return generation is None or memory.metadata.get(_GENERATION) == generation
+
+
+def _seen(generations: Mapping[str, str], scopes: Sequence[str]) -> Filter:
+    """Return the condition for memories of those scopes and generations; `generations` lacks scopes without one."""
+    parts = [And((Compare("scope", "eq", scope), _of_generation(generations.get(scope)))) for scope in scopes]
+    return Or(tuple(parts)) if generations else _of_generation(None)
+
+
+def _of_generation(generation: str | None) -> Filter:
+    field = f"{METADATA}{_GENERATION}"
+    return Compare(field, "exists", False) if generation is None else Compare(field, "eq", generation)
+
+
+def _metadata(repository: WikiRepository, draft: WikiMemoryDraft, generation: str | None) -> dict[str, Any]:
+    known = {
+        _REPOSITORY: repository.repository_id,
+        _BRANCH: repository.branch,
+        _COMMIT: repository.commit,
+        _GENERATION: generation,
+        TYPE: draft.memory_type.value,
+        _AGENT: draft.source_agent,
+        _FILES: repository_paths(draft.file_paths),
+        _PAGES: list(draft.related_pages),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _is_about(memory: Source, wanted: Sequence[PurePosixPath]) -> bool:
+    told = memory.metadata.get(_FILES)
+    paths = [PurePosixPath(path) for path in told if isinstance(path, str)] if isinstance(told, list) else []
+    return any(path.is_relative_to(one) for path in paths for one in wanted)
+
+
+# Which generation of a wiki is the current one: one source for each wiki says so.
+
+
+_ORIGIN = "wiki-generation"
+_KEY = "generation"
+
+
+def current_generations(engine: Engine, scopes: Sequence[str]) -> Mapping[str, str]:
+    """Return the current generations by the scope of the wiki; of one that was never completed there is none."""
+    found = _sources(engine, scopes)
+    return {scope: str(source.metadata[_KEY]) for scope, source in found.items()}
+
+
+def generation_change(engine: Engine, scope: str, generation: str) -> list[Operation]:
+    """Return what makes a generation the current one of the wiki in `scope`; nothing where it is."""
+    source = _sources(engine, [scope]).get(scope)
+    if source is None:
+        return [Create(object=_source(engine, scope, generation))]
+    if source.metadata[_KEY] == generation:
+        return []
+    return [Update(id=source.id, expected_revision=source.revision, changes={"metadata": {_KEY: generation}})]
+
+
+def _sources(engine: Engine, scopes: Sequence[str]) -> dict[str, Source]:
+    states = (engine.ledger.sources_at(scope=scope, origins=[_ORIGIN]).get(_ORIGIN) for scope in scopes)
+    ids = [state.id for state in states if state and state.status == "active"]
+    if not ids:
+        return {}
+    (read,) = engine.ledger.read([ObjectRequest(objects=tuple(ids))])
+    return {one.scope: one for one in read.objects.values() if isinstance(one, Source)}
+
+
+def _source(engine: Engine, scope: str, generation: str) -> Source:
+    now = engine.clock.now()
+    return Source(
+        id=fresh_id("source", engine.clock),
+        kind="note",
+        scope=scope,
+        created_at=now,
+        updated_at=now,
+        origin_channel=engine.author.channel,
+        salt=fresh_salt(engine.clock),
+        origin=_ORIGIN,
+        metadata={_KEY: generation},
+        captured_at=now,
+    )

@@ -1,0 +1,303 @@
+"""What wiki agents remember of a repository: values, and where they are kept (`WikiMemoryStore`)."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any, Protocol, runtime_checkable
+from uuid import UUID
+
+import numpy as np
+
+from treering.core.errors import InvalidInput
+from treering.core.ids import render_time
+from treering.core.screening import kept_key
+from treering.parts.client.items.documents import scope_part
+from treering.ports.models import Vector
+
+MOST_CHARS = 4_000
+"""Of one memory; what is longer is cut at the end of a sentence."""
+MOST_FOUND = 200
+RELEVANT = 0.7
+"""What is less like a query is not recalled: the least that the embedder can tell from chance."""
+
+_HOME = "/wiki"
+_MOST_GENERATION_CHARS = 200
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)|\n(?=\s*\n)")
+
+
+class WikiMemoryType(StrEnum):
+    """What a memory of a wiki agent is about."""
+
+    STRUCTURAL_DECISION = "structural_decision"
+    PATTERN_FOUND = "pattern_found"
+    CROSS_REFERENCE = "cross_reference"
+
+
+MemoryType = WikiMemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class WikiRepository:
+    """Whose memories are meant: those of a repository, and where a branch is named, of that branch alone."""
+
+    repository_id: str
+    branch: str | None = None
+    commit: str | None = None
+    """What was read when a memory was stored; kept with it, and no condition of a recall."""
+    generation: str | None = None
+    """Of the wiki: memories of one generation are stored and seen apart from those of others.
+
+    `None`: the current one, which `WikiGenerationStore.complete_generation` sets.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        repository_id: UUID | str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        generation: str | None = None,
+    ) -> "WikiRepository":
+        """Read an id. A UUID is the same as its text in any spelling. Raises `InvalidInput` where there is none."""
+        text = str(repository_id).strip() if isinstance(repository_id, UUID | str) else ""
+        if not text:
+            raise InvalidInput(
+                "There is no repository to remember for.", hint="Give the repository_id of the run, a UUID or a name."
+            )
+        return cls(_uuid_text(text) or text, branch or None, commit or None, _generation(generation))
+
+    @property
+    def scope(self) -> str:
+        """The scope its memories lie in."""
+        return self.scopes[0]
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes whose memories it sees: its own, and where a branch is named, that of the whole repository."""
+        whole = f"{_HOME}/{scope_part(self.repository_id)}"
+        return (f"{whole}/{scope_part(self.branch)}", whole) if self.branch else (whole,)
+
+
+@dataclass(frozen=True, slots=True)
+class WikiMemoryDraft:
+    """A memory as an agent states it."""
+
+    content: str
+    memory_type: WikiMemoryType
+    source_agent: str
+    file_paths: tuple[str, ...] = ()
+    related_pages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWikiMemory:
+    """A memory as it is kept. `score`: how like it is to what was asked, 0 to 1; `None` where nothing was asked."""
+
+    id: str
+    repository_id: str
+    memory_type: str
+    content: str
+    source_agent: str
+    file_paths: tuple[str, ...]
+    related_pages: tuple[str, ...]
+    embedding_metadata: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    score: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "id": self.id,
+            "repository_id": self.repository_id,
+            "memory_type": self.memory_type,
+            "content": self.content,
+            "source_agent": self.source_agent,
+            "file_paths": [*self.file_paths],
+            "related_pages": [*self.related_pages],
+            "embedding_metadata": dict(self.embedding_metadata),
+            "created_at": render_time(self.created_at),
+            "updated_at": render_time(self.updated_at),
+            "score": self.score,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWikiMemory:
+    """What became of a draft. Where it was cut, fewer characters are kept than were given."""
+
+    id: str
+    kept_chars: int
+    given_chars: int
+
+
+class FoundWikiMemories(list[KeptWikiMemory]):
+    """Memories that a store found, best first. `searched`: how, where the store has more than one way."""
+
+    def __init__(self, found: Iterable[KeptWikiMemory] = (), *, searched: str = "") -> None:
+        super().__init__(found)
+        self.searched = searched
+
+
+class WikiMemoryStore(Protocol):
+    """Where memories of wiki agents are kept."""
+
+    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
+        """Keep a memory. As long as it stands, the same `key` again keeps nothing more and gives it."""
+        ...
+
+    def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
+        """Return a memory by its id; `None` where the repository has none of that id."""
+        ...
+
+    def search(
+        self,
+        repository: WikiRepository,
+        query: str,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        source_agent: str | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories most like a query, best first."""
+        ...
+
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some files, or about files below one of them, newest first."""
+        ...
+
+    def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
+        """Withdraw all memories of a repository, of every branch unless one is named; return how many."""
+        ...
+
+
+@runtime_checkable
+class WikiVectorStore(WikiMemoryStore, Protocol):
+    """A store that can be searched by a vector of its own model."""
+
+    @property
+    def model_id(self) -> str:
+        """What made its vectors (`ports.embedder.Embedder`)."""
+        ...
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories whose vectors are nearest to one, best first."""
+        ...
+
+
+@runtime_checkable
+class WikiGenerationStore(WikiMemoryStore, Protocol):
+    """A store that keeps the memories of generations apart.
+
+    A repository that names a generation stores in it and sees it alone; `purge` withdraws those of it alone, and
+    without one those of all. What holds for a whole repository has generations of its own: a branch sees the current.
+    """
+
+    def current_generation(self, repository: WikiRepository) -> str | None:
+        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        ...
+
+    def complete_generation(self, repository: WikiRepository) -> int:
+        """Make a generation the current one and withdraw the memories of all others, together; return how many.
+
+        The generations are those of the repository, or of its branch where one is named. Again, it changes nothing.
+        """
+        ...
+
+
+def store_for(store: WikiMemoryStore, repository: WikiRepository) -> WikiMemoryStore:
+    """Return the store. Raises `InvalidInput` where a generation is named that it would mix with others."""
+    return store if repository.generation is None else generation_store(store)
+
+
+def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
+    """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
+    if not isinstance(store, WikiGenerationStore):
+        raise InvalidInput(
+            f"{type(store).__name__} cannot keep generations of memories apart.",
+            hint="Leave the generation out, or keep the memories in a space.",
+        )
+    return store
+
+
+def check_search(query: object, limit: object) -> None:
+    """Raise `InvalidInput` for a query or a limit that no store can answer."""
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInput("The query is empty.", hint="Ask in words.")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
+        raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Ask for 5.")
+
+
+def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
+    """Return a vector at unit length. Raises `InvalidInput` for one, or for a limit, that no store can answer."""
+    check_search("vector", limit)
+    length = float(np.linalg.norm(vector)) if vector.shape == (dimension,) else 0.0
+    if not np.isfinite(length) or length == 0.0:
+        raise InvalidInput(
+            f"query_embedding is not a vector of {dimension} numbers that are not all 0.",
+            hint="Make it with the model that the store embeds with: EmbeddingTool().create_embedding(text).",
+        )
+    return (vector / length).astype(np.float32)
+
+
+def repository_paths(given: Sequence[str]) -> list[str]:
+    """Return paths from the root of the repository, each once. Raises `InvalidInput` for what leads out of it."""
+    paths = [str(PurePosixPath(str(path).replace("\\", "/").lstrip("/"))) for path in given]
+    for path in paths:
+        if ".." in PurePosixPath(path).parts:
+            raise InvalidInput(
+                f"{path!r} leads out of the repository.", hint="Give paths from the root of the repository."
+            )
+    return list(dict.fromkeys(path for path in paths if path != "."))
+
+
+def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
+    """Read a type. Raises `InvalidInput` naming those there are."""
+    try:
+        return WikiMemoryType(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"memory_type: {text!r} is none.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
+        ) from error
+
+
+def _generation(given: str | None) -> str | None:
+    if given is None:
+        return None
+    text = given.strip() if isinstance(given, str) else ""
+    if not text or len(text) > _MOST_GENERATION_CHARS:
+        raise InvalidInput(
+            f"generation: {given!r} is not a text of 1 to {_MOST_GENERATION_CHARS} characters.",
+            hint="Give the key of a generation, such as its number, or none for the current one.",
+        )
+    return kept_key(text)
+
+
+def _uuid_text(text: str) -> str | None:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
+def cut_to_limit(text: str) -> str:
+    """Return a text cut to `MOST_CHARS`: after the last sentence that fits, else the last word."""
+    if not isinstance(text, str) or len(text) <= MOST_CHARS:
+        return text
+    fits = text[:MOST_CHARS]
+    ends = [found.end() for found in _SENTENCE_END.finditer(fits)]
+    at = ends[-1] if ends and ends[-1] > MOST_CHARS // 2 else fits.rfind(" ")
+    return (fits[:at] if at > MOST_CHARS // 2 else fits).rstrip()

@@ -1,0 +1,248 @@
+"""What a space can be asked about its wiki as files: to write it, and how it stands."""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from treering.core.errors import NotFound
+from treering.parts.wiki.files.changes import KnownFile, is_edited
+from treering.parts.wiki.files.folder import WikiFolder
+from treering.parts.wiki.files.link_check import BrokenLink, broken_links
+from treering.parts.wiki.files.links import LinkForm
+from treering.parts.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile
+from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
+from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
+from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
+from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.rights import READS
+
+# Whether the pages of a written wiki still say what the sources say.
+
+
+PageState = Literal["fresh", "stale", "unresolved"]
+"""`stale`: cited lines changed; `unresolved`: a cited file is gone, or a link of the page leads nowhere."""
+
+_MOST_REASONS = 5
+
+
+class PageStanding(Value):
+    """A page, and whether it still stands."""
+
+    path: str
+    title: str
+    state: PageState
+    why: tuple[str, ...] = ()
+
+
+def standings(manifest: WikiManifest, digests: Mapping[str, Collection[str]]) -> list[PageStanding]:
+    """Return how the pages stand. `digests`: of the texts that each source file holds now, by its path."""
+    return [_standing(path, record, digests) for path, record in sorted(manifest.files.items()) if path not in RESERVED]
+
+
+def _standing(path: str, record: WrittenFile, digests: Mapping[str, Collection[str]]) -> PageStanding:
+    missing = list(dict.fromkeys(_missing(record, digests)))
+    changed = list(dict.fromkeys(_changed(record, digests)))
+    state: PageState = "unresolved" if missing else "stale" if changed else "fresh"
+    return PageStanding(path=path, title=record.title, state=state, why=_bounded([*missing, *changed]))
+
+
+def _missing(record: WrittenFile, digests: Mapping[str, Collection[str]]) -> Iterator[str]:
+    yield from (f"{one.path} is gone" for one in record.cited if one.path not in digests)
+    yield from (f"its link {link} leads nowhere" for link in record.unresolved)
+
+
+def _changed(record: WrittenFile, digests: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for one in record.cited:
+        if one.path in digests and one.digest and one.digest not in digests[one.path]:
+            yield f"{one.path}#L{one.first}-L{one.last} changed"
+
+
+def _bounded(reasons: list[str]) -> tuple[str, ...]:
+    more = len(reasons) - _MOST_REASONS
+    return (*reasons[:_MOST_REASONS], *([f"and {more} more"] if more > 0 else []))
+
+
+class WikiInput(Value):
+    """Which wiki. Paths are given as they are: a link in the place of the folder is seen and not followed."""
+
+    to: str = Field(default="", description="Its folder; by default `wiki` in the work tree of the repository.")
+    repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+
+
+class BuildOptions(Value):
+    """How to write it."""
+
+    links: LinkForm = Field(
+        default="auto", description="Where citations lead: forge, files, text; auto takes the first that is known."
+    )
+    dry_run: bool = Field(default=False, description="Tell what would change, and change nothing.")
+
+
+class PublishInput(Value):
+    """Where to."""
+
+    to: str = Field(min_length=1, description="The folder to write to.")
+    repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+    generated: str = Field(
+        default="", description="The repository_id of a wiki that `generate_wiki` keeps in the space: publish that one."
+    )
+    branch: str = Field(default="", description="The branch that `generated` is of; by default that of no branch.")
+
+
+class WikiWritten(Value):
+    """What writing a wiki changed. Paths are relative to its folder."""
+
+    folder: str
+    title: str
+    pages: int
+    written: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """Files that a person wrote or changed outside of regions of their own: they stay as they are."""
+    dry_run: bool = False
+
+
+class WikiStatus(Value):
+    """How a wiki stands."""
+
+    folder: str
+    title: str
+    pages: tuple[PageStanding, ...]
+    conflicts: tuple[str, ...] = ()
+    """Pages that a person changed outside of regions of their own."""
+    missing: tuple[str, ...] = ()
+    """Pages that were written and are not there."""
+    broken_links: tuple[BrokenLink, ...] = ()
+
+    @property
+    def in_order(self) -> bool:
+        """Tell whether nothing asks for anybody."""
+        fresh = all(page.state == "fresh" for page in self.pages)
+        return fresh and not (self.conflicts or self.missing or self.broken_links)
+
+
+def build(call: Call, given: WikiInput, options: BuildOptions) -> WikiWritten:
+    """Write the wiki of a repository into a folder. Raises what `WikiFolder.publish` raises, and `NotFound`."""
+    subject = _subject(call, given.repository)
+    folder = _folder(given.to, subject)
+    return _write(call, subject, folder, options)
+
+
+def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritten:
+    """Write the wiki of a repository into a folder for readers elsewhere: no citation leads into the work tree.
+
+    Raises `NotFound` where `generated` names a wiki that the space does not keep.
+    """
+    kept = kept_wiki(call.engine, given.generated, given.branch) if given.generated else None
+    subject = _subject(call, given.repository)
+    elsewhere = replace(subject, top=None) if options.links == "auto" else subject
+    return _write(call, elsewhere, _folder(given.to, elsewhere), options, kept)
+
+
+def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
+    """Tell which pages are stale and why, which a person changed, and which links lead nowhere."""
+    subject = _subject(call, given.repository)
+    folder = _folder(given.to, subject)
+    wiki = WikiFolder(folder)
+    manifest = wiki.manifest()
+    if not manifest.files:
+        raise NotFound(f"There is no wiki in {folder}.", hint="Write it first: treering wiki build.")
+    known = wiki.known_files()
+    cited = sorted({one.path for file in manifest.files.values() for one in file.cited})
+    return WikiStatus(
+        folder=str(folder),
+        title=manifest.title,
+        pages=tuple(standings(manifest, digests_now(call.engine, call.scope, subject.root, cited))),
+        conflicts=tuple(sorted(_edited(manifest, known))),
+        missing=tuple(sorted(path for path in manifest.files if path not in known)),
+        broken_links=tuple(broken_links(folder, work_tree=subject.top)),
+    )
+
+
+def _write(
+    call: Call,
+    subject: WikiSubject,
+    folder: Path,
+    options: BuildOptions,
+    kept: tuple[WikiPlan, list[WikiPage]] | None = None,
+) -> WikiWritten:
+    """Write a wiki: that which is kept, else one that is made of rules."""
+    addresses = subject.addresses(folder, options.links)
+    plan, pages = kept or written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    texts = CitedTexts(call.engine)
+    texts.read(pages)
+    wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)
+    told = wiki.preview(plan, pages) if options.dry_run else wiki.publish(plan, pages)
+    return _told(folder, plan, pages, told, dry_run=options.dry_run)
+
+
+def _told(
+    folder: Path, plan: WikiPlan, pages: Sequence[WikiPage], told: PublishedWiki, *, dry_run: bool
+) -> WikiWritten:
+    return WikiWritten(
+        folder=str(folder),
+        title=plan.title,
+        pages=len(pages),
+        written=told.written,
+        unchanged=told.unchanged,
+        removed=told.removed,
+        conflicts=told.conflicts,
+        dry_run=dry_run,
+    )
+
+
+def _subject(call: Call, repository: str) -> WikiSubject:
+    return find_subject(call.engine, call.scope, repository=Path(repository) if repository else None, files=call.files)
+
+
+def _folder(to: str, subject: WikiSubject) -> Path:
+    # Not `resolve`, which would follow a link in the place of the folder.
+    return Path(os.path.abspath(to)) if to else subject.folder  # noqa: PTH100
+
+
+def _edited(manifest: WikiManifest, known: dict[str, KnownFile]) -> list[str]:
+    return [
+        path
+        for path, record in manifest.files.items()
+        if path in known and is_edited(record, known[path].text) and path not in RESERVED
+    ]
+
+
+_READS_FILES = replace(READS, reads_files=True)
+
+BUILD = Operation(
+    "wiki build",
+    "Write the wiki of a repository as Markdown files; only files that differ are written.",
+    WikiInput,
+    BuildOptions,
+    WikiWritten,
+    build,
+    rights=replace(_READS_FILES, writes_files=True),
+    repeatable=True,
+)
+PUBLISH = Operation(
+    "wiki publish",
+    "Write the wiki of a repository into a folder for readers elsewhere.",
+    PublishInput,
+    BuildOptions,
+    WikiWritten,
+    publish,
+    rights=replace(_READS_FILES, writes_files=True),
+    repeatable=True,
+)
+STATUS = Operation(
+    "wiki status",
+    "Tell which pages of a wiki are stale and why, which a person changed, and which links are broken.",
+    WikiInput,
+    Nothing,
+    WikiStatus,
+    status,
+    rights=_READS_FILES,
+)
+OPERATIONS = (BUILD, STATUS, PUBLISH, PAGE)

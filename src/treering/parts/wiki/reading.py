@@ -1,0 +1,185 @@
+"""One page of a wiki as it would be written now: its text, what links to it, and what became of its files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pydantic import Field
+
+from treering.core.errors import NotFound, nearest
+from treering.core.ids import Instant
+from treering.parts.wiki.files.link_check import without_matter
+from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
+from treering.parts.wiki.files.manifest import INDEX, LOG
+from treering.parts.wiki.files.rendering import render_pages
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
+from treering.parts.wiki.memories.wiki_memory import WikiRepository
+from treering.parts.wiki.pages import WikiPage, WikiPlan, WikiWriter
+from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
+from treering.parts.wiki.writing.kept_wikis import KeptWikis
+from treering.verbs.engine import Engine, Progress
+from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.rights import READS
+
+_MOST_CHANGES = 10
+
+
+class WikiPageInput(Value):
+    """Which page."""
+
+    path: str = Field(default="", description="Such as `modules/flask-app.md`; empty: the index.")
+    repository: str = Field(
+        default="", description="The name or the origin of the repository, where there are several."
+    )
+    generated: str = Field(default="", description="The repository_id of a wiki that `generate_wiki` keeps: that one.")
+    branch: str = Field(default="", description="The branch that `generated` is of; by default that of no branch.")
+
+
+class ListedWikiPage(Value):
+    """A page of the wiki."""
+
+    path: str
+    title: str
+    kind: str
+
+
+class WikiPageChange(Value):
+    """What became of a file that the page is about."""
+
+    at: Instant
+    path: str
+    what: str
+    actor: str
+
+
+class WikiPageReport(Value):
+    """A page, as Markdown."""
+
+    title: str
+    """Of the wiki."""
+    path: str
+    text: str
+    pages: tuple[ListedWikiPage, ...]
+    """All pages, in the order in which they are read."""
+    linked_from: tuple[ListedWikiPage, ...]
+    """The pages that link to it."""
+    changes: tuple[WikiPageChange, ...]
+    """The last changes of the files that it is about, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wiki:
+    """A wiki as it would be written now."""
+
+    plan: WikiPlan
+    pages: Sequence[WikiPage]
+    texts: dict[str, str]
+
+
+_LAST: WeakKeyDictionary[Any, tuple[object, _Wiki]] = WeakKeyDictionary()
+"""By the index of an open space, the wiki that was asked for last: to make it takes seconds, and people read on."""
+_LOCK = Lock()
+
+
+def wiki_page(call: Call, given: WikiPageInput, _options: Nothing) -> WikiPageReport:
+    """Return a page of the wiki of a repository that the space holds. Raises `NotFound` naming the nearest one."""
+    subject = known_subject(call.engine, call.scope, given.repository)
+    wiki = _wiki(call, given, subject)
+    path = given.path.strip().lstrip("/") or INDEX
+    if path not in wiki.texts:
+        raise NotFound(f"The wiki has no page {path!r}.", hint=nearest(path, wiki.texts))
+    listed = {
+        page.plan.path: ListedWikiPage(path=page.plan.path, title=page.plan.title, kind=page.plan.kind)
+        for page in wiki.pages
+    }
+    shown = next((page for page in wiki.pages if page.plan.path == path), None)
+    return WikiPageReport(
+        title=wiki.plan.title,
+        path=path,
+        text=_without_log(without_matter(wiki.texts[path])),
+        pages=tuple(listed.values()),
+        linked_from=tuple(listed[page.plan.path] for page in wiki.pages if page is not shown and _links_to(page, path)),
+        changes=tuple(_changes(call.engine, call.scope, subject, shown.plan.relevant_files)) if shown else (),
+    )
+
+
+def _without_log(text: str) -> str:
+    """Take out the line of the log, which tells of files that were written: here nothing is."""
+    return "\n".join(one for one in text.split("\n") if f"]({LOG})" not in one)
+
+
+def _links_to(page: WikiPage, path: str) -> bool:
+    return any(link.scheme == "page" and link.path == path for link in body_links(page.body))
+
+
+def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
+    engine = call.engine
+    key = (engine.ledger.sequence(), call.scope, subject.root, given.generated, given.branch)
+    with _LOCK:
+        known = _LAST.get(engine.index)
+    if known and known[0] == key:
+        return known[1]
+    named = given.generated
+    plan, pages = kept_wiki(engine, named, given.branch) if named else _by_rules(call, subject)
+    texts = CitedTexts(engine)
+    texts.read(pages)
+    addresses = forge_of(subject.remote) or NoAddresses()
+    rendered = render_pages(plan, pages, addresses=addresses, cited_text=texts)
+    wiki = _Wiki(plan, pages, {one.path: one.text for one in rendered})
+    with _LOCK:
+        _LAST[engine.index] = (key, wiki)
+    return wiki
+
+
+def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:
+    return written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+
+
+def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
+    """Have a writer plan and write all pages."""
+    plan, pages = writer.plan(), list[WikiPage]()
+    for number, page in enumerate(plan.pages):
+        progress("Writing the wiki", number, len(plan.pages))
+        pages.append(writer.write(plan, page))
+    progress("Writing the wiki", len(plan.pages), len(plan.pages))
+    return plan, pages
+
+
+def kept_wiki(engine: Engine, repository_id: str, branch: str) -> tuple[WikiPlan, list[WikiPage]]:
+    """Return the current generation of a wiki that agents wrote. Raises `NotFound` where the space keeps none."""
+    kept = KeptWikis(engine, WikiRepository.of(repository_id, branch=branch), SpaceWikiMemories(engine))
+    wiki = kept.current()
+    if wiki is None:
+        raise NotFound(
+            f"The space keeps no wiki of {repository_id!r}" + (f" on {branch!r}." if branch else "."),
+            hint="Generate it first: generate_wiki(…); or leave `generated` out, and the wiki is made of rules.",
+        )
+    return wiki.plan, list(kept.pages(wiki).values())
+
+
+def _changes(engine: Engine, scope: str, subject: WikiSubject, files: Sequence[str]) -> list[WikiPageChange]:
+    joint = "#" if subject.root.startswith("repo:") else "/"
+    origins = {f"{subject.root}{joint}{path}": path for path in files}
+    states = engine.ledger.sources_at(scope=scope, origins=list(origins))
+    found = [
+        (event, origins[origin]) for origin, state in states.items() for event in engine.ledger.events_of(state.id)
+    ]
+    newest = sorted(found, key=lambda one: -one[0].seq)[:_MOST_CHANGES]
+    return [
+        WikiPageChange(at=event.timestamp, path=path, what=event.event_type, actor=event.actor)
+        for event, path in newest
+    ]
+
+
+PAGE = Operation(
+    "wiki page",
+    "Show a page of the wiki as it would be written now, with what links to it and the history of its files.",
+    WikiPageInput,
+    Nothing,
+    WikiPageReport,
+    wiki_page,
+    rights=READS,
+)

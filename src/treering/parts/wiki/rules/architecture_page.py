@@ -1,0 +1,159 @@
+"""The page on architecture: packages, their layers, who imports whom, and what comes from outside."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from treering.parts.wiki.pages import PagePlan, WikiPage, WikiPlan
+from treering.parts.wiki.repository.facts import RepositoryFacts
+from treering.parts.wiki.repository.layers import GroupImports, file_groups, folder_groups
+from treering.parts.wiki.repository.packages import part_title
+from treering.parts.wiki.rules.naming import PagePaths
+from treering.parts.wiki.rules.page_body import PageBody, bullets, code, counted, fenced, one_line, table
+
+_MOST_ARROWS = 40
+_MOST_ROWS = 40
+_MOST_AGAINST = 15
+_FILES_DRAWN = 14
+_FEW_GROUPS = 5
+_MOST_OUTSIDE = 25
+
+
+def write_architecture(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: PagePlan) -> WikiPage:
+    """Write the page on architecture."""
+    body = PageBody(plan, page)
+    groups = folder_groups(facts)
+    if len(groups.groups) > 1:
+        body.add(
+            f"The code lies in {counted(len(groups.groups), 'folder')}. An arrow leads from who imports to who is "
+            "imported; the number says how many imports there are from file to file. A dotted one is made only for "
+            "types or within functions."
+        )
+        body.add(_drawn(facts, groups, numbers=True))
+        body.section("Layers", *_layers(facts, paths, body, groups))
+        body.section("Imports between folders", _pairs(facts, body, groups))
+    if len(groups.groups) <= _FEW_GROUPS:
+        files = file_groups(facts, _FILES_DRAWN)
+        if len(files.groups) > 1:
+            body.section("Most central modules", "Who imports whom among them:", _drawn(facts, files, numbers=False))
+    body.section("From outside of the repository", _outside(facts, paths, body))
+    if not body.parts:
+        body.add("The space knows no imports between the files of this repository.")
+    return body.finish()
+
+
+def _drawn(facts: RepositoryFacts, groups: GroupImports, *, numbers: bool) -> str:
+    order = [group for layer in reversed(groups.layers()) for group in layer]
+    boxes = {group: _title(facts, groups, group) for group in order}
+    heaviest = sorted(groups.links, key=lambda pair: (-groups.count(*pair), pair))[:_MOST_ARROWS]
+    kept = [pair for pair in sorted(groups.links) if pair in set(heaviest)]
+    loaded = groups.loaded
+    counts = {pair: str(groups.count(*pair)) if numbers else "" for pair in kept}
+    arrows = [Arrow(*pair, counts[pair], dotted=pair not in loaded) for pair in kept]
+    drawn = flowchart(boxes, arrows, direction="TD")
+    left = len(groups.links) - len(kept)
+    return drawn + (f"\n\n{counted(left, 'lighter arrow')} not drawn." if drawn and left else "")
+
+
+def _title(facts: RepositoryFacts, groups: GroupImports, group: str) -> str:
+    return part_title(facts.files, group, [facts.files.files[path] for path in groups.files[group]])
+
+
+def _page(facts: RepositoryFacts, paths: PagePaths, body: PageBody, groups: GroupImports, group: str) -> str:
+    label = code(_title(facts, groups, group))
+    inside = groups.files[group]
+    key = group if group in paths.parts else facts.code.of_file[inside[0]] if len(inside) == 1 else ""
+    return body.to_page(paths.parts[key], label) if key else label
+
+
+def _layers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, groups: GroupImports) -> Iterable[str]:
+    layers = groups.layers()
+    rows = []
+    for at, layer in reversed(list(enumerate(layers))):
+        said = ", ".join(_page(facts, paths, body, groups, group) for group in layer)
+        rows.append((str(at + 1), said))
+    yield "Each layer imports from those below it; the lowest imports none of the others."
+    yield table(("Layer", "Folders"), rows)
+    against = groups.against()
+    if against:
+        yield f"{counted(len(against), 'pair goes', 'pairs go')} against this order:"
+        yield bullets([_against(facts, body, groups, pair) for pair in against[:_MOST_AGAINST]])
+
+
+def _against(facts: RepositoryFacts, body: PageBody, groups: GroupImports, pair: tuple[str, str]) -> str:
+    start, end = (code(_title(facts, groups, one)) for one in pair)
+    return f"{start} imports {end} in {_places(facts, body, groups, pair)}"
+
+
+def _places(facts: RepositoryFacts, body: PageBody, groups: GroupImports, pair: tuple[str, str]) -> str:
+    links = sorted(groups.links[pair], key=lambda link: (-link.weight, link.start, link.end))
+    first = links[0]
+    file = facts.files.files[first.start]
+    where = body.source(file, first.lines, code(file.path))
+    more = len({link.start for link in links}) - 1
+    return where + (f" and {counted(more, 'more file')}" if more else "")
+
+
+def _pairs(facts: RepositoryFacts, body: PageBody, groups: GroupImports) -> str:
+    heaviest = sorted(groups.links, key=lambda pair: (-groups.count(*pair), pair))
+    rows = []
+    for pair in heaviest[:_MOST_ROWS]:
+        start, end = (code(_title(facts, groups, one)) for one in pair)
+        rows.append((start, end, _places(facts, body, groups, pair)))
+    left = len(heaviest) - len(rows)
+    said = table(("Folder", "imports", "such as in"), rows) if rows else ""
+    return said + (f"\n\n{counted(left, 'more pair')}." if left else "")
+
+
+def _outside(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
+    users = facts.outside_packages
+    rows = []
+    for name in sorted(users, key=lambda one: (-len(users[one]), one))[:_MOST_OUTSIDE]:
+        files = [facts.files.files[path] for path in users[name]]
+        best = sorted(files, key=lambda file: (-round(facts.graph.importance.get(file.path, 0.0), 6), file.path))
+        pages = [body.to_page(paths.of_file(file.path), code(file.path)) for file in best[:3]]
+        rows.append((code(name), str(len(files)), ", ".join(pages)))
+    return table(("Package", "Files that import it", "Such as"), rows) if rows else ""
+
+
+# Diagrams in Mermaid whose labels may hold anything: what is not plain stands there as a number of its character.
+
+
+_UNSAFE = re.compile(r"[^\w ./:,()@+-]")
+_LABEL_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """An arrow from one box to another, by their keys; `label` may be empty."""
+
+    start: str
+    end: str
+    label: str = ""
+    dotted: bool = False
+
+
+def flowchart(boxes: Mapping[str, str], arrows: Sequence[Arrow], *, direction: str = "LR", marked: str = "") -> str:
+    """Return a diagram of boxes (labels by key), in their order; empty without an arrow. `marked`: the key of one."""
+    drawn = [arrow for arrow in arrows if arrow.start in boxes and arrow.end in boxes]
+    if not drawn:
+        return ""
+    names = {key: f"n{at}" for at, key in enumerate(boxes)}
+    lines = [f"flowchart {direction}"]
+    lines += [f'    {names[key]}["{label_text(label)}"]' for key, label in boxes.items()]
+    lines += [f"    {names[arrow.start]} {_line(arrow)} {names[arrow.end]}" for arrow in drawn]
+    if marked in names:
+        lines.append(f"    style {names[marked]} stroke-width:3px")
+    return fenced("\n".join(lines), "mermaid")
+
+
+def label_text(label: str) -> str:
+    """Return what a box says, between its quotes."""
+    line = one_line(label)
+    short = line if len(line) <= _LABEL_CHARS else f"{line[: _LABEL_CHARS - 1]}…"
+    return _UNSAFE.sub(lambda found: f"#{ord(found[0])};", short) or "#45;"
+
+
+def _line(arrow: Arrow) -> str:
+    stroke = "-.->" if arrow.dotted else "-->"
+    return f'{stroke}|"{label_text(arrow.label)}"|' if arrow.label else stroke

@@ -1,0 +1,290 @@
+"""The body of a page while it is written: blocks of Markdown, and what each link to a source cites."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from treering.core.characters import visible, without_invisible
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Constraint, Decision, Knowledge, Preference, Procedure
+from treering.parts.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
+from treering.parts.wiki.repository.api_entries import CitedSpan
+from treering.parts.wiki.repository.facts import RepositoryFacts
+from treering.parts.wiki.repository.files import WikiFile
+from treering.parts.wiki.repository.prose import Words, cut, words_of
+from treering.parts.wiki.rules.naming import DECISIONS, PagePaths
+
+
+@dataclass
+class PageBody:
+    """Collects the blocks of one page. What is added is Markdown; the methods that make links escape what they show."""
+
+    plan: WikiPlan
+    page: PagePlan
+    parts: list[str] = field(default_factory=list)
+    cited: dict[LineCitation, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._paths = {page.path: page for page in self.plan.pages}
+
+    def add(self, *parts: str) -> None:
+        """Add blocks; empty ones are left out."""
+        self.parts += [part for part in parts if part]
+
+    def section(self, heading: str, *parts: str, level: int = 2) -> None:
+        """Add blocks under a heading, which is Markdown; nothing at all where all of them are empty."""
+        said = [part for part in parts if part]
+        if said:
+            self.parts += [f"{'#' * level} {heading}", *said]
+
+    def source(self, file: WikiFile, lines: CitedSpan | None, label: str = "") -> str:
+        """Return a link to lines of a file, and cite them; only the label where no lines are known.
+
+        `label` is Markdown; without it the link says which lines these are.
+        """
+        if lines is None:
+            return label
+        self.cited[
+            LineCitation(
+                path=file.path,
+                first_line=lines.first,
+                last_line=lines.last,
+                commit=file.commit,
+                content_hash=lines.content_hash,
+                source_id=file.source_id,
+                segment_id=lines.segment_id,
+            )
+        ] = None
+        return link(label or _told_lines(lines), source_target(file.path, lines.first, lines.last))
+
+    def file(self, file: WikiFile) -> str:
+        """Return the path of a file as a link to where it begins."""
+        return self.source(file, file.head, code(file.path))
+
+    def to_page(self, path: str, label: str, *, anchor: str = "") -> str:
+        """Return a link to another page where the plan has it, else only the label."""
+        return link(label, page_target(path, anchor)) if path in self._paths and path != self.page.path else label
+
+    def has_page(self, path: str) -> bool:
+        """Tell whether the plan has a page."""
+        return path in self._paths
+
+    def finish(self) -> WikiPage:
+        """Return the page."""
+        body = blocks(f"# {plain(self.page.title)}", *self.parts) + "\n"
+        return WikiPage(self.page, body, tuple(self.cited))
+
+
+def shown(words: Sequence[Words]) -> str:
+    """Return words as Markdown inside of a line."""
+    said = []
+    for one in words:
+        marked = code(one.text) if one.code else plain(one.text)
+        before = " " if one.text[:1].isspace() and marked else ""
+        after = " " if one.text[-1:].isspace() and marked.strip() and len(one.text) > 1 else ""
+        said.append(f"{before}{marked}{after}" if marked else " " * bool(one.text))
+    return "".join(said).strip()
+
+
+def paragraph(words: Sequence[Words]) -> str:
+    """Return words as a paragraph of their own."""
+    return opening(shown(words))
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number with the word for it: `1 module`, `3 modules`."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def _told_lines(lines: CitedSpan) -> str:
+    return f"line {lines.first}" if lines.first == lines.last else f"lines {lines.first}–{lines.last}"
+
+
+# Markdown made of stored text that may hold anything: what is written here is shown, and never obeyed.
+
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+_SPACES = re.compile(r"\s+")
+_SPECIAL = re.compile(r"[\\`*\[\]<&|{}$~^#]|={2,}|(?<![^\W_])_|_(?![^\W_])|!(?=\[)")
+_ENTITIES = {"<": "&lt;", "&": "&amp;", "$": "&#36;", "~": "&#126;", "^": "&#94;"}
+_BLOCK_START = re.compile(r"(>|[-+](?=\s|$)|-{2,}|\d{1,9}(?=[.)])|[:=?!]{2,}|:(?=\s)|\t)")
+_UNSAFE_IN_PATH = re.compile(r"[^A-Za-z0-9/._~-]")
+_BACKTICKS = re.compile(r"`+")
+_LANGUAGE = re.compile(r"[A-Za-z0-9+#.-]{1,20}")
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line, without controls and invisible characters."""
+    return _SPACES.sub(" ", _CONTROLS.sub(" ", without_invisible(text))).strip()
+
+
+def plain(text: str) -> str:
+    """Return a text as words inside of a line: nothing in it is markup."""
+    return _SPECIAL.sub(_escaped, one_line(text))
+
+
+def opening(markdown: str) -> str:
+    """Return inline Markdown as the beginning of a paragraph: nothing in it begins a list, a rule or the like."""
+    found = _BLOCK_START.match(markdown)
+    if not found:
+        return markdown
+    sign = found[1]
+    if sign.isdigit():
+        return f"{sign}\\{markdown[len(sign) :]}"
+    return "".join(f"&#{ord(one)};" for one in sign) + markdown[len(sign) :]
+
+
+def code(text: str) -> str:
+    """Return a text as code inside of a line, also of a table; as plain words where no table could hold that code."""
+    line = one_line(text)
+    if not line:
+        return ""
+    if "|" in line or "`" in line:
+        return plain(line)
+    return f"`{line}`"
+
+
+def link(label: str, target: str) -> str:
+    """Return a link; `label` is Markdown, `target` an address that was escaped before."""
+    return f"[{label}]({target})" if label else ""
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a text as a block of code."""
+    shown = visible(text.replace("\r\n", "\n")).rstrip("\n")
+    longest = max((len(run) for run in _BACKTICKS.findall(shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    named = language if _LANGUAGE.fullmatch(language) else ""
+    return f"{fence}{named}\n{shown}\n{fence}"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table. Cells are Markdown of one line, in which every pipe was escaped before."""
+    lines = [_row(heads), _row(["---"] * len(heads)), *map(_row, rows)]
+    return "\n".join(lines)
+
+
+def bullets(items: Sequence[str]) -> str:
+    """Return a list. Items are Markdown of one line."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+def page_target(path: str, anchor: str = "") -> str:
+    """Return the address of another page of the wiki."""
+    return f"page:{_quoted(path)}" + (f"#{anchor}" if anchor else "")
+
+
+def source_target(path: str, first: int, last: int) -> str:
+    """Return the address of lines of a file, whose path is percent-encoded."""
+    return f"source:{_quoted(path)}#L{first}-L{last}"
+
+
+def blocks(*parts: str) -> str:
+    """Join blocks of Markdown with an empty line between; empty ones are left out."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[0]
+    return "&#61;" * len(sign) if sign[0] == "=" else _ENTITIES.get(sign) or f"\\{sign}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _quoted(path: str) -> str:
+    return _UNSAFE_IN_PATH.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+
+
+# Lines about what a space knows: decisions, rules, procedures, each with what it rests on.
+
+
+_CHARS = 400
+_MOST_CITED = 3
+_MOST_STEPS = 12
+_MOST_SUBJECTS = 8
+
+
+def known_lines(facts: RepositoryFacts, body: PageBody, known: Sequence[Knowledge]) -> str:
+    """Return a list of what is known, in one line each, that leads to the page with all of it."""
+    return bullets([_line(facts, body, one) for one in known]) if known else ""
+
+
+def told_in_full(facts: RepositoryFacts, paths: PagePaths, body: PageBody, item: Knowledge) -> list[str]:
+    """Return the blocks that tell all of one piece of knowledge."""
+    payload = item.payload
+    said: list[tuple[str, str]] = []
+    match payload:
+        case Decision():
+            said = [("Question", payload.question), ("Decided", payload.outcome), ("Because", payload.rationale)]
+            said += [("Instead of", ", ".join(payload.alternatives))]
+        case Constraint():
+            said = [("Rule", payload.rule), ("Where", payload.scope), ("If it is broken", payload.violation_impact)]
+        case Preference():
+            said = [("Preferred", payload.statement), ("Where", payload.scope)]
+        case Procedure():
+            said = [("Before", ", ".join(payload.preconditions)), ("Leads to", payload.expected_outcome)]
+        case _:
+            pass
+    told = {item.title, item.summary, ""}
+    lines = [f"**{label}:** {short_text(text)}" for label, text in said if text not in told]
+    if about := _subjects(facts, paths, body, item):
+        lines.append(f"**About:** {about}")
+    steps = [f"{at}. {short_text(step)}" for at, step in enumerate(_steps(item), 1)]
+    rests = evidence(facts, body, item)
+    status = "It is contested." if item.status == "contested" else ""
+    summary = short_text(item.summary) if item.summary else ""
+    return [summary, bullets(lines) if lines else "", "\n".join(steps), f"Rests on {rests}." if rests else "", status]
+
+
+def evidence(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> str:
+    """Return links to the lines that something rests on."""
+    return ", ".join(one for ref in item.evidence_refs[:_MOST_CITED] if (one := _cited(facts, body, ref)))
+
+
+def short_text(text: str) -> str:
+    """Return stored text as one line of Markdown, cut where it is long."""
+    return shown(cut(words_of(text), _CHARS))
+
+
+def _subjects(facts: RepositoryFacts, paths: PagePaths, body: PageBody, item: Knowledge) -> str:
+    """Return the names of the nodes that something is about, each as a link where the wiki has a page of it."""
+    told, whole = [], facts.files.payload.get("slug")
+    for subject in [one for one in facts.known.subjects_of(item) if one.slug != whole][:_MOST_SUBJECTS]:
+        parts, name = facts.parts_of(subject), code(subject.name)
+        told.append(body.to_page(paths.parts[parts[0].key], name) if len(parts) == 1 else name)
+    return ", ".join(told)
+
+
+def _line(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> str:
+    rests = evidence(facts, body, item)
+    said = f"{body.to_page(DECISIONS, plain(item.title))}: {_said(item)}"
+    return f"{said} ({rests})" if rests else said
+
+
+def _steps(item: Knowledge) -> Sequence[str]:
+    return item.payload.steps[:_MOST_STEPS] if isinstance(item.payload, Procedure) else ()
+
+
+def _said(item: Knowledge) -> str:
+    payload = item.payload
+    match payload:
+        case Decision():
+            return short_text(payload.outcome or payload.question)
+        case Constraint():
+            return short_text(payload.rule)
+        case Preference():
+            return short_text(payload.statement)
+        case Procedure():
+            return short_text("; ".join(payload.steps[:_MOST_STEPS]))
+        case _:
+            return short_text(item.summary)
+
+
+def _cited(facts: RepositoryFacts, body: PageBody, ref: EvidenceRef) -> str:
+    file = facts.files.by_id.get(ref.source_id)
+    if file is None:
+        return ""
+    found = facts.segment_lines(file).get(ref.segment_id)
+    return body.source(file, found, plain(f"{file.path}, line {found.first}")) if found else ""

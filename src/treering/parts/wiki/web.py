@@ -1,0 +1,31 @@
+"""The wiki of the repository that the space holds, page by page, as it would be written now."""
+
+from treering.parts.wiki.reading import PAGE
+from treering.parts.wiki.showing import html_of
+from treering.surfaces.web.view import PageView, Rendered
+
+_BASE = "wiki/"
+
+
+def write_wiki(view: PageView) -> None:
+    """Have the wiki written, so that its pages are at hand. Takes long in a space of many sources."""
+    if view.space.check():
+        view.perform(PAGE, {"repository": view.text("repository")})
+
+
+def wiki(view: PageView) -> Rendered:
+    """Show a page; without a path the index. Raises `NotFound` where the space holds no repository."""
+    path = str(view.path.get("page", ""))
+    given = {"path": path, "repository": view.text("repository")}
+    told = view.perform(PAGE, given)
+    body = html_of(told.text, told.path, headings=True, base=f"{view.base}/{_BASE}")
+    return Rendered(
+        "wiki.html",
+        {
+            "told": told,
+            # Made from Markdown without raw HTML, with links that lead to pages here or to the web. A head without
+            # words is not a head to somebody who listens.
+            "body": body.replace("<th></th>", "<td></td>"),
+            "command": ("treering", "wiki", "page", told.path),
+        },
+    )

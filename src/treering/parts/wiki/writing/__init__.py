@@ -1,0 +1,1 @@
+"""A wiki while it is written: plans, pages, citations, and the switch to a new generation."""

@@ -1,0 +1,93 @@
+"""Commands that run and check workflows."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Context, Option, Typer
+
+from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
+from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.printing import say
+
+File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
+Endpoints = Annotated[
+    list[str] | None,
+    Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
+]
+Nodes = Annotated[
+    list[str] | None,
+    Option("--nodes", metavar="MODULE:NAME", help="A type of node of your own, or a list of them; repeatable."),
+]
+AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+
+
+def add_workflows(app: Typer) -> None:
+    """Add the commands to the command line."""
+    workflow = Typer(rich_markup_mode=None, invoke_without_command=True)
+    workflow.callback()(work)
+    for name, command in (("run", run), ("check", check), ("examples", examples)):
+        workflow.command(name, cls=Command)(spread(command))
+    app.add_typer(workflow, name="workflow")
+
+
+def work(context: Context) -> None:
+    """Run and check workflows over memory and models."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def run(
+    file: File,
+    writing: WriteFlags,
+    access: Access,
+    making: MakingFlags,
+    given: Annotated[
+        list[str] | None,
+        Option("--input", metavar="TEXT|@FILE", help="{agent1Input}, {agent2Input}, …; repeatable, in order."),
+    ] = None,
+    discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = "",
+    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/",
+    messages: Annotated[
+        Path | None,
+        Option("--messages", metavar="FILE", help="Run on a list of {role, content} instead, storing nothing."),
+    ] = None,
+    system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = "",
+) -> None:
+    """Run a workflow and print what it returns.
+
+    Everything it names is checked before anything runs. A workflow that comes to
+    a lock that another run holds ends there; that is not a failure. Memories are
+    made as --config says, else by the model of the only endpoint, else by rules.
+    """
+    from treering.parts.workflows import run_command
+
+    asked = run_command.WorkflowArguments(
+        file=file,
+        inputs=tuple(given or ()),
+        discussion=discussion,
+        within=within,
+        messages=messages,
+        system=system,
+        making=making,
+    )
+    run_command.run(asked, access, writing)
+
+
+def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: AsJson = False) -> None:
+    """Find everything that is wrong with a workflow, at once.
+
+    Unknown types, keys, variables, endpoints and presets; nothing is run.
+    """
+    from treering.parts.workflows import run_command
+
+    run_command.check(file, tuple(endpoint or ()), tuple(nodes or ()), Access(as_json=as_json))
+
+
+def examples(
+    name: Annotated[str, Argument(metavar="[NAME]", help="Which one to print; without it, which there are.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show workflows that come with Treering."""
+    from treering.parts.workflows import run_command
+
+    run_command.examples(name, Access(as_json=as_json))

@@ -1,0 +1,317 @@
+"""The port for language models: words in, words out, and what it cost. Tools and streaming where a program wants them.
+
+The simple case stays simple: `model.answer("Why?").text`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import InvalidInput
+from treering.core.evidence import Triple
+
+MAX_OUTPUT_TOKENS = 2_000
+"""The longest answer, where nobody says how long it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls of a model used. `cost` is in US dollars, `None` where the model's price is not known."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal | None = Decimal(0)
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Add up; a price that is not known makes the sum unknown."""
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool that a model may call: its name, what it does, and the JSON Schema of its arguments (an object)."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish that a tool be called. `id` tells it from other calls of one answer."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemText:
+    """What the model is told about its task, by the program."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserText:
+    """What the user says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelText:
+    """What the model said before, and the tools it wanted to be called."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gave for a call."""
+
+    call: ToolCall
+    text: str
+
+
+PromptMessage = SystemText | UserText | ModelText | ToolResult
+Prompt = str | Sequence[PromptMessage]
+"""What a model is asked: a text, which the user says, or messages, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said, what that used, and the tools it wants to be called before it says more."""
+
+    text: str
+    usage: Usage
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    def message(self) -> ModelText:
+        """Return it as a message of the next prompt; the results of its calls follow it."""
+        return ModelText(self.text, self.tool_calls)
+
+
+class LanguageModel(Protocol):
+    """Answers prompts. Implementations translate their provider's failures to `Unavailable` and `InvalidInput`.
+
+    The contract suite is `treering.testing.model_contracts`.
+    """
+
+    @property
+    def model_id(self) -> str:
+        """Name the model, as its provider calls it."""
+        ...
+
+    def answer(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Answer:
+        """Answer one prompt. Raises `InvalidInput` for messages that are no prompt (`messages_of`)."""
+        ...
+
+    def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Estimate what so many tokens cost, in US dollars; `None` where the price is not known."""
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A language model that can say its answer bit by bit."""
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Iterator[str | Answer]:
+        """Yield the words of the answer as they come, and last the whole `Answer`. Raises what `answer` raises.
+
+        Where the iterator is closed before its end, the model's work ends.
+        """
+        ...
+
+
+def messages_of(prompt: Prompt) -> tuple[PromptMessage, ...]:
+    """Return what a model is asked as messages.
+
+    Raises `InvalidInput` where there are none, where the last one is the model's own, or where a tool's result belongs
+    to no call of the model's.
+    """
+    messages = (UserText(prompt),) if isinstance(prompt, str) else tuple(prompt)
+    if not messages or isinstance(messages[-1], ModelText):
+        raise InvalidInput(
+            "The last message of a prompt has to be from the user or a tool.",
+            hint="Put what the model has to answer at the end.",
+        )
+    called = {call.id for message in messages if isinstance(message, ModelText) for call in message.tool_calls}
+    strays = [one.call for one in messages if isinstance(one, ToolResult) and one.call.id not in called]
+    if strays:
+        raise InvalidInput(
+            f"The result of {strays[0].name!r} belongs to no call.",
+            hint="Give the model's answer that made the call (`Answer.message`) before it.",
+        )
+    return messages
+
+
+def words_of(prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> str:
+    """Return all words of a prompt and its tools, to estimate how many tokens they are."""
+    told = [prompt] if isinstance(prompt, str) else [part for message in prompt for part in _words(message)]
+    described = [part for tool in tools for part in (tool.name, tool.description, _json(tool.schema))]
+    return "\n".join([*described, *told])
+
+
+def _words(message: PromptMessage) -> Iterator[str]:
+    yield message.text
+    if isinstance(message, ModelText):
+        for call in message.tool_calls:
+            yield f"{call.name} {_json(call.arguments)}"
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(dict(value), ensure_ascii=False)
+
+
+# The port for turning text into vectors.
+
+
+Vector = npt.NDArray[np.float32]
+"""`float32[dim]`, unit length; or `float32[n, dim]` with rows of unit length."""
+
+
+class Embedder(Protocol):
+    """Turns text into vectors of unit length, so that a dot product is a cosine.
+
+    A vector must be a function of the text and `model_id` alone, and not of the texts embedded beside it:
+    vectors are cached by content, and a rebuilt index has to equal the one that grew.
+    """
+
+    @property
+    def model_id(self) -> str:
+        """What made the vector: model, quantisation, dimension, and version of the text preparation.
+
+        Vectors are comparable exactly when their `model_id` is equal.
+        """
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of every vector."""
+        ...
+
+    @property
+    def unrelated_below(self) -> float:
+        """The cosine below which a text that shares no word with a question says nothing about it: -1 to 1.
+
+        It belongs to the model: some put all texts close together, others spread them. To find it, embed questions
+        with texts that answer them and texts that do not, and take the cosine that parts the two best.
+        """
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, dim]`, unit length, in the order given. Empty texts are allowed."""
+        ...
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what somebody asks: `float32[dim]`, unit length."""
+        ...
+
+
+# The port for reading a question and a text together.
+
+
+Scores = npt.NDArray[np.float32]
+"""`float32[n]`: one score per text, higher is better, on a scale of the model's own."""
+
+
+class Reranker(Protocol):
+    """Tells how well texts answer a question, from both at once (a cross-encoder).
+
+    That finds more than comparing vectors and costs a run of the model per text, so that it is only done for the best
+    of what was found. A score must be a function of question, text and `model_id` alone, and not of other texts.
+    """
+
+    @property
+    def model_id(self) -> str:
+        """Name what made the scores."""
+        ...
+
+    def score(self, question: str, texts: Sequence[str]) -> Scores:
+        """Score each text by how well it answers, in the order given. Empty texts are allowed."""
+        ...
+
+
+# The port for finding what a text speaks of: entities, and triples that say how they are related.
+
+
+Form = Literal["prose", "dialogue", "code", "data"]
+EntityKind = Literal["name", "title", "date", "number", "phrase", "speaker", "symbol", "module", "heading"]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One passage to read.
+
+    `title` is what its source is called, `heading` what the stretch itself is called (a heading path, a symbol),
+    `speaker` who says it where it is a turn of a conversation.
+    """
+
+    text: str
+    title: str = ""
+    heading: str = ""
+    form: Form = "prose"
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Something a text speaks of, as it is written there.
+
+    `start` and `end` are character offsets in the excerpt's text, end exclusive; both are 0 where the entity
+    comes from the title, the heading or the speaker.
+    """
+
+    name: str
+    kind: EntityKind
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was found in one excerpt, in order of appearance; an entity may occur more than once."""
+
+    entities: tuple[Entity, ...] = ()
+    triples: tuple[Triple, ...] = ()
+
+
+class Extractor(Protocol):
+    """Finds entities and triples."""
+
+    @property
+    def extractor_id(self) -> str:
+        """What made the extraction: name and version; of a model, also its name and the version of the prompt."""
+        ...
+
+    def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
+        """Read excerpts, each by itself; return one extraction for each, in the order given."""
+        ...

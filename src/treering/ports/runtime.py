@@ -1,0 +1,239 @@
+"""The port for time and chance."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from treering.core.ids import make_id, make_segment_id
+
+
+class Clock(Protocol):
+    """Tells the time and draws random bytes; tests use one whose values are fixed."""
+
+    def now(self) -> datetime:
+        """Return the current time, in UTC."""
+        ...
+
+    def elapsed(self) -> float:
+        """Return the seconds since some moment in the past: of a clock that nobody sets, one for the whole machine.
+
+        To be used for whatever lasts or waits; the time of day may jump by years.
+        """
+        ...
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return unpredictable bytes."""
+        ...
+
+
+def fresh_id(kind: str, clock: Clock) -> str:
+    """Make the id of a new thing of `kind` (`source`, `knowledge`, `patch`, …)."""
+    return make_id(kind, at=clock.now(), entropy=clock.random_bytes(10))
+
+
+def fresh_segment_id(clock: Clock) -> str:
+    """Make a new segment id."""
+    return make_segment_id(clock.random_bytes(8))
+
+
+def fresh_salt(clock: Clock) -> str:
+    """Make the salt of a new object."""
+    return clock.random_bytes(16).hex()
+
+
+# Ending work that nobody waits for any more: a check that is carried with a call, and looked at by its long steps.
+
+
+Check = Callable[[], None]
+"""Raises `Unavailable` once the work has to end."""
+
+
+class _Work:
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self.committed = False
+
+
+_CURRENT: ContextVar[_Work | None] = ContextVar("treering_work", default=None)
+
+
+@contextmanager
+def interruptible(check: Check) -> Iterator[None]:
+    """Have the work that this thread does inside look at `check`."""
+    token = _CURRENT.set(_Work(check))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Have the work inside come to its end, such as a commit."""
+    token = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def check_interrupt() -> None:
+    """Raise what ends the work under way, if it has to end; nothing once it has committed.
+
+    For every place that may take long: what was written must not be reported as not done.
+    """
+    work = _CURRENT.get()
+    if work and not work.committed:
+        work.check()
+
+
+def check_between_steps() -> None:
+    """Raise what ends the work under way, also where earlier steps of it have committed.
+
+    For work of many steps that can be asked for again, such as reading a folder.
+    """
+    if work := _CURRENT.get():
+        work.check()
+
+
+def note_commit() -> None:
+    """Note that the work under way has written: it is no longer interrupted within a step."""
+    if work := _CURRENT.get():
+        work.committed = True
+
+
+# The port of jobs: what long work has done so far, per item, across crashes.
+
+
+JobRow = Mapping[str, Any]
+
+
+class JobLog(Protocol):
+    """Remembers the outcome of long work. Operational, not part of the ledger."""
+
+    def save(self, job_id: str, row: JobRow) -> None:
+        """Keep the state of a job."""
+        ...
+
+    def find(self, job_id: str) -> JobRow | None:
+        """Return a job's last state."""
+        ...
+
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        """Return the newest of the jobs that ran at a scope, below it, or at one of its ancestors."""
+        ...
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the jobs that still name one of these objects; 0 after they were erased."""
+        ...
+
+
+# The port for leases: who of several processes does a piece of work now.
+
+
+VECTORS = "vectors"
+"""Whoever holds this lease embeds what waits."""
+
+LONGEST_SECONDS = 86_400.0
+"""No lease keeps others out for longer than this without being renewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A lease that is held: by whom, in which process of this machine, and for how long.
+
+    `renewed`: seconds since it was taken or renewed last. `left`: seconds until it is anybody's.
+    """
+
+    name: str
+    owner: str
+    process: int
+    renewed: float
+    left: float
+
+
+class Leases(Protocol):
+    """Named leases of one space. One that is not renewed in time is anybody's. Safe to use from many threads.
+
+    Time is that of the store, not the time of day: however wrong a process's clock is set, a lease never lasts longer
+    than its own length.
+    """
+
+    def take(self, name: str, owner: str, *, seconds: float) -> bool:
+        """Take or renew a lease for so many seconds; tell whether `owner` holds it now.
+
+        With `seconds=0` the owner gives it back. Durable before this returns. Raises `InvalidInput` for more than
+        `LONGEST_SECONDS`.
+        """
+        ...
+
+    def holder(self, name: str) -> str | None:
+        """Tell who holds a lease now."""
+        ...
+
+    def held(self) -> Sequence[Holding]:
+        """List the leases that are held now, by name."""
+        ...
+
+    def clear(self, name: str) -> Holding | None:
+        """Take a lease away from its owner, who learns it when renewing; return what was held."""
+        ...
+
+
+# The port of promised work: what is still to be done for a space, whichever process comes to do it.
+
+
+MEMORIES = "memories"
+"""The kind of work that makes the memories of a discussion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A piece of work that one process is at. `times`: how often it had been promised when it was claimed."""
+
+    kind: str
+    key: str
+    owner: str
+    times: int
+
+
+class Backlog(Protocol):
+    """Work that was promised and is not done, by kind and key. Operational, not part of the ledger.
+
+    A claim lapses: what a process that died was at is anybody's once its time is over. Nobody waits for anybody.
+    """
+
+    def promise(self, kind: str, key: str, owner: str, *, seconds: float) -> Claim:
+        """Note work, durably, and claim it for so many seconds. Work that is promised again is done once more."""
+        ...
+
+    def claim(self, kind: str, owner: str, *, seconds: float) -> Claim | None:
+        """Claim the work that has waited longest of what nobody is at; `None` where there is none."""
+        ...
+
+    def done(self, claim: Claim) -> None:
+        """Take work off the list, unless it was promised again since it was claimed."""
+        ...
+
+    def postpone(self, claim: Claim, *, seconds: float) -> None:
+        """Leave work to whoever comes after so many seconds."""
+        ...
+
+    def waiting(self) -> int:
+        """Count what was promised and is not done, also what somebody is at."""
+        ...
+
+
+class SpacesWithWork(Protocol):
+    """Looks, over all spaces of a database, which have background work that nobody is at."""
+
+    def names(self) -> Sequence[str]:
+        """Return their names, always in the same order. Raises `Unavailable`."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connections."""
+        ...

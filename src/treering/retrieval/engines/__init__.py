@@ -1,0 +1,1 @@
+"""Search by vectors in an engine beside the space."""

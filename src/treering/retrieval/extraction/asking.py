@@ -1,0 +1,245 @@
+"""Asking a language model for data: JSON of a given shape, checked, repaired once, inside a budget."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from treering.core.errors import Denied, InvalidInput, Unavailable
+from treering.ports.models import MAX_OUTPUT_TOKENS, Answer, LanguageModel, Prompt, ToolSpec, Usage, words_of
+from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+
+Data = TypeVar("Data", bound=BaseModel)
+
+_FRAMING_TOKENS = 16  # what a provider puts around the messages of one call
+_QUOTED_TOKENS = 1_000  # of a wrong answer, shown to the model again
+_PROBLEMS = 5
+_CANDIDATES = 64
+"""Places in an answer where JSON may begin; bounds the work for an answer full of braces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Data]):
+    """An answer of the shape asked for, and what it took."""
+
+    value: Data
+    usage: Usage
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Misanswered:
+    """The model answered twice, neither time in the shape asked for."""
+
+    why: str
+    usage: Usage
+
+
+class Budget:
+    """A ceiling on what one job may use of language models. May be shared by threads.
+
+    A call is refused beforehand where the most it can use, on top of what was used and what calls under way may
+    still use, would exceed a ceiling. How long a prompt is in tokens is an estimate, so a ceiling may be passed
+    by what one call was underestimated; the next is then refused.
+    """
+
+    def __init__(
+        self, *, requests: int | None = None, tokens: int | None = None, dollars: Decimal | None = None
+    ) -> None:
+        ceilings = {"requests": requests, "tokens": tokens, "dollars": dollars}
+        self._ceilings = {unit: Decimal(most) for unit, most in ceilings.items() if most is not None}
+        if not self._ceilings or min(self._ceilings.values()) < 0:
+            raise InvalidInput(
+                "A model budget needs at least one ceiling, and each must be 0 or more.",
+                hint="Give requests, tokens or dollars, or several.",
+            )
+        self._lock = threading.Lock()
+        self._used = Usage()
+        self._under_way = _amounts(Usage())
+
+    @property
+    def used(self) -> Usage:
+        """What was used so far."""
+        with self._lock:
+            return self._used
+
+    def spend(self, most: Usage, call: Callable[[], Answer]) -> Answer:
+        """Make one call that uses at most `most`, and charge what it used.
+
+        A call that fails is charged as a request without tokens: providers bill what they answer. Raises `Denied`
+        where the budget does not allow the call, `InvalidInput` where there is a ceiling in dollars and the
+        model's price is not known, and what `call` raises.
+        """
+        self._reserve(most)
+        used = Usage(requests=most.requests)
+        try:
+            answer = call()
+            used = answer.usage if answer.usage.cost is not None else replace(answer.usage, cost=most.cost)
+        finally:
+            self._settle(most, used)
+        return answer
+
+    def _reserve(self, most: Usage) -> None:
+        if most.cost is None and "dollars" in self._ceilings:
+            raise InvalidInput(
+                "The model's price is not known, so a ceiling in dollars cannot be kept.",
+                hint="Set a ceiling in tokens instead.",
+            )
+        more = _amounts(most)
+        with self._lock:
+            self._refuse_beyond(more)
+            self._under_way = {unit: self._under_way[unit] + more[unit] for unit in more}
+
+    def _refuse_beyond(self, more: dict[str, Decimal]) -> None:
+        used = _amounts(self._used)
+        for unit, ceiling in self._ceilings.items():
+            if used[unit] + self._under_way[unit] + more[unit] > ceiling:
+                raise Denied(
+                    f"The model budget does not allow another call: of {ceiling} {unit}, {used[unit]} are used, "
+                    f"{self._under_way[unit]} are held by calls under way, and this one may take {more[unit]}.",
+                    hint=f"Raise the ceiling of {unit}, or give the model less to do.",
+                    details={"ceiling": {unit: str(ceiling)}, "used": {unit: str(used[unit]) for unit in used}},
+                )
+
+    def _settle(self, most: Usage, used: Usage) -> None:
+        held = _amounts(most)
+        with self._lock:
+            self._under_way = {unit: self._under_way[unit] - held[unit] for unit in held}
+            self._used += used
+
+
+def ask(
+    model: LanguageModel,
+    prompt: str,
+    schema: type[Data],
+    *,
+    system: str = "",
+    budget: Budget,
+    max_output_tokens: int = MAX_OUTPUT_TOKENS,
+) -> Asked[Data]:
+    """Ask for JSON of the shape of `schema`; an answer that does not fit is repaired once.
+
+    Raises `Unavailable` where the repaired answer does not fit either, and what `Budget.spend` and the model raise.
+    """
+    outcome = try_asking(model, prompt, schema, system=system, budget=budget, max_output_tokens=max_output_tokens)
+    if isinstance(outcome, Misanswered):
+        raise Unavailable(
+            f"The model {model.model_id} did not answer in the form asked for: {outcome.why}",
+            hint="Try again, allow longer answers, or use another model.",
+            details={"model": model.model_id, "requests": outcome.usage.requests},
+        )
+    return outcome
+
+
+def try_asking(
+    model: LanguageModel,
+    prompt: str,
+    schema: type[Data],
+    *,
+    system: str = "",
+    budget: Budget,
+    max_output_tokens: int = MAX_OUTPUT_TOKENS,
+) -> Asked[Data] | Misanswered:
+    """Ask as `ask` does, but give an answer that does not fit as a value.
+
+    Raises what `Budget.spend` and the model raise.
+    """
+
+    def answer(wanted: str) -> Answer:
+        most = most_used(model, wanted, system=system, max_output_tokens=max_output_tokens)
+        return budget.spend(most, lambda: model.answer(wanted, system=system, max_output_tokens=max_output_tokens))
+
+    whole = prompt_with_schema(prompt, schema)
+    first = answer(whole)
+    found = _parsed(first.text, schema)
+    if not isinstance(found, str):
+        return Asked(found, first.usage)
+    second = answer(repair_prompt(whole, first.text, found))
+    usage = first.usage + second.usage
+    found = _parsed(second.text, schema)
+    return Misanswered(found, usage) if isinstance(found, str) else Asked(found, usage, repaired=True)
+
+
+def prompt_with_schema(prompt: str, schema: type[BaseModel]) -> str:
+    """Return the prompt as it is sent: with the shape of the answer."""
+    shape = json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+    return f"{prompt}\n\nAnswer with one JSON object and nothing else. It must fit this JSON Schema:\n{shape}"
+
+
+def repair_prompt(prompt: str, answer: str, problem: str, *, shape: str = "JSON object") -> str:
+    """Return the prompt that asks once more, for an answer of a shape, with the one that could not be used and why."""
+    shown = cut_to_tokens(answer, _QUOTED_TOKENS)
+    return (
+        f"{prompt}\n\nYou answered this before, and the answer could not be used: {problem}.\n"
+        f"It began:\n{shown}\n\n"
+        f"Answer again with the whole {shape} and nothing else. If it was cut off, be briefer."
+    )
+
+
+def json_values(text: str, *, begins: str = "{") -> Iterator[str]:
+    """Return the JSON objects that stand somewhere in `text`, in order, without those inside of others.
+
+    With `begins="{["` lists too. Of a value that is cut off, the complete ones inside of it are given.
+    """
+    decoder, beginning = json.JSONDecoder(), re.compile(f"[{re.escape(begins)}]")
+    found = beginning.search(text)
+    for _ in range(_CANDIDATES):
+        if found is None:
+            return
+        try:
+            _, end = decoder.raw_decode(text, found.start())
+            yield text[found.start() : end]
+        except (ValueError, RecursionError):  # no JSON begins here, or it is nested beyond reason
+            end = found.end()
+        found = beginning.search(text, end)
+
+
+def most_used(
+    model: LanguageModel,
+    prompt: Prompt,
+    *,
+    system: str = "",
+    tools: Sequence[ToolSpec] = (),
+    max_output_tokens: int,
+) -> Usage:
+    """Estimate the most one call can use: all of the prompt and its tools, and the longest answer allowed."""
+    parts = 1 if isinstance(prompt, str) else len(prompt)
+    asked = estimate_tokens(words_of(prompt, tools)) + estimate_tokens(system)
+    tokens = asked + _FRAMING_TOKENS * (parts + len(tools))
+    cost = model.price(input_tokens=tokens, output_tokens=max_output_tokens)
+    return Usage(1, tokens, max_output_tokens, cost)
+
+
+def _amounts(usage: Usage) -> dict[str, Decimal]:
+    return {
+        "requests": Decimal(usage.requests),
+        "tokens": Decimal(usage.input_tokens + usage.output_tokens),
+        "dollars": usage.cost or Decimal(0),
+    }
+
+
+def _parsed(text: str, schema: type[Data]) -> Data | str:
+    """Return the first JSON object in `text` that fits, or say what is wrong with the longest one.
+
+    Models write around what they were asked for: fences, a preface, an earlier draft. So every object counts.
+    """
+    longest, problem = 0, "there is no JSON object in it"
+    for candidate in json_values(text):
+        try:
+            return schema.model_validate_json(candidate)
+        except ValidationError as error:
+            if len(candidate) > longest:
+                longest, problem = len(candidate), _problems(error)
+    return problem
+
+
+def _problems(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = [f"{'.'.join(str(step) for step in each['loc']) or 'the object'}: {each['msg']}" for each in found]
+    more = [f"and {len(lines) - _PROBLEMS} more"] if len(lines) > _PROBLEMS else []
+    return "; ".join([*lines[:_PROBLEMS], *more])

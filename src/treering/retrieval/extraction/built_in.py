@@ -1,0 +1,318 @@
+"""The extractor that needs no model: rules for prose, dialogue and code."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from treering.core.evidence import Triple
+from treering.ports.models import Entity, EntityKind, Excerpt, Extraction
+from treering.retrieval.extraction.names import bare_title
+from treering.retrieval.extraction.prose import (
+    NamedEntities,
+    by_sentence,
+    distinct,
+    read,
+    relate,
+    statement,
+    telling_words,
+    without_overlaps,
+)
+from treering.retrieval.extraction.words import (
+    AUXILIARIES,
+    CONNECTIVES,
+    DETERMINERS,
+    FLAT,
+    PLEASANTRIES,
+    PREPOSITIONS,
+    PRONOUNS,
+    VERBS,
+    WORD_SIGN,
+)
+
+
+class BuiltInExtractor:
+    """Finds entities and triples by capitals, quotes, numbers, small words and structure. It keeps no state.
+
+    Same excerpt, same extraction, in every process. Any text is read in time linear in its length.
+    """
+
+    @property
+    def extractor_id(self) -> str:
+        """Name and version of the rules; it changes with what they find."""
+        return "built-in-1"
+
+    def extract(self, excerpts: Sequence[Excerpt]) -> list[Extraction]:
+        """Read excerpts, each by itself; return one extraction for each, in the order given."""
+        return [_read(excerpt) for excerpt in excerpts]
+
+
+def _read(excerpt: Excerpt) -> Extraction:
+    match excerpt.form:
+        case "dialogue":
+            return read_dialogue(excerpt)
+        case "code":
+            return read_code(excerpt)
+        case "data":
+            return _read_names(excerpt)
+        case "prose":
+            return _read_prose(excerpt)
+
+
+def _read_names(excerpt: Excerpt) -> Extraction:
+    """Read what data is called. What it holds is values, which words find; as entities they would tie everything."""
+    return Extraction(_front(bare_title(excerpt.title), heading_parts(excerpt.heading)))
+
+
+def _read_prose(excerpt: Excerpt) -> Extraction:
+    title = bare_title(excerpt.title)
+    headings = heading_parts(excerpt.heading)
+    subject = title or (headings[-1].name if headings else "")
+    reading = read(excerpt.text, title=title)
+    items, listed = outlined(excerpt.text, heading=headings[-1].name if headings else title)
+    if items:
+        reading = NamedEntities(without_overlaps([*items, *reading.entities]), reading.ends)
+    related = relate(excerpt.text, reading, subject=subject)
+    triples = distinct([*listed, *related]) if listed else related
+    return Extraction((*_front(title, headings), *reading.entities), tuple(triples))
+
+
+def _front(title: str, headings: Sequence[Entity]) -> tuple[Entity, ...]:
+    """Return what stands before the text."""
+    return (*([Entity(title, "title")] if title else []), *headings)
+
+
+# The structure of a document: its headings, and the lists below them.
+
+
+def heading_parts(heading: str) -> list[Entity]:
+    """Return the parts of a heading path (`Install > Linux`), outermost first."""
+    return [Entity(part.strip(), "heading") for part in heading.split(" > ") if part.strip()]
+
+
+def outlined(text: str, *, heading: str) -> tuple[list[Entity], list[Triple | None]]:
+    """Return headings and the heads of list items in Markdown `text`, and which heading each item is under."""
+    entities: list[Entity] = []
+    triples: list[Triple | None] = []
+    for entity in _lines(text):
+        entities.append(entity)
+        if entity.kind == "heading":
+            heading = entity.name
+        else:
+            triples.append(statement(heading, "lists", entity.name))
+    return entities, triples
+
+
+_LINE = re.compile(
+    r"^(?:#{1,6}[ \t]++(?P<heading>[^\n]{1,200})"
+    r"|[ \t]{0,12}(?:[-*+]|\d{1,3}[.)])[ \t]++(?:\[[ xX]\] )?(?P<mark>\*\*|__|`|\[)?(?P<item>[^\n:.*`\[\](–—,]{2,60}))",
+    re.MULTILINE,
+)
+_MOST_WORDS = 6
+
+
+def _lines(text: str) -> Iterator[Entity]:
+    for match in _LINE.finditer(text):
+        if match["heading"]:
+            yield from _trimmed(match, "heading")
+        elif len(match["item"].split()) <= _MOST_WORDS:
+            yield from _trimmed(match, "item")
+
+
+def _trimmed(match: re.Match[str], group: str) -> Iterator[Entity]:
+    name = match[group].strip(" \t\r#*`")
+    if name:
+        start = match.start(group) + match[group].index(name)
+        yield Entity(name, "heading" if group == "heading" else "phrase", start, start + len(name))
+
+
+# What is said in a conversation: who speaks, of what, in which words.
+
+
+def read_dialogue(excerpt: Excerpt) -> Extraction:
+    """Read one turn, or several that each begin with `Name:` on a line. `I` is who speaks."""
+    entities: list[Entity] = []
+    triples: list[Triple | None] = []
+    for speaker, start, text in _turns(excerpt):
+        reading = _read_turn(text)
+        entities += [Entity(speaker, "speaker")] if speaker else []
+        entities += [Entity(one.name, one.kind, one.start + start, one.end + start) for one in reading.entities]
+        triples += _said(text, reading, speaker)
+    return Extraction(tuple(entities), tuple(distinct(triples)))
+
+
+_TURN = re.compile(r"^(?:\[[^\]\n]{0,40}\] ?)?(?P<speaker>[^\W\d_][^\n:]{0,30}):[ \t]", re.MULTILINE)
+_MOST_RELATION_WORDS = 6  # of a relation
+_MOST_TOPICS = 4  # of a sentence
+
+
+def _turns(excerpt: Excerpt) -> Iterator[tuple[str, int, str]]:
+    """Return each turn's speaker, the offset of its words, and its words."""
+    text = excerpt.text
+    openings = [] if excerpt.speaker else list(_TURN.finditer(text))
+    first = openings[0].start() if openings else len(text)
+    if text[:first].strip():
+        yield excerpt.speaker, 0, text[:first]
+    ends = [opening.start() for opening in openings[1:]] + [len(text)]
+    for opening, end in zip(openings, ends, strict=False):
+        yield opening["speaker"].strip(), opening.end(), text[opening.end() : end]
+
+
+def _read_turn(text: str) -> NamedEntities:
+    reading = read(text)
+    named = [one for one in reading.entities if one.name.lower() not in PLEASANTRIES]
+    return NamedEntities(without_overlaps([*named, *noun_chunks(text)]), reading.ends)
+
+
+def _said(text: str, reading: NamedEntities, speaker: str) -> Iterator[Triple | None]:
+    if not speaker:
+        return
+    for begin, topics in by_sentence(reading):
+        yield from _sentence(text, begin, topics[:_MOST_TOPICS], speaker)
+
+
+def _sentence(text: str, begin: int, topics: Sequence[Entity], speaker: str) -> Iterator[Triple | None]:
+    relation, place = "", begin
+    for topic in topics:
+        words = telling_words(text[place : topic.start], most=_MOST_RELATION_WORDS).split()
+        told = " ".join(word for word in words if word.lower() not in PLEASANTRIES)
+        relation = told if told and told not in ("and", "or") else relation
+        if relation:  # a name alone calls somebody: nothing is said of it
+            yield statement(speaker, relation, topic.name)
+        place = topic.end
+
+
+# Topics of plain speech: the nouns and their attributes, told by the small words around them.
+
+
+def noun_chunks(text: str) -> list[Entity]:
+    """Return what is spoken of without a name: one to three words after a determiner, a preposition or a verb."""
+    found: list[Entity] = []
+    run: list[tuple[int, int]] = []
+    opened = False
+    before = 0
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        if not text[before : match.start()].isspace():
+            found += _chunk(text, run, opened)
+            run, opened = [], False
+        before = match.end()
+        if word not in _SMALL and not word.endswith("ly"):
+            run = [*run[-_LONGEST_RUN:], match.span()]
+            continue
+        found += _chunk(text, run, opened)
+        run, opened = [], word in _OPENING
+    return found + list(_chunk(text, run, opened))
+
+
+_WORD = re.compile(rf"{WORD_SIGN}++(?:[’'\-+]{WORD_SIGN}++)*+\+?")
+_OPENING = (DETERMINERS | PREPOSITIONS | VERBS) - {"to"}  # `to` is as often followed by a verb
+_SMALL = _OPENING | {"to"} | PRONOUNS | CONNECTIVES | AUXILIARIES | PLEASANTRIES
+_MOST_TOPIC_WORDS = 3
+_LONGEST_RUN = 12
+_SHORTEST = 4  # characters
+_LONGEST = 60
+_ATTRIBUTE = re.compile(r"(?:ed|ful|ous|ive|able)$")
+
+
+def _chunk(text: str, run: list[tuple[int, int]], opened: bool) -> Iterator[Entity]:
+    words = run
+    while words and text[slice(*words[-1])].lower() in FLAT:
+        words = words[:-1]
+    words = words[-_MOST_TOPIC_WORDS:]
+    while words and text[slice(*words[0])].lower() in FLAT:
+        words = words[1:]
+    if not words or (len(words) == 1 and not opened) or _ATTRIBUTE.search(text[slice(*words[-1])]):
+        return
+    start, end = words[0][0], words[-1][1]
+    if _SHORTEST <= end - start <= _LONGEST:
+        yield Entity(text[start:end], "phrase", start, end)
+
+
+# What code names: the symbol it defines, what it imports, calls and defines, and its constants and types.
+
+
+def read_code(excerpt: Excerpt) -> Extraction:
+    """Read a stretch of code in any of the usual languages; its heading is the symbol it stands for.
+
+    A call on the instance itself (`self.flush()` in `Ledger.commit`) is related to the full symbol (`Ledger.flush`).
+    """
+    symbol = excerpt.heading or excerpt.title
+    entities = [Entity(symbol, "symbol")] if symbol.strip() else []
+    stated: dict[tuple[str, str], None] = {}  # code uses the same again and again
+    for relation, entity, target in _uses(excerpt.text, symbol):
+        entities.append(entity)
+        if relation:
+            stated[relation, target] = None
+    triples = (statement(symbol, relation, target) for relation, target in stated)
+    return Extraction(tuple(entities), tuple(distinct(triples)) if symbol.strip() else ())
+
+
+_PATH = r"[A-Za-z_@][\w@]*+(?:(?:\.|::|/|-)\w++)*+"
+_USE = re.compile(
+    rf"^[ \t]{{0,40}}(?:pub )?(?:from[ ]++(?P<from>\.*+[\w.]*+)[ ]++import[ ]++\(?(?P<names>[^\n()#]{{0,300}})"
+    rf"|(?:import|use|using|require|include)[ ]++(?:static )?(?P<module>{_PATH}))"
+    r"|#include[ ]*+[<\"](?P<header>[^>\"\n]{1,200})[>\"]"
+    r"|\b(?:from|require|import)[ ]?\(?[ ]?['\"](?P<path>[^'\"\n]{1,200})['\"]"
+    r"|\b(?:def|class|function|fn|func|struct|interface|trait|enum|protocol|module|type)[ ]++(?P<defined>[A-Za-z_]\w*+)"
+    r"|(?<![\w.])(?:self|this|cls)(?:\.|->|::)(?P<own>[A-Za-z_]\w*+)\("
+    r"|(?<![\w.])(?P<called>[A-Za-z_]\w*+(?:(?:\.|::|->)[A-Za-z_]\w*+){0,20}+)!?\("
+    r"|(?<![\w.])(?P<constant>[A-Z][A-Z0-9]*+_[A-Z0-9_]++|[A-Z][A-Z0-9]{3,}+)(?!\w)"
+    r"|(?<![\w.])(?P<type>[A-Z][a-z0-9]++(?:[A-Z][a-z0-9]*+)++)(?!\w)"
+    r"|[A-Za-z_]\w*+",
+    re.MULTILINE,
+)
+_IMPORTED = re.compile(r"(?P<name>[A-Za-z_]\w*+)(?: as \w++)?")
+_KINDS: dict[str, tuple[str, EntityKind]] = {
+    "from": ("imports", "module"),
+    "names": ("imports", "module"),
+    "module": ("imports", "module"),
+    "header": ("imports", "module"),
+    "path": ("imports", "module"),
+    "defined": ("defines", "symbol"),
+    "own": ("calls", "symbol"),
+    "called": ("calls", "symbol"),
+    "constant": ("", "symbol"),
+    "type": ("", "symbol"),
+}
+_JOINT = re.compile(r"\.|::|->")
+_LONGEST_VALUE = 120
+_SHORTEST_NAME = 3
+# What every program calls says nothing about this one.
+_EVERYWHERE = frozenset(
+    """if for while switch catch return and or not in is match when with assert print len range str int float bool list
+    dict set tuple super isinstance issubclass type getattr setattr hasattr enumerate zip map filter sorted sum min max
+    any all open repr iter next abs round format join split strip append extend get items keys values pop add update
+    println printf sizeof malloc free new delete typeof instanceof function fn def func class defined push
+    len. cap make panic unwrap expect clone into from some none ok err vec console.log string number array object lambda
+    yield await async elif else except del raise throw self this cls void const let var static public private""".split()
+)
+
+
+def _uses(text: str, symbol: str) -> Iterator[tuple[str, Entity, str]]:
+    """Return each use in order: how it is related, what is used, and what that is called in a triple."""
+    owner = symbol.rpartition(".")[0]
+    for match in _USE.finditer(text):
+        group = match.lastgroup
+        if group is None:
+            continue
+        if group == "names":
+            yield from _imports(match)
+            continue
+        name = match[group]
+        if _is_telling(name) and name != symbol.rpartition(".")[2]:
+            relation, kind = _KINDS[group]
+            target = f"{owner}.{name}" if group == "own" and owner else name
+            yield relation, Entity(name, kind, *match.span(group)), target
+
+
+def _imports(match: re.Match[str]) -> Iterator[tuple[str, Entity, str]]:
+    module = match["from"]
+    if module:
+        yield "imports", Entity(module, "module", *match.span("from")), module
+    for one in _IMPORTED.finditer(match.string, *match.span("names")):
+        yield "imports", Entity(one["name"], "symbol", *one.span("name")), one["name"]
+
+
+def _is_telling(name: str) -> bool:
+    if name in _EVERYWHERE or not _SHORTEST_NAME <= len(name) <= _LONGEST_VALUE:
+        return False
+    return name.isidentifier() or _JOINT.split(name)[-1] not in _EVERYWHERE

@@ -1,0 +1,1 @@
+"""The entity graph and its walk, and the links of code."""

@@ -1,0 +1,362 @@
+"""The associative arm: from what the other arms found, along the entity graph, to what a question never names.
+
+In the manner of HippoRAG 2 (arXiv 2502.14802): the statements nearest to the question name entities, a walk from
+these and from the passages found so far spreads over the graph, and passages rank by where it comes to rest. How
+statements are scored, and what else is read off the graph, was measured here (`docs/decisions`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.ports.search import Edges, EdgeType, GraphView, Nodes, Statements, TextQuery
+from treering.retrieval.extraction.names import entity_key, plain_form
+from treering.retrieval.graph.pagerank import Walk, walk
+from treering.retrieval.index.ties import word_code
+
+Found = Sequence[tuple[int, float]]
+"""Passages by key with their score between 0 and 1, best first."""
+
+Scores = dict[int, float]
+
+TIE_WEIGHTS = np.array([1.0, 4.0, 1.0, 1.0, 0.1, 1.0])
+"""What an edge weighs in the walk, by `EdgeType`."""
+
+READ = 20
+"""Passages whose statements are read."""
+
+FACTS = 4
+"""Statements whose entities seed the walk."""
+
+SEEDS = 5
+"""Entities that the statements seed."""
+
+PASSAGE_SHARE = 0.85
+"""What the passage of a statement counts for in its score; the rest is how many of the question's words it has."""
+
+NAMED_WEIGHT = 0.1
+"""What an entity named in the question counts for as a seed, before it is divided by how common it is."""
+
+PASSAGE_WEIGHT = 0.05
+"""What a passage found so far counts for as a seed, times its score."""
+
+COMMON = 20
+"""Entities of more passages than this say too little to bridge two of them."""
+
+HUB = 1_000
+"""Entities with more edges are not looked up but in the walk: as seeds they weigh next to nothing."""
+
+_LONGEST_NAME = 7  # words
+_NAMING_WORDS = 64
+_REACHED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NearStatement:
+    """A statement near the question: the passage that makes it, its two ends (node numbers), its score."""
+
+    passage: int
+    subject: int
+    object: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """What the graph says of a question, by passage key. Every score is between 0 and 1.
+
+    `walked` falls with the rank by the walk's mass: 1/log2(1 + rank). `bridged` is the best way from a passage found
+    so far over a shared entity, `title_match` the same over an entity that is the title of the passage, `named` is 1
+    where the question names the title. The walk began at `seeds` (entities, by node number) and `begun` (nodes of
+    passages found so far); `facts` are the statements that gave most of the seeds.
+    """
+
+    walked: Scores
+    bridged: Scores
+    title_match: Scores
+    named: Scores
+    facts: tuple[NearStatement, ...]
+    seeds: Mapping[int, float]
+    begun: frozenset[int]
+    walk: Walk
+    view: GraphView
+    """The graph that was walked, which the node numbers are those of."""
+
+
+def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Association:
+    """Walk the graph from a question and from what was found for it."""
+    read = [key for key, _ in found[:READ]]
+    stated = view.statements(read)
+    strengths = np.array([score for _, score in found[:READ]])
+    coverage = _coverage(stated, terms.words)
+    ties = _Ties.around(read, stated, view.named(names_in(text)), view)
+    facts = _nearest_facts(read, stated, PASSAGE_SHARE * strengths[stated.passage] + (1 - PASSAGE_SHARE) * coverage)
+    seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
+    begun = view.of_passages(np.array([key for key, _ in found], np.int64))
+    walked = _walk(seeds, begun, [score for _, score in found], view)
+    bridged, title_match = _bridges(read, strengths, stated, coverage, ties)
+    return Association(
+        walked=_by_rank(walked, view),
+        bridged=bridged,
+        title_match=title_match,
+        named=ties.titled(),
+        facts=tuple(facts),
+        seeds=seeds,
+        begun=frozenset(begun.tolist()),
+        walk=walked,
+        view=view,
+    )
+
+
+def names_in(text: str) -> list[str]:
+    """Return the entity keys that a text might name: all runs of up to seven of its first words."""
+    words = entity_key(text).split()[:_NAMING_WORDS]
+    runs = (words[at : at + length] for length in range(_LONGEST_NAME, 0, -1) for at in range(len(words) - length + 1))
+    return list(dict.fromkeys(filter(None, (entity_key(" ".join(run)) for run in runs))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ties:
+    """Entities near what was found, and where else they occur. Entities are sorted; arrays name them by place."""
+
+    entities: Nodes
+    spread: npt.NDArray[np.int64]
+    """Passages in reach that hold each entity; of hubs, about how many there are."""
+    named: npt.NDArray[np.int64]
+    """Places of the entities that the question names."""
+    reader: npt.NDArray[np.int64]
+    """With `held`: which passage (by its place among those read) holds which entity."""
+    held: npt.NDArray[np.int64]
+    occurrence: Edges
+    """Edges from entities to the passages that hold them, ordered by entity."""
+    holders: npt.NDArray[np.int64]
+    """With `occurrence`: the key of the passage at the end of each edge."""
+    called: npt.NDArray[np.bool_]
+    """With `reader` and `held`: whether the entity is what the passage is called."""
+
+    @classmethod
+    def around(cls, read: Sequence[int], stated: Statements, named: Mapping[str, int], view: GraphView) -> "_Ties":
+        own = _occurrences(view.edges(view.of_passages(np.array(read, np.int64))))
+        known = np.array(list(named.values()), np.int64)
+        entities = np.unique(np.concatenate([own.target, stated.subject, stated.object, known]))
+        degrees = view.degrees(entities)
+        rare = np.flatnonzero(degrees <= HUB)
+        found = _occurrences(view.edges(entities[rare]))
+        occurrence = _by_source(Edges(rare[found.source], found.target, found.tie))
+        spread = np.bincount(occurrence.source, minlength=len(entities))
+        return cls(
+            entities,
+            np.where(degrees <= HUB, spread, degrees),
+            np.searchsorted(entities, known),
+            own.source,
+            np.searchsorted(entities, own.target),
+            occurrence,
+            view.passages_of(occurrence.target),
+            own.tie == EdgeType.TITLE,
+        )
+
+    def rarity(self, entity: int) -> float:
+        """Return what remains of a seed's weight once it is shared among the passages that hold the entity."""
+        return 1.0 / max(1, int(self.spread[entity]))
+
+    def titled(self) -> Scores:
+        """Return the passages whose title the question names."""
+        called = (self.occurrence.tie == EdgeType.TITLE) & np.isin(self.occurrence.source, self.named)
+        return dict.fromkeys(self.holders[called].tolist(), 1.0)
+
+
+def _occurrences(edges: Edges) -> Edges:
+    """Keep what says that a passage holds an entity."""
+    kept = (edges.tie == EdgeType.MENTION) | (edges.tie == EdgeType.TITLE)
+    return Edges(edges.source[kept], edges.target[kept], edges.tie[kept])
+
+
+def _by_source(edges: Edges) -> Edges:
+    order = np.argsort(edges.source, kind="stable")
+    return Edges(edges.source[order], edges.target[order], edges.tie[order])
+
+
+def _coverage(stated: Statements, words: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Give, for each statement, the part of the question's words that it has."""
+    asked = np.unique(np.array([word_code(word) for word in words], np.uint16))
+    if not len(asked) or not len(stated.passage):
+        return np.zeros(len(stated.passage))
+    hits = np.concatenate([[0], np.cumsum(np.isin(stated.words, asked))])
+    counts: npt.NDArray[np.float64] = (hits[stated.bounds[1:]] - hits[stated.bounds[:-1]]) / len(asked)
+    return counts
+
+
+def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[np.float64]) -> list[NearStatement]:
+    # Where scores are equal the order of passages and of what they state counts, and not how nodes are numbered.
+    order = np.argsort(-scores, kind="stable")[:FACTS]
+    return [
+        NearStatement(read[int(stated.passage[at])], int(stated.subject[at]), int(stated.object[at]), float(scores[at]))
+        for at in order
+    ]
+
+
+def _named_seeds(ties: _Ties) -> dict[int, float]:
+    # What nothing in reach holds is not told of, though the question names it.
+    return {int(ties.entities[at]): NAMED_WEIGHT * ties.rarity(int(at)) for at in ties.named if ties.spread[at]}
+
+
+def _fact_seeds(facts: Sequence[NearStatement], ties: _Ties) -> dict[int, float]:
+    """Seed the entities of the nearest statements: each with the mean of their scores, less the commoner it is."""
+    scores: dict[int, list[float]] = {}
+    for fact in facts:
+        for end in (fact.subject, fact.object):
+            scores.setdefault(end, []).append(fact.score)
+    weights = {
+        end: sum(of) / len(of) * ties.rarity(int(np.searchsorted(ties.entities, end))) for end, of in scores.items()
+    }
+    best = sorted(weights, key=lambda end: -weights[end])[:SEEDS]
+    return {end: weights[end] for end in best}
+
+
+def _walk(seeds: Mapping[int, float], begun: Nodes, scores: Sequence[float], view: GraphView) -> Walk:
+    nodes = np.concatenate([np.array(list(seeds), np.int64), begun])
+    weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for score in scores)]
+    return walk(nodes, np.array(weights), view, TIE_WEIGHTS)
+
+
+def _by_rank(walked: Walk, view: GraphView) -> Scores:
+    keys = view.passages_of(walked.nodes)
+    passages = keys >= 0
+    keys, mass = keys[passages], walked.mass[passages]
+    best = np.lexsort((keys, -mass))[:_REACHED]
+    return {int(keys[at]): 1 / log2(1 + rank) for rank, at in enumerate(best, start=1)}
+
+
+def _bridges(
+    read: Sequence[int],
+    strengths: npt.NDArray[np.float64],
+    stated: Statements,
+    coverage: npt.NDArray[np.float64],
+    ties: _Ties,
+) -> tuple[Scores, Scores]:
+    """Return the best way from a read passage over an entity it holds: to others that hold it, to those called so."""
+    relevance = _relevance(stated, coverage, ties, len(read))
+    ways = _Ways.of(ties, read)
+    scores = strengths[ways.reader] * (0.5 + 0.5 * relevance[ways.reader, ways.entity])
+    mentioned = scores / np.log2(1 + ties.spread[ways.entity])
+    title_match = (ways.tie == EdgeType.TITLE) & ~ways.by_own_title
+    return _best(ways.passage, mentioned), _best(ways.passage[title_match], scores[title_match])
+
+
+def _relevance(
+    stated: Statements, coverage: npt.NDArray[np.float64], ties: _Ties, readers: int
+) -> npt.NDArray[np.float64]:
+    """Give, by read passage and entity, how well the best of its statements about the entity covers the question."""
+    table = np.zeros((readers, len(ties.entities)))
+    for ends in (stated.subject, stated.object):
+        np.maximum.at(table, (stated.passage, np.searchsorted(ties.entities, ends)), coverage)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Every way from a read passage over an entity it holds, if that is not too common, to another that holds it."""
+
+    reader: npt.NDArray[np.int64]
+    entity: npt.NDArray[np.int64]
+    passage: npt.NDArray[np.int64]
+    tie: npt.NDArray[np.uint8]
+    by_own_title: npt.NDArray[np.bool_]
+    """Whether the entity is what the read passage is called: that another is called so too says nothing."""
+
+    @classmethod
+    def of(cls, ties: _Ties, read: Sequence[int]) -> "_Ways":
+        near = ties.spread[ties.held] <= COMMON
+        reader, held = ties.reader[near], ties.held[near]
+        starts = np.searchsorted(ties.occurrence.source, held)
+        counts = ties.spread[held]
+        steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        at = np.repeat(starts, counts) + steps
+        readers, entities = np.repeat(reader, counts), np.repeat(held, counts)
+        passages = ties.holders[at]
+        away = passages != np.array(read, np.int64)[readers]
+        own = np.repeat(ties.called[near], counts)
+        return cls(readers[away], entities[away], passages[away], ties.occurrence.tie[at][away], own[away])
+
+
+def _best(keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Scores:
+    distinct, which = np.unique(keys, return_inverse=True)
+    best = np.zeros(len(distinct))
+    np.maximum.at(best, which, scores)
+    return dict(zip(distinct.tolist(), best.tolist(), strict=True))
+
+
+# How the walk came to a passage: the way back along which most of its mass came.
+
+
+LONGEST = 6
+"""Nodes of a path. Half the mass is lost at every step, so longer ways carry next to nothing."""
+
+
+class WaysBack:
+    """Finds how one walk came to passages. Many ways lead through the same nodes: each is looked at once."""
+
+    def __init__(self, association: Association) -> None:
+        """Take what the walk found, and where it began."""
+        self.view = association.view
+        self._association = association
+        self._before: dict[int, list[int]] = {}
+
+    def path_to(self, key: int) -> list[int]:
+        """Return the nodes from where the walk began to a passage, that passage last.
+
+        From the passage backwards, each step goes to the neighbour that held most mass for it, until one the walk
+        began from; a passage that was itself a beginning is reached from another all the same, where there is one.
+        """
+        path: list[int] = self.view.of_passages(np.array([key], np.int64)).tolist()
+        while len(path) < LONGEST:
+            before = next((node for node in self._heaviest(path[-1]) if node not in path), None)
+            if before is None:
+                break
+            path.append(before)
+            if before in self._association.seeds or before in self._association.begun:
+                break
+        return path[::-1]
+
+    def _heaviest(self, node: int) -> list[int]:
+        """Return the neighbours that held most mass for a node, as many as a path may have passed already and one."""
+        if node not in self._before:
+            edges = self.view.edges(np.array([node], np.int64))
+            mass = self._association.walk.of(edges.target)
+            # A node that much is tied to has many neighbours, of which the walk came to few.
+            told = (edges.tie != EdgeType.PART) & (mass > 0)
+            targets, which = np.unique(edges.target[told], return_inverse=True)
+            weights = np.bincount(which, TIE_WEIGHTS[edges.tie[told]] * mass[told], len(targets))
+            first = np.argsort(-weights, kind="stable")[:LONGEST]
+            self._before[node] = targets[first[weights[first] > 0]].tolist()
+        return self._before[node]
+
+
+def passages_on(path: Sequence[int], view: GraphView) -> list[int]:
+    """Return the keys of the passages among the nodes of a path, in its order."""
+    keys = view.passages_of(np.array(path, np.int64))
+    found: list[int] = keys[keys >= 0].tolist()
+    return found
+
+
+def tell_path(path: Sequence[int], view: GraphView, *, titles: Mapping[int, str]) -> list[str]:
+    """Write a path in names: entities by theirs, passages by the titles given for their keys.
+
+    The plain form of a name ("retri") stands between the names that share it; where one of them is beside it, it says
+    nothing more and is left out.
+    """
+    keys: list[int] = view.passages_of(np.array(path, np.int64)).tolist()
+    names = view.names([node for node, key in zip(path, keys, strict=True) if key < 0])
+    entities = [names.get(node, "") if key < 0 else "" for node, key in zip(path, keys, strict=True)]
+    return [
+        titles.get(key, "") if key >= 0 else name
+        for at, (key, name) in enumerate(zip(keys, entities, strict=True))
+        if key >= 0 or not _is_form_of(name, [*entities[max(at - 1, 0) : at], *entities[at + 1 : at + 2]])
+    ]
+
+
+def _is_form_of(name: str, beside: Sequence[str]) -> bool:
+    return any(other and other != name and plain_form(other) == name for other in beside)

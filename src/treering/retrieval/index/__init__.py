@@ -1,0 +1,1 @@
+"""What of an object can be found: passages, their names and ties, and tables in memory."""

@@ -1,0 +1,312 @@
+"""Where code lies: the file a passage is of, what else lies around it, which packages a repository names."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePosixPath
+from posixpath import dirname
+from typing import Literal, get_args
+
+from treering.core.evidence import Lines, Segment
+from treering.core.objects import Source
+from treering.ports.ledger import ObjectRequest, ObjectsFound
+from treering.ports.passages import PassageHead, PassagesFound
+from treering.retrieval.index.code_names import CodeFile, code_file, module_name, package_name
+from treering.retrieval.index.rounds import Steps
+
+# What a file is for in its project, told by its path and its form: code, or a test, an example, documentation, ….
+
+
+PlaceRole = Literal["code", "test", "example", "documentation", "changelog", "generated", "data", "prose"]
+"""`prose` is what is not a file of a project: a note, a turn of a conversation, knowledge."""
+
+PLACE_ROLES: tuple[PlaceRole, ...] = get_args(PlaceRole)
+_REMEMBERED = 8_192  # paths of files: one context pack asks for some of them fifty times over
+
+NO_PLACE: PlaceRole = "prose"
+CODE: PlaceRole = "code"
+
+ROLE_WEIGHTS: Mapping[str, float] = {
+    "test": 0.5,
+    "example": 0.5,
+    "documentation": 0.5,
+    "data": 0.4,
+    "changelog": 0.3,
+    "generated": 0.3,
+}
+"""What a passage of a place counts for beside code, where a question does not ask for its role; others count fully."""
+
+
+def role_of(source: Source) -> PlaceRole:
+    """Return the role of a source in its project; `prose` where it is not a file."""
+    path = _path_of(source)
+    if not path:
+        return NO_PLACE
+    form = "data" if source.content_type == "binary_stub" else next((part.role for part in source.segments), "data")
+    hint = source.metadata.get("generated") not in (None, "bulk data") or source.metadata.get("vendored") is True
+    return role_of_file(path, form, foreign=hint)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
+    """Return the role of a file by its path in its project.
+
+    `form` is that of its first segment (`core.evidence.Segment.role`). `foreign`: it was generated, or written in
+    another project. Translations count as generated, too.
+    """
+    if foreign or _is_translation(path, form):
+        return "generated"
+    if form in ("prose", "data") and _CHANGELOG.search(path):
+        return "changelog"
+    if _TEST.search(path) or (form != "prose" and _SPEC.search(path)):
+        return "test"
+    return _role_by_form(path, "code" if _CODE.search(path) else form)
+
+
+def is_test_path(path: str) -> bool:
+    """Tell by the path of a file of code in its project whether it is of a test."""
+    return role_of_file(path, "code") == "test"
+
+
+def role_weights(asked: str) -> Mapping[str, float]:
+    """Return what a passage of each role counts for, for a question or its title; roles that it asks for count more.
+
+    A role that is only mentioned counts the root of its weight: who reports a bug of a test runner speaks of tests.
+    """
+    weights = dict(ROLE_WEIGHTS)
+    for role, mention in _MENTIONED.items():
+        if mention.search(asked):
+            weights[role] = math.sqrt(weights[role])
+    for role, wish in _ASKED.items():
+        if wish.search(asked):
+            weights[role] = 1.0
+    return weights
+
+
+def _path_of(source: Source) -> str:
+    """Return the path of a file in its project; empty for what is not a file."""
+    named = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
+    return named or (source.origin.partition("#")[2] if source.kind in _FILE_KINDS else "")
+
+
+def _is_translation(path: str, form: str) -> bool:
+    return form in ("prose", "data") and _TRANSLATION.search(path) is not None
+
+
+def _role_by_form(path: str, form: str) -> PlaceRole:
+    if form == "prose":
+        return "documentation"
+    if _EXAMPLE.search(path):
+        return "example"
+    if form == "data":
+        return "data"
+    documents = any(part.lower() in ("doc", "docs") for part in PurePosixPath(path).parts[:-1])
+    return "documentation" if documents else CODE
+
+
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|testdata|testcases|e2e|__mocks__|__snapshots__)/"
+    r"|^testing/|(?:^|/)(?:test_[^/]*|conftest\.py)$|[._-](?:test|tests|spec)\.[^/]*$"
+    r"|(?:Test|Tests|Spec)\.(?:java|kt|kts|cs|swift|scala|php|groovy)$|(?:^|/)src/test/"
+)
+_SPEC = re.compile(r"(?:^|/)specs?/")
+_EXAMPLE = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|cookbook|snippets|docs_src)/", re.IGNORECASE)
+_CHANGELOG = re.compile(
+    r"(?:^|/)(?:changes|changelogs?|history|news|release[-_ ]?notes?|whats[-_]?new)(?:[-_.][^/]*)?$"
+    r"|(?:^|/)(?:changes|changelogs?|\.?changesets?|news|newsfragments|releases|release[-_]notes|announce|whatsnew)/",
+    re.IGNORECASE,
+)
+_LANGUAGES = "ar|bn|cs|da|de|el|es|fa|fi|fr|he|hi|hu|id|it|ja|ko|nl|no|pl|pt|ro|ru|sv|th|tr|uk|vi|zh"
+_TRANSLATION = re.compile(
+    rf"\.(?:po|pot|mo|xlf|arb)$|(?:^|/)(?:locales?|translations|i18n|l10n)/"
+    rf"|[._-](?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?\.(?:md|rst|txt|adoc|mdx)$"
+    rf"|(?:^|/)docs?/(?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?/"
+)
+_CODE = re.compile(  # what a text that was given inline is, and markup, which is read as prose
+    r"\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb|php|cs|c|h|cc|cpp|hpp|swift|scala|sh|html?|xhtml|tex|sty|cls|css)$",
+    re.IGNORECASE,
+)
+_FILE_KINDS = frozenset({"file", "markdown", "document"})
+
+_MENTIONED: Mapping[str, re.Pattern[str]] = {
+    "test": re.compile(r"\b(?:tests?|testing|specs?|coverage)\b|\btest_|\bTest[A-Z]", re.IGNORECASE),
+    "example": re.compile(r"\b(?:examples?|samples?|demos?|tutorials?)\b", re.IGNORECASE),
+    "documentation": re.compile(r"\b(?:docs?|documented|documentation|readme|guides?|manual)\b", re.IGNORECASE),
+}
+_ASKED: Mapping[str, re.Pattern[str]] = {
+    "test": re.compile(
+        r"\b(?:which|what) tests?\b|\btests? (?:for|of|that|whether|covers?|covering)\b|\bis \w+ tested\b",
+        re.IGNORECASE,
+    ),
+    "example": re.compile(r"\b(?:show|find|give|is there|are there)\b.{0,40}\bexamples?\b", re.IGNORECASE),
+    "documentation": re.compile(r"\b(?:in|from) the (?:docs?|documentation|readme|manual|guide)\b", re.IGNORECASE),
+    "changelog": re.compile(r"\b(?:change ?logs?|release notes?|what(?:'s| is) new|what changed)\b", re.IGNORECASE),
+    "generated": re.compile(r"\b(?:translat(?:ed|ions?)|lock ?files?|generated (?:files?|code))\b", re.IGNORECASE),
+    "data": re.compile(
+        r"\b(?:config(?:uration)? files?|manifests?|fixtures?|data ?sets?|ya?ml|toml|json)\b", re.IGNORECASE
+    ),
+}
+
+
+PUBLISHED = frozenset({"go", "js", "rs"})
+"""Families in which a package is imported by the name that its manifest gives it."""
+
+_ROOTS = frozenset({"", "/", "/src", "/lib", "/python", "/source"})
+"""Folders from which languages name modules without being told."""
+_MOST_MANIFESTS = 50
+_ENTRIES = ("", "/src", "/src/main", "/lib", "/source")
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A passage of code and the file it is of. `root` is what its origin says before the path."""
+
+    file: CodeFile
+    root: str
+    head: PassageHead
+
+    @property
+    def is_test(self) -> bool:
+        """Tell whether it is of a test, by its path."""
+        return is_test_path(self.file.path)
+
+
+def place_of(head: PassageHead, family: str) -> CodePlace | None:
+    """Return where a passage of a family of languages lies; `None` where its source is not called by its path."""
+    if not head.title or not head.origin.endswith(head.title):
+        return None
+    return CodePlace(CodeFile(family, head.title), head.origin.removesuffix(head.title), head)
+
+
+def root_and_path(source: Source) -> tuple[str, str] | None:
+    """Return the root that a file was read from, and its path there; `None` for a source that is not a file of one."""
+    path = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
+    return (source.origin.removesuffix(path), path) if path and source.origin.endswith(path) else None
+
+
+def file_of(source: Source) -> tuple[CodeFile, str] | None:
+    """Return the file of code that a source is, and the root it was read from."""
+    placed = root_and_path(source)
+    file = code_file(str(source.metadata.get("language", "")), placed[1]) if placed else None
+    return (file, placed[0]) if placed and file else None
+
+
+def places_in(found: PassagesFound, name: str, family: str, root: str) -> list[CodePlace]:
+    """Return the passages found by a name that lie under a root."""
+    places = (place_of(found.heads[key], family) for key in found.named.get(name, ()) if key in found.heads)
+    return [place for place in places if place and place.root == root]
+
+
+def unit_of(file: CodeFile) -> str:
+    """Return what a definition is counted once in: a file, or in C a header with the file that keeps its promises."""
+    return file.path.rpartition(".")[0] if file.family == "c" else file.path
+
+
+def folders_above(file: CodeFile) -> list[str]:
+    """Return the folders around a file as modules go by them, the nearest first."""
+    folder, found = dirname(f"/{file.path}"), list[str]()
+    while folder != "/":
+        found.append(folder)
+        folder = dirname(folder)
+    return found
+
+
+def package_folders(found: PassagesFound, files: Iterable[CodeFile], root: str) -> frozenset[str]:
+    """Return the folders around files that are packages of Python: they hold an `__init__`."""
+    folders = {folder for file in files for folder in folders_above(file)}
+    return frozenset(folder for folder in folders if places_in(found, module_name("py", folder), "py", root))
+
+
+def is_module_of(file: CodeFile, module: str, asking: CodeFile, packages: frozenset[str]) -> bool:
+    """Tell whether what a file calls a module may be another file, by the folders it leaves unsaid.
+
+    What lies in a package of Python is named with the package. Else it is named from a folder that is usual, or that
+    holds the file that names it, or by a path long enough to be of nothing else.
+    """
+    if module.startswith("/"):
+        return module == file.module
+    if file.module != f"/{module}" and not file.module.endswith(f"/{module}"):
+        return False
+    above = file.module.removesuffix(module).rstrip("/")
+    if above in packages:
+        return False
+    return above in _ROOTS or f"/{asking.path}".startswith(f"{above}/") or "/" in module
+
+
+def nearest(places: Sequence[CodePlace], asking: CodeFile) -> CodePlace | None:
+    """Return the place that shares most of its folders with a file; `None` where several files are as near."""
+    best: list[CodePlace] = []
+    most = -1
+    for place in places:
+        near = _shared(place.file.path, asking.path)
+        if near > most:
+            best, most = [place], near
+        elif near == most:
+            best.append(place)
+    return best[0] if len({place.file.path for place in best}) == 1 else None
+
+
+def line_of(segment: Segment, name: str) -> int | None:
+    """Return the line of the file on which a segment first calls a name, else says it; `None` without lines."""
+    if not isinstance(segment.locator, Lines):
+        return None
+    word = rf"(?<!\w){re.escape(name)}"
+    for pattern in (rf"{word}!?\(", rf"{word}(?!\w)") if name else ():
+        found = re.search(pattern, segment.excerpt)
+        if found:
+            return segment.locator.start + segment.excerpt.count("\n", 0, found.start())
+    return segment.locator.start
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """The packages that manifests of a repository name: the folder of each by its name."""
+
+    folders: Mapping[str, str]
+
+    def modules(self, published: str) -> list[str]:
+        """Return the modules that a name behind `@` may mean, by whole path, the likeliest first."""
+        name = published.removeprefix("@")
+        for package in sorted(self.folders, key=len, reverse=True):
+            if name == package or name.startswith(f"{package}/"):
+                folder, rest = self.folders[package], name.removeprefix(package)
+                return [(f"{folder}{entry}{rest}".rstrip("/") or "/") for entry in _ENTRIES]
+        return []
+
+    def names(self, module: str) -> list[str]:
+        """Return what else a module of a whole path may be called, behind `@`."""
+        found = []
+        for package, folder in self.folders.items():
+            for entry in _ENTRIES:
+                start = f"{folder}{entry}"
+                if module == start or module.startswith(f"{start}/"):
+                    found.append(f"@{package}{module.removeprefix(start)}".rstrip("/"))
+        return list(dict.fromkeys(found))
+
+
+def read_packages(found: PassagesFound, family: str, root: str) -> Steps[Packages]:
+    """Read which packages the manifests that were found name."""
+    keys = found.named.get(package_name(family), ())
+    heads = [head for key in keys if (head := found.heads.get(key)) and head.origin.startswith(root)]
+    if not heads:
+        return Packages({})
+    ids = tuple(dict.fromkeys(head.object_id for head in heads))[:_MOST_MANIFESTS]
+    read: ObjectsFound = yield ObjectRequest(objects=ids)
+    folders = {}
+    for item in read.objects.values():
+        if isinstance(item, Source) and item.metadata.get("package"):
+            name = str(item.metadata["package"])
+            folder = dirname("/" + item.origin.removeprefix(root)).rstrip("/")
+            folders[name.replace("-", "_") if family == "rs" else name] = folder
+    return Packages(folders)
+
+
+def _shared(one: str, other: str) -> int:
+    count = 0
+    for mine, theirs in zip(dirname(one).split("/"), dirname(other).split("/"), strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count

@@ -1,0 +1,268 @@
+"""From an object to what can be found of it: passages, the unit of search.
+
+A source gives one passage per segment. Every other object gives one, its fields written out in words.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from typing import Any
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.evidence import Lines, Segment, Triple, Turn
+from treering.core.filters import element_name
+from treering.core.ids import render_time
+from treering.core.lifecycle import CURRENT, is_current, is_over
+from treering.core.objects import (
+    Activity,
+    Constraint,
+    Decision,
+    Fact,
+    Knowledge,
+    Node,
+    Object,
+    Payload,
+    Preference,
+    Procedure,
+    Source,
+    Summary,
+    WorkItem,
+    title_of,
+)
+from treering.core.scope import sees
+from treering.ports.ledger import Head
+from treering.ports.passages import Passage, Reach
+from treering.retrieval.index.code_places import NO_PLACE, role_of
+from treering.retrieval.index.ties import is_turn
+from treering.retrieval.text.dates import date_ranges
+
+MAX_GIST_CHARS = 1_500
+"""What of a text is embedded where its adapter gave no gist: about what the embedder reads."""
+
+MAX_DAYS = 366
+"""The longest period kept of what a turn speaks of: "since 2016" is true of too much to find anything."""
+
+Scalar = str | int | float | bool
+_MOST_ELEMENTS = 200
+_LONGEST = 500
+"""Elements of one list in the metadata of a note that filters find, and their characters at most."""
+
+
+def passages_of(item: Object) -> list[Passage]:
+    """Return the passages of an object, in the order of its text; at least one."""
+    match item:
+        case Source():
+            return _of_source(item)
+        case Knowledge():
+            lines = [item.summary, *_stated(item.payload)]
+        case Activity():
+            lines = list(_done(item))
+        case WorkItem():
+            lines = list(_asked(item))
+        case Node():
+            lines = [item.summary, _listed("Also called", item.aliases)]
+    return [_of_words(item, "\n".join(filter(None, lines)))]
+
+
+def gist_hash(passage: Passage) -> str:
+    """Hash what is embedded of a passage (BLAKE2b, 160 bits, hex): equal texts share one vector."""
+    return digest(passage.gist)
+
+
+def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
+    """Return the day a turn was said and the periods it speaks of, as first and last days, none twice.
+
+    What is not a turn of a conversation has none: only turns are asked for by their time.
+    """
+    if not is_turn(passage):
+        return ()
+    said = ((passage.said.date(), passage.said.date()),) if passage.said else ()
+    told = (found.period for found in date_ranges(passage.text, said=passage.said))
+    return tuple(dict.fromkeys((*said, *(days for days in told if (days[1] - days[0]).days < MAX_DAYS))))
+
+
+def record_of(passage: Passage) -> dict[str, Any]:
+    """Return a passage as the flat record that `core.filters.matches` reads."""
+    return {
+        "type": passage.type,
+        "kind": passage.kind,
+        "status": passage.status,
+        "scope": passage.scope,
+        "origin": passage.origin or None,
+        "title": passage.title,
+        "channel": passage.channel,
+        "created_at": render_time(passage.created_at),
+        "updated_at": render_time(passage.updated_at),
+        "role": passage.place_role,
+        **{f"metadata.{name}": value for name, value in passage.metadata.items()},
+    }
+
+
+def _of_source(source: Source) -> list[Passage]:
+    segments = () if source.content_type == "binary_stub" else source.segments
+    told = [part for part in segments if part.excerpt.strip() or part.heading.strip()]
+    place_role = role_of(source)
+    if not told:  # what cannot be read can at least be found by its name
+        return [_passage(source, metadata=_elements(source) | _scalars(source.metadata), place_role=place_role)]
+    return [_of_segment(source, part, place_role) for part in told]
+
+
+def _of_segment(source: Source, segment: Segment, place_role: str) -> Passage:
+    path = {"path": segment.locator.path} if isinstance(segment.locator, Lines) else {}
+    return _passage(
+        source,
+        part=segment.segment_id,
+        role=segment.role,
+        heading=segment.heading,
+        text=segment.excerpt,
+        gist=segment.gist or _short(_called(source.title, segment.heading), segment.excerpt),
+        triples=segment.triples,
+        uses=segment.uses,
+        defines=tuple(one.name for one in segment.definitions),
+        metadata={**_elements(source), **_scalars(source.metadata), **path},
+        said=segment.locator.at if isinstance(segment.locator, Turn) else None,
+        place_role=place_role,
+    )
+
+
+def _of_words(item: Object, text: str) -> Passage:
+    return _passage(item, text=text, gist=_short(title_of(item), text))
+
+
+def _passage(
+    item: Object,
+    *,
+    part: str = "",
+    role: str = "prose",
+    heading: str = "",
+    text: str = "",
+    gist: str = "",
+    triples: tuple[Triple, ...] = (),
+    uses: tuple[str, ...] = (),
+    defines: tuple[str, ...] = (),
+    metadata: Mapping[str, Scalar] | None = None,
+    said: datetime | None = None,
+    place_role: str = NO_PLACE,
+) -> Passage:
+    origin = item.origin if isinstance(item, Source) else ""
+    title = title_of(item) or origin
+    return Passage(
+        object_id=item.id,
+        part=part,
+        type=item.type,
+        kind=item.kind,
+        status=item.status,
+        scope=item.scope,
+        role=role,
+        title=title,
+        heading=heading,
+        text=text,
+        gist=gist if gist.strip() else title,
+        origin=origin,
+        channel=item.origin_channel,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        live=is_current(item),
+        triples=triples,
+        uses=uses,
+        defines=defines,
+        metadata=metadata or {},
+        said=said,
+        place_role=place_role,
+    )
+
+
+def _called(title: str, heading: str) -> str:
+    """Name a segment: what its source is called says much of what a short text is about."""
+    return heading if not title or heading.startswith(title) else " > ".join(filter(None, (title, heading)))
+
+
+def _short(name: str, text: str) -> str:
+    return f"{name}\n{text}"[:MAX_GIST_CHARS].strip()
+
+
+def _scalars(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
+    return {name: value for name, value in metadata.items() if isinstance(value, Scalar)}
+
+
+def _elements(source: Source) -> dict[str, Scalar]:
+    """Return names that say what lists in the metadata of a note hold: `core.filters.over_lists` asks for them."""
+    if source.kind != "note":
+        return {}
+    lists = {name: value for name, value in source.metadata.items() if isinstance(value, list)}
+    held = ((name, one) for name, several in lists.items() for one in several[:_MOST_ELEMENTS])
+    return {
+        **{element_name(name): True for name in lists},
+        **{element_name(name, one): True for name, one in held if isinstance(one, Scalar) and _is_short(one)},
+    }
+
+
+def _is_short(value: Scalar) -> bool:
+    return not isinstance(value, str) or len(value) <= _LONGEST
+
+
+def _stated(payload: Payload) -> Iterator[str]:
+    match payload:
+        case Fact(subject=subject, predicate=predicate, object=end, value=value):
+            yield f"{subject} {predicate} {_said(value) if end is None else end}"
+        case Procedure():
+            yield _listed("Before", payload.preconditions)
+            yield from (f"{number}. {step}" for number, step in enumerate(payload.steps, start=1))
+            yield _said_of("Expected", payload.expected_outcome)
+        case Decision():
+            yield payload.question
+            yield _said_of("Outcome", payload.outcome)
+            yield _said_of("Rationale", payload.rationale)
+            yield _listed("Alternatives", payload.alternatives)
+        case Constraint():
+            yield payload.rule
+            yield _said_of("Holds for", payload.scope)
+            yield _said_of("When broken", payload.violation_impact)
+        case Preference():
+            yield payload.statement
+            yield _said_of("Holds for", payload.scope)
+        case Summary():
+            yield _listed("Names", payload.entities)
+            yield _listed("Key phrases", payload.key_phrases)
+            yield _listed("Topics", payload.topics)
+
+
+def _done(item: Activity) -> Iterator[str]:
+    yield item.summary
+    yield _said_of("Outcome", "" if item.outcome == "unknown" else item.outcome)
+    yield _listed("Artifacts", item.artifact_refs)
+
+
+def _asked(item: WorkItem) -> Iterator[str]:
+    yield item.summary
+    yield _said_of("Priority", "" if item.priority == "normal" else item.priority)
+    yield _listed("Owners", item.owner_refs)
+    yield _said_of("Due", item.due_at.date().isoformat() if item.due_at else "")
+    yield _said_of("Resolution", item.resolution)
+
+
+def _said_of(label: str, text: str) -> str:
+    return f"{label}: {text}" if text else ""
+
+
+def _listed(label: str, texts: tuple[str, ...]) -> str:
+    return _said_of(label, "; ".join(texts))
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+# Whether an object may be shown to a read.
+
+
+def is_shown(state: Head | None, reach: Reach) -> bool:
+    """Tell whether an object in this state may be shown to a read: scope and status, filters apart."""
+    if state is None:
+        return False
+    shown = reach.withdrawn or state.status in CURRENT[state.type]
+    return shown and sees(reach.scope, state.scope, descend=reach.descend)
+
+
+def is_withheld(item: Object, reach: Reach) -> bool:
+    """Tell whether an object is kept from a read because it is over, whatever its status."""
+    return not reach.withdrawn and reach.now is not None and is_over(item, now=reach.now)

@@ -1,0 +1,291 @@
+"""Bringing the scores of several arms together into one ranking.
+
+A convex sum of scores brought to one scale beats reciprocal ranks by 3 to 5 points of recall on dialogue
+(`benchmarks/recall.py`); it needs the exact score of every candidate in every arm that can give one.
+"""
+
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from heapq import nsmallest
+from statistics import median_low
+from typing import cast
+
+from treering.ports.passages import AskedDays, Passage
+from treering.retrieval.index.passages import days_of
+from treering.retrieval.index.projection import places_of
+
+VECTORS = "vectors"
+WORDS = "words"
+NAMES = "names"
+PLACES = "places"
+DATED = "dated"
+NEIGHBOURS = "neighbours"
+
+WALKED = "walked"
+BRIDGED = "bridged"
+TITLE_MATCH = "title_match"
+NAMED = "named"
+
+LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
+"""What each arm counts for before the graph is asked; those that gave nothing leave the whole to the others.
+
+`DATED` has no weight anywhere: it only brings candidates, which the clue of the date then favours.
+"""
+
+PROSE_WEIGHTS: Mapping[str, float] = {
+    VECTORS: 3.0,
+    WORDS: 0.4,
+    NAMES: 0.25,
+    WALKED: 2.5,
+    BRIDGED: 2.0,
+    TITLE_MATCH: 1.3,
+    NAMED: 0.4,
+}
+COMPARISON_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 0.4, NAMES: 0.25, WALKED: 2.5, NAMED: 1.0}
+DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, WALKED: 3.0, BRIDGED: 0.5}
+CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
+"""What each arm counts for together with the graph, by the form of what was found first (`docs/decisions`)."""
+
+FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 0.0)
+"""The raw score that means "nothing in common", for arms where there is one."""
+
+CEILINGS: Mapping[str, float] = dict.fromkeys((DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 1.0)
+"""The raw score that means "all in common", for arms where there is one; for others it is the best found."""
+
+POOL = 100
+"""Candidates to take from each arm; more did not find more."""
+
+NEIGHBOUR_SHARE = 0.2
+"""Part of its score that a turn of a conversation lends to the turn before it and the turn after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one arm says of a candidate. `rank` counts from 1; `normalised` is between 0 and 1."""
+
+    rank: int
+    raw: float
+    normalised: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A candidate with its score between 0 and 1 and the parts it is made of, by arm."""
+
+    key: int
+    score: float
+    parts: Mapping[str, Part]
+
+
+def fuse(
+    arms: Mapping[str, Mapping[int, float]],
+    weights: Mapping[str, float] = LOOKUP_WEIGHTS,
+    *,
+    limit: int | None = None,
+) -> list[Fused]:
+    """Rank all candidates of `arms` (raw scores by key, higher is better) by the weighted sum of their scores.
+
+    Each arm is brought to 0..1 between its floor and its ceiling, or its best score. An arm in `FLOORS` scores what
+    it did not find as 0. Any other arm does not know what it has no score for (a vector not yet made), and takes
+    the middle of what it knows. Ties go to the lower key, and a weight that is missing counts as 0.
+    """
+    scales = {arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm)) for arm, scores in arms.items() if scores}
+    totals = _totals(set().union(*arms.values()), scales, weights)
+    best = _best(totals, limit)
+    return [Fused(key, totals[key], _Parts(key, scales)) for key in best]
+
+
+def lend_to_neighbours(
+    ranked: Sequence[Fused],
+    neighbours: Mapping[int, Sequence[int]],
+    *,
+    share: float = NEIGHBOUR_SHARE,
+    limit: int | None = None,
+) -> list[Fused]:
+    """Rank again, each candidate borrowing `share` of the score of the turns beside it (at most two).
+
+    An answer seldom repeats the words of its question, so a turn next to a good one is likely to be good.
+    `neighbours` gives the keys beside a candidate, for ranked ones at least; those not ranked so far join.
+    Where no turn stands beside it a candidate borrows from itself, so that standing alone costs nothing.
+    Scores stay between 0 and 1.
+    """
+    own = {hit.key: hit for hit in ranked}
+    beside = (key for hit in ranked for key in neighbours.get(hit.key, ()))
+    everyone = [own.get(key) or Fused(key, 0.0, {}) for key in dict.fromkeys((*own, *beside))]
+    lent = [_with_loan(hit, _lenders(hit.key, neighbours, own), share) for hit in everyone]
+    return nsmallest(len(lent) if limit is None else limit, lent, key=lambda hit: (-hit.score, hit.key))
+
+
+def favour(
+    ranked: Sequence[Fused],
+    clues: Mapping[str, Mapping[int, float]],
+    weights: Mapping[str, float],
+    *,
+    limit: int | None = None,
+) -> list[Fused]:
+    """Rank again, adding to each candidate the weight of every clue times what the clue says of it (0 to 1).
+
+    Without a clue nothing changes. Scores stay between 0 and 1.
+    """
+    if not clues:
+        return list(ranked[:limit])
+    whole = 1 + sum(weights[name] for name in clues)
+    favoured = [
+        replace(
+            hit,
+            score=(hit.score + sum(weights[name] * said.get(hit.key, 0.0) for name, said in clues.items())) / whole,
+            parts=_with_more(
+                hit.parts,
+                {name: Part(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
+            ),
+        )
+        for hit in ranked
+    ]
+    return nsmallest(len(favoured) if limit is None else limit, favoured, key=lambda hit: (-hit.score, hit.key))
+
+
+# Best and worst that lie closer than this part of the best are not stretched to the full scale: among three
+# passages that all speak of the matter the last one is not worth nothing.
+_LEAST_SPREAD = 0.25
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The scores of one arm with the two raw scores that become 0 and 1."""
+
+    scores: Mapping[int, float]
+    low: float
+    high: float
+    unknown: float
+
+    @classmethod
+    def of(cls, scores: Mapping[int, float], floor: float | None, ceiling: float | None) -> "_Scale":
+        high = max(scores.values()) if ceiling is None else ceiling
+        if floor is not None:
+            return cls(scores, floor, high, 0.0)
+        scale = cls(scores, min(min(scores.values()), high - _LEAST_SPREAD * abs(high)), high, 0.0)
+        return replace(scale, unknown=scale.place(median_low(scores.values())))
+
+    def place(self, raw: float) -> float:
+        width = self.high - self.low
+        return min(1.0, max(0.0, (raw - self.low) / width)) if width > 0 else 0.0
+
+    def placed(self) -> Iterator[tuple[int, float]]:
+        """Place all scores at once: an arm may have thousands."""
+        low, width = self.low, self.high - self.low
+        if width <= 0:
+            return ((key, 0.0) for key in self.scores)
+        return ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self.scores.items())
+
+    @cached_property
+    def ranks(self) -> Mapping[int, int]:
+        """Rank all keys, from 1."""
+        return {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
+
+    def part(self, key: int) -> Part:
+        return Part(self.ranks[key], self.scores[key], self.place(self.scores[key]))
+
+
+class _Parts(Mapping[str, Part]):
+    """What each arm says of a candidate, worked out when it is asked for: of most candidates nobody asks."""
+
+    __slots__ = ("_key", "_scales")
+
+    def __init__(self, key: int, scales: Mapping[str, _Scale]) -> None:
+        self._key = key
+        self._scales = scales
+
+    def __getitem__(self, arm: str) -> Part:
+        return self._scales[arm].part(self._key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (arm for arm, scale in self._scales.items() if self._key in scale.scores)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _with_more(parts: Mapping[str, Part], more: dict[str, Part]) -> Mapping[str, Part]:
+    return ChainMap(more, cast("dict[str, Part]", parts)) if more else parts  # it changes none but the first
+
+
+def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:
+    """Add up the arms: all of them at what they give to the unknown, then what each gives beyond that."""
+    shares = _shares({arm: weights.get(arm, 0.0) for arm in scales})
+    totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
+    for arm, share in shares.items():
+        scale = scales[arm]
+        for key, placed in scale.placed():
+            totals[key] += share * (placed - scale.unknown)
+    return totals
+
+
+def _shares(weights: Mapping[str, float]) -> dict[str, float]:
+    total = sum(weights.values())
+    return {arm: weight / total for arm, weight in weights.items()} if total > 0 else {}
+
+
+def _best(scores: Mapping[int, float], limit: int | None) -> list[int]:
+    """Return the keys of the highest scores; of equal ones the lower key first, for sorting keeps their order."""
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)[:limit]
+
+
+def _lenders(key: int, neighbours: Mapping[int, Sequence[int]], own: Mapping[int, Fused]) -> list[float]:
+    return [own[other].score if other in own else 0.0 for other in neighbours.get(key, ())[:2]]
+
+
+def _with_loan(hit: Fused, lenders: Sequence[float], share: float) -> Fused:
+    if not lenders:
+        return hit
+    own = hit.score * (2 - len(lenders))
+    score = (hit.score + share * (sum(lenders) + own)) / (1 + 2 * share)
+    loan = Part(0, sum(lenders), sum(lenders) / 2)
+    return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: loan}))
+
+
+# How much of what a passage is called, or tells of, is asked for: what a place and days score, in every store.
+
+
+SHORTEST = 2
+"""Characters of the end of a name that say anything."""
+
+_DAY = timedelta(days=1)
+
+
+def place_share(passage: Passage, text: str) -> float:
+    """Return how much of an id, or at the end of an origin, title or heading, `text` is: 1 for the whole of it.
+
+    A piece that begins inside a word counts half.
+    """
+    if text and text in {passage.object_id, passage.part}:
+        return 1.0
+    return name_share(places_of(passage), text)
+
+
+def name_share(names: Iterable[str], text: str) -> float:
+    """Return how much of a name, at its end, `text` is; of several names the best counts."""
+    wanted = text.casefold()
+    if len(wanted) < SHORTEST:
+        return 0.0
+    return max((_share(wanted, name.casefold()) for name in names), default=0.0)
+
+
+def day_share(passage: Passage, asked: Sequence[AskedDays]) -> float:
+    """Return how much of a period that a turn tells of is asked for, times its weight; the best counts."""
+    shares = (
+        days.weight * (min(last, days.last) - max(first, days.first) + _DAY) / (last - first + _DAY)
+        for first, last in (days_of(passage) if asked else ())
+        for days in asked
+    )
+    return max((share for share in shares if share > 0), default=0.0)
+
+
+def _share(wanted: str, name: str) -> float:
+    if not name.endswith(wanted):
+        return 0.0
+    before = name[: -len(wanted)]
+    is_inside = bool(before) and before[-1].isalnum() and wanted[0].isalnum()
+    return len(wanted) / len(name) / (2 if is_inside else 1)

@@ -1,0 +1,205 @@
+"""What is asked, prepared for the arms."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from treering.ports.models import Embedder
+from treering.ports.passages import AskedDays, Reach
+from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
+from treering.retrieval.text import periods
+from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms
+from treering.retrieval.text.dates import asked_ranges
+
+LED_SHARE = 0.5
+"""What the best of the leads counts for in a cosine of deep search."""
+
+_LED_POOL = 30
+_NO_LAG = Lag(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a question means, as a vector; in deep search with `leads`: the question together with what it led to.
+
+    Adding what was found first to the question and asking again is what finds the second hop of a chain
+    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below` is what the embedder says of its cosines.
+    """
+
+    own: Vector
+    unrelated_below: float
+    leads: tuple[Vector, ...] = ()
+
+    def is_related(self, cosine: float) -> bool:
+        """Tell whether a text this near to the question may say something about it, by its meaning alone."""
+        return cosine >= self.unrelated_below
+
+    def request(self, *, reach: Reach, limit: int, keys: Iterable[int] = ()) -> NearRequest:
+        """Return what asks for the passages nearest to the question and to each lead, and compares others with them.
+
+        With `limit` 0 nothing is looked for.
+        """
+        limits = (limit, *(min(limit, _LED_POOL) for _ in self.leads))
+        return NearRequest(reach, (self.own, *self.leads), limits, tuple(sorted(keys)))
+
+    def cosines(self, near: Near) -> dict[int, float]:
+        """Return the cosines of what was compared: half of each is that of the best lead, if there are any."""
+        own, *led = near.cosines
+        if not led:
+            return dict(own)
+        return {key: (1 - LED_SHARE) * of + LED_SHARE * max(one[key] for one in led) for key, of in own.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: its text, its terms, what it means where the embedder could tell, and the days it is about.
+
+    Of a long text only the beginning is read (`LONGEST_QUERY`), so that no question costs more than a long one;
+    `unread` counts the characters behind it.
+    """
+
+    text: str
+    terms: TextQuery
+    meaning: Meaning | None
+    embedder: Embedder | None = None
+    days: tuple[AskedDays, ...] = ()
+    unread: int = 0
+    lag: Lag = _NO_LAG
+    """How far the vectors lagged behind when it was asked."""
+
+    @classmethod
+    def of(cls, text: str, *, embedder: Embedder | None, now: datetime | None = None, lag: Lag = _NO_LAG) -> "Question":
+        """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
+        read = text[:LONGEST_QUERY]
+        told = essence_of(read) if is_long(read) else read
+        meaning = Meaning(embedder.embed_query(told), embedder.unrelated_below) if embedder else None
+        days = tuple(days_asked(read, now))
+        return cls(read, terms_of(read), meaning, embedder, days, unread=len(text) - len(read), lag=lag)
+
+    def led_by(self, leads: Sequence[str]) -> "Question":
+        """Return the question asked together with each of some texts. Costs an encoding for each."""
+        if self.meaning is None or self.embedder is None:
+            return self
+        vectors = tuple(self.embedder.embed_query(f"{self.text} {lead}") for lead in leads)
+        return replace(self, meaning=replace(self.meaning, leads=vectors))
+
+
+def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:
+    """Return the days a question is about: short periods with the day before and after, days with their month too.
+
+    What people remember as a day may be the next one, or some day of that month: half of it counts.
+    """
+    for found in asked_ranges(text, now)[:_MOST_RANGES]:
+        slack = timedelta((found.last - found.first).days < _SHORT_DAYS)
+        with suppress(OverflowError):
+            yield AskedDays(found.first - slack, found.last + slack)
+        if found.first == found.last:
+            yield AskedDays(*periods.month(found.first.year, found.first.month), weight=_SAME_MONTH)
+
+
+_SHORT_DAYS = 7
+_SAME_MONTH = 0.5
+_MOST_RANGES = 100
+
+Arms = Mapping[str, Mapping[int, float]]
+"""Raw scores of passages, by arm and key; higher is better."""
+
+
+# A long question read for what it is: the text of an issue, with a title, prose, code, a traceback and a template.
+
+
+MAX_LONG_WORDS = 48
+"""Terms of a long question that are looked for: more of them found no more, and each costs a list of postings."""
+
+OFTEN = 3
+"""Mentions from which on a term of a long question counts twice."""
+
+_SHORT = 400
+"""Characters; what is longer, or has several lines, is read as a long question."""
+
+
+def is_long(text: str) -> bool:
+    """Tell whether a question has parts: several lines, or more than a few sentences."""
+    return len(text) > _SHORT or "\n" in text.strip()
+
+
+def title_of(text: str) -> str:
+    """Return the first line of a question; of a short one all of it."""
+    return text.strip().partition("\n")[0][:_SHORT]
+
+
+def terms_of(text: str) -> TextQuery:
+    """Return what to look for when somebody asks `text`, short or long.
+
+    Of a long one the terms of the title and those that are said often count twice.
+    """
+    if not is_long(text):
+        return query_terms(text)
+    told = essence_of(text)
+    query = query_terms(told, most=MAX_LONG_WORDS)
+    said, title = Counter(telling_terms(told)), set(telling_terms(title_of(text)))
+    emphasis = [term for term in query.words if term in title or said[term] >= OFTEN]
+    # Paths are places (`derived.whole_files`), and their stretches and those of versions are long lists of postings.
+    names = tuple(name for name in query.identifiers if "/" not in name and not name[0].isdigit())
+    return replace(query, identifiers=names, emphasis=tuple(emphasis[: MAX_WORDS - len(query.words)]))
+
+
+def essence_of(text: str) -> str:
+    """Return a text without comments, check-lists and headings of a template, and without lists of versions.
+
+    A text that is nothing else is returned as it is.
+    """
+    lines = [line for line in _without_comments(text).split("\n") if not _is_boilerplate(line.strip()[:_LONGEST_LINE])]
+    told = "\n".join(lines)
+    return told if told.strip() else text
+
+
+_LONGEST_LINE = 300  # boilerplate is short
+
+_CHECK_BOX = re.compile(r"[-*+]\s*\[[ xX]?\]")
+_VERSION = re.compile(r"[\w.\-\[\]]+(?:\s*(?:==|[:|=])\s*|\s+)v?\d+[\w.+!-]*(?:\s+\S+)?\s*\|?")
+_ENVIRONMENT = re.compile(
+    r"(?:[-*]\s*)?(?:\*\*)?(?:os|operating system|platform|[\w.]+ version|python|extra tools|[\w.]+ extensions|browser"
+    r"|cachedir|rootdir|plugins|collected|asyncio|hardware|architecture|node|npm)\b(?:\*\*)?\s*[:=]?(?=\s|$)",
+    re.IGNORECASE,
+)
+_OF_TOOLS = re.compile(
+    r"(?:\$\s*)?(?:(?:python\S*\s+-m\s+)?pip3?\s+(?:list|freeze)|conda\s+list|npm\s+ls)\b|[-=+_\s|:]{4,}"
+)
+_HEADING = re.compile(
+    r"(?:#+\s*|\*\*)?(?:describe the (?:bug|issue|problem)|(?:steps )?(?:to|how to) reproduce(?: the \w+)?|reproduction"
+    r"|(?:expected|actual|current|observed) (?:behaviou?rs?|results?|outcome|output)|your project|screenshots?"
+    r"|environment(?: info(?:rmation)?)?|additional (?:context|information|info)|versions?|system info(?:rmation)?"
+    r"|description|(?:bug )?report|bug summary|summary|problem|proposed (?:solution|fix)|code for reproduction"
+    r"|minimal (?:complete verifiable )?example|what happened|what did you expect(?: to happen)?|checklist"
+    r"|(?:relevant )?log output|anything else(?: we need to know)?)\s*[:?]?\s*(?:\*\*)?[:?]?",
+    re.IGNORECASE,
+)
+_NOTHING = re.compile(r"(?:no|none|n/?a|_no response_|</?details>|</?summary>.*|```\w*)\.?", re.IGNORECASE)
+_WHOLE_LINES = (_VERSION, _OF_TOOLS, _HEADING, _NOTHING)
+
+
+def _is_boilerplate(line: str) -> bool:
+    if _CHECK_BOX.match(line) or (_ENVIRONMENT.match(line) and _has_version(line)):
+        return True
+    return any(pattern.fullmatch(line) for pattern in _WHOLE_LINES)
+
+
+def _has_version(line: str) -> bool:
+    return any(char.isdigit() for char in line) or line.endswith(":")
+
+
+def _without_comments(text: str) -> str:
+    """Leave out HTML comments; what follows one that does not end is kept."""
+    return "".join(_outside_comments(text))
+
+
+def _outside_comments(text: str) -> Iterator[str]:
+    at = 0
+    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin)) >= 0:
+        yield text[at:begin]
+        at = end + len("-->")
+    yield text[at:]

@@ -1,0 +1,423 @@
+"""From a question to hits: ranked candidates, read again from the ledger, without repetition.
+
+The index proposes; the ledger decides. A hit is read again from the ledger, where state, scope and time are
+checked, so that a late or damaged index can never show what was withdrawn.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from math import ceil, inf
+from typing import Any
+
+from treering.core.evidence import Locator, Segment
+from treering.core.objects import Knowledge, Object, Source
+from treering.core.policy import Policy
+from treering.core.screening import instruction_flags
+from treering.ports.index import Index
+from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
+from treering.retrieval.graph.association import Association
+from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
+from treering.retrieval.index.rounds import Steps, run
+from treering.retrieval.index.ties import is_turn
+from treering.retrieval.search.clues import asks, reply_among
+from treering.retrieval.search.fusion import Fused
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.ranking import Ranking, form_of, rank
+from treering.retrieval.search.reranking import (
+    REPEATING_WEIGHT,
+    Candidate,
+    DiverseChoice,
+    Reread,
+    Rereading,
+    RereadingCost,
+    Trusted,
+    Wording,
+    diversify,
+    repetition_flags,
+    trust_in,
+)
+
+# Reading candidates of a search from the ledger: their states, and the words of some of them.
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateWords:
+    """The words of a passage, as the ledger holds them; of one that is a whole object, the object."""
+
+    text: str
+    heading: str = ""
+    locator: Locator | None = None
+    item: Object | None = None
+    segment: Segment | None = None
+    source: Source | None = None
+
+
+@dataclass(slots=True)
+class CandidateReader:
+    """Reads candidates from the ledger, each once; what does not verify is left out and noted."""
+
+    reach: Reach
+    whole: bool = False
+    """Read sources whole in the place of their segments."""
+    sequence: int = 0
+    """The audit sequence number of the newest of the answers."""
+    policy: Policy = field(default_factory=Policy)
+    states: dict[str, Head] = field(default_factory=dict)
+    altered: dict[str, str] = field(default_factory=dict)
+    _asked: set[int] = field(default_factory=set)
+    _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
+    _objects: dict[str, Object] = field(default_factory=dict)
+
+    def read(self, standing: Sequence[PassageHead], shown: Sequence[PassageHead]) -> Steps[None]:
+        """Read the states of candidates, and the texts of some that were not read so far."""
+        new = [head for head in shown if head.key not in self._asked]
+        if not new and not standing and self.sequence:
+            return
+        found: ObjectsFound = yield ObjectRequest(
+            heads=tuple(dict.fromkeys(head.object_id for head in standing)),
+            objects=tuple(dict.fromkeys(head.object_id for head in new if self.whole or not head.part)),
+            segments=tuple((head.object_id, head.part) for head in new if head.part and not self.whole),
+            as_of=self.reach.at,
+            vanished=self.reach.withdrawn and self.reach.at is None,
+        )
+        self._asked.update(head.key for head in new)
+        self.sequence, self.policy = found.sequence, found.policy
+        self.states |= found.heads
+        self.altered |= found.altered
+        self._segments |= found.segments
+        self._objects |= found.objects
+        if self.whole:
+            sources = (item for item in found.objects.values() if isinstance(item, Source))
+            self._segments |= {(one.id, segment.segment_id): segment for one in sources for segment in one.segments}
+
+    def over(self) -> tuple[Object, ...]:
+        """Return the objects that were read and are over, best first."""
+        return tuple(item for item in self._objects.values() if is_withheld(item, self.reach))
+
+    def segments(self, heads: Iterable[PassageHead]) -> list[Segment]:
+        """Return the segments that were read of some passages."""
+        found = (self._segments.get((head.object_id, head.part)) for head in heads)
+        return [segment for segment in found if segment]
+
+    def words(self, head: PassageHead) -> CandidateWords | None:
+        """Return the words of a passage that was read: those of its segment, or the text form of its object."""
+        item = self._objects.get(head.object_id)
+        if segment := self._segments.get((head.object_id, head.part)):
+            source = item if isinstance(item, Source) else None
+            return CandidateWords(segment.excerpt, segment.heading, segment.locator, segment=segment, source=source)
+        if head.part:
+            return None
+        if item is None or is_withheld(item, self.reach):
+            return None
+        return CandidateWords(passages_of(item)[0].text, item=item)
+
+
+_OVERFETCH = 3
+"""Candidates that are weighed against each other, for each hit wanted."""
+
+_AT_FIRST = 1.5
+"""Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that answers, as the ledger holds it."""
+
+    head: PassageHead
+    state: Head
+    text: str
+    locator: Locator | None
+    score: float
+    fused: Fused
+    trusted: Trusted
+    repeats: bool = False
+    item: Object | None = None
+    """The object whose text form it is; `None` for a segment of a source."""
+    source_id: str = ""
+    """The source it stands in, or that the knowledge it shows rests on first."""
+    reread: float | None = None
+    """What the reranker says of it, from 0 to 1 among those it read; `None` where it did not read it."""
+    segment: Segment | None = None
+    """The segment it is; `None` for an object."""
+    source: Source | None = None
+    """The source it is a segment of, where whole sources were asked for."""
+    reply: Segment | None = None
+    """The next turn, where this one ends in a question and somebody else speaks next: its answer belongs to it."""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Name what in it is shaped like instructions to a model, and whether it repeats the question."""
+        replied = (self.reply.heading, self.reply.excerpt) if self.reply else ()
+        shown = "\n".join((self.head.title, self.head.heading, self.text, *replied))
+        return (*instruction_flags(shown), *repetition_flags(self.repeats))
+
+    @property
+    def text_with_reply(self) -> str:
+        """What it says, and below that the turn that answers it, if it has one, with who said that."""
+        if self.reply is None:
+            return self.text
+        said = f"{self.reply.heading}: {self.reply.excerpt}" if self.reply.heading else self.reply.excerpt
+        return f"{self.text}\n\n{said}"
+
+    @property
+    def falls_for_repeating(self) -> bool:
+        """Tell whether its score falls because it repeats the question: only where others are trusted more."""
+        return self.repeats and self.trusted.factor < 1
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Hits, best first, and the trace of how they came to be."""
+
+    hits: tuple[Hit, ...]
+    trace: Mapping[str, Any]
+    sequence: int
+    """The audit sequence number of the ledger that was read."""
+    policy: Policy
+    """The policy that was in force, by which the hits were weighed."""
+    association: Association | None = None
+    altered: Mapping[str, str] = field(default_factory=dict)
+    """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
+    over: tuple[Object, ...] = ()
+    """Objects that were found and left out: their status stands, but they are over."""
+    rereading: RereadingCost | None = None
+    """What reading the best hits again cost, where that was asked for."""
+
+
+def retrieve(
+    question: Question,
+    *,
+    index: Index,
+    ledger: Ledger,
+    reach: Reach,
+    limit: int,
+    by_source: int = 0,
+    deep: bool = False,
+    rereading: Rereading | None = None,
+    repeating: bool = False,
+    whole: bool = False,
+) -> Retrieval:
+    """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
+
+    With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
+    of conversations are read again, other hits are not (`_read_again`). With `repeating` hits that say the
+    same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own. With
+    `whole` each hit comes with all of its source: for sources that are small.
+    """
+    steps = retrieval(
+        question,
+        reach=reach,
+        limit=limit,
+        by_source=by_source,
+        deep=deep,
+        rereading=rereading,
+        repeating=repeating,
+        whole=whole,
+    )
+    return run(steps, index=index, ledger=ledger)
+
+
+def retrieval(
+    question: Question,
+    *,
+    reach: Reach,
+    limit: int,
+    by_source: int = 0,
+    deep: bool = False,
+    rereading: Rereading | None = None,
+    repeating: bool = False,
+    whole: bool = False,
+) -> Steps[Retrieval]:
+    """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
+    wanted = max(limit * _OVERFETCH, rereading.pairs if rereading else 0)
+    ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
+    ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+    if by_source:
+        ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
+        limit = max(len(ranked), 1)
+    reader = CandidateReader(reach, whole)
+    # Most often these are the ones that are shown: their texts come with the states of all.
+    at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
+    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
+    found, dropped = _weighed(ranked, reader)
+    found, cost = yield from _read_again(question.text, found, reader, rereading)
+    choosing = partial(_repeating if repeating else _diverse, limit=limit)
+    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
+    if not by_source:  # who groups shows few of many
+        hits = yield from _with_replies(hits, ranking, reader)
+    over = reader.over()
+    trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
+    if cost:
+        trace["rerank"] = cost.told()
+    association, altered = ranking.association, reader.altered
+    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, association, altered, over, cost)
+
+
+def _of_best_sources(
+    ranked: Sequence[tuple[Fused, PassageHead]], *, sources: int, passages: int
+) -> list[tuple[Fused, PassageHead]]:
+    """Keep the best passages of the sources that come first."""
+    counts: dict[str, int] = {}
+    kept = []
+    for fused, head in ranked:
+        if head.object_id in counts or len(counts) < sources:
+            counts[head.object_id] = counts.get(head.object_id, 0) + 1
+            if counts[head.object_id] <= passages:
+                kept.append((fused, head))
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A candidate that may be shown, before its text is read; `score` is weighed by trust."""
+
+    head: PassageHead
+    state: Head
+    score: float
+    fused: Fused
+    trusted: Trusted
+    reread: float | None = None
+
+
+def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: CandidateReader) -> tuple[list[_Standing], int]:
+    """Leave out the candidates that may not be shown, by their state in the ledger, and weigh the rest by trust."""
+    shown = [
+        (fused, head, state)
+        for fused, head in ranked
+        if (state := reader.states.get(head.object_id)) and is_shown(state, reader.reach)
+    ]
+    held = {state.id: (state.origin_channel, state.status) for _, _, state in shown}
+    trust = trust_in(held, reader.policy)
+    standing = [
+        _Standing(head, state, fused.score * trust[state.id].factor, fused, trust[state.id])
+        for fused, head, state in shown
+    ]
+    return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
+
+
+def _read_again(
+    question: str, found: list[_Standing], reader: CandidateReader, rereading: Rereading | None
+) -> Steps[tuple[list[_Standing], RereadingCost | None]]:
+    """Rank the best candidates by what a reranker says of them too, where nearly all of the first are turns.
+
+    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
+    """
+    if rereading is None or not found:
+        return found, None
+    if form_of(one.head for one in found) != "turn":
+        return found, rereading.not_done()
+    best = found[: rereading.pairs]
+    yield from reader.read((), [one.head for one in best])
+    texts = {one.head.key: _as_said(words) for one in best if (words := reader.words(one.head))}
+    readable = [one for one in best if one.head.key in texts]
+    said = rereading.of(question, [Reread(texts[one.head.key], one.score, one.trusted.factor) for one in readable])
+    new = {one.head.key: pair for one, pair in zip(readable, zip(said.scores, said.read, strict=True), strict=True)}
+    scored = (replace(one, score=new[one.head.key][0], reread=new[one.head.key][1]) for one in readable)
+    rest = (one for one in found if one.head.key not in new)
+    return sorted((*scored, *rest), key=lambda one: -one.score), said.cost
+
+
+def _as_said(words: CandidateWords) -> str:
+    """Return a turn with the name of who said it; the time it was said pulls turns of one day together."""
+    speaker = words.heading.partition(" (")[0]
+    return f"{speaker}: {words.text}" if speaker else words.text
+
+
+_Choosing = Callable[[Sequence[Hit]], DiverseChoice]
+
+
+def _read(
+    found: Sequence[_Standing], wording: Wording, reader: CandidateReader, choosing: _Choosing, *, limit: int
+) -> Steps[tuple[list[Hit], int]]:
+    """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
+
+    What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
+    keep out what stands behind them.
+    """
+    most = limit * _OVERFETCH
+    hits: list[Hit] = []
+    weighed, choice = hits, DiverseChoice(())
+    for start, end in pairwise((0, ceil(limit * _AT_FIRST), *range(most, len(found) + most, most))):
+        batch = found[start:end]
+        yield from reader.read((), [one.head for one in batch])
+        hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
+        weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
+        choice = choosing(weighed)
+        enough = sum(not hit.falls_for_repeating for hit in hits) >= most
+        if enough or not _may_change(choice, weighed, found[end:]):
+            break
+    by_key = {hit.head.key: hit for hit in hits}
+    left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
+    return [by_key[key] for key in choice.keys], left
+
+
+def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
+    """Tell whether a candidate not read so far may be a hit, or stand for one that repeats it."""
+    least = min((hit.trusted.factor for hit in read), default=0.0)
+    return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
+
+
+def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:
+    head = _as_it_is(found.head, found.state, words)
+    hit = Hit(
+        head=head,
+        state=found.state,
+        text=words.text,
+        locator=words.locator,
+        score=found.score,
+        fused=found.fused,
+        trusted=found.trusted,
+        repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),
+        item=words.item,
+        segment=words.segment,
+        source=words.source,
+        source_id=_source_behind(found.state, words.item, reader.states),
+        reread=found.reread,
+    )
+    return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
+
+
+def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader) -> Steps[list[Hit]]:
+    """Give each turn that ends in a question the turn that answers it, read from the ledger as every hit is."""
+    asking = [hit for hit in hits if is_turn(hit.head) and asks(hit.text)]
+    heads, beside = dict(ranking.heads), dict(ranking.beside)
+    if unread := tuple(hit.head.key for hit in asking if hit.head.key not in beside):
+        near: PassagesFound = yield PassageRequest(unread, beside=True)
+        heads |= near.heads
+        beside |= near.beside
+    others = {hit.head.key: [heads[key] for key in beside.get(hit.head.key, ()) if key in heads] for hit in asking}
+    yield from reader.read((), [head for near_hit in others.values() for head in near_hit])
+    replies = {
+        hit.head.key: reply_among(hit.segment, reader.segments(others[hit.head.key])) for hit in asking if hit.segment
+    }
+    return [replace(hit, reply=replies.get(hit.head.key)) for hit in hits]
+
+
+def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
+    """Return the id of the source a hit stands in, or that the knowledge it shows rests on first."""
+    if state.type != "knowledge":
+        return state.id if state.type == "source" else ""
+    refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+    return next((ref.source_id for ref in refs if ref.source_id in states), "")
+
+
+def _as_it_is(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
+    """Return a passage's head as the ledger has it: what the index says of it is shown nowhere."""
+    title = state.title or state.origin
+    return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
+
+
+def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
+    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.factor) for hit in hits]
+    return diversify(candidates, limit)
+
+
+def _repeating(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
+    """Choose the best hits, whether or not they say the same."""
+    return DiverseChoice(
+        tuple(hit.head.key for hit in hits[:limit]),
+        open_above=hits[limit - 1].score if 0 < limit <= len(hits) else -inf,
+    )

@@ -1,0 +1,1 @@
+"""Text as index terms, and dates in text."""

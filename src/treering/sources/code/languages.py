@@ -1,0 +1,326 @@
+"""The languages read as code: how each is recognised, parsed, and how it marks what is documented and public.
+
+Grammars are separate wheels and load slowly together, so each is imported when its first file is met.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import Literal
+
+from tree_sitter import Language as Grammar
+from tree_sitter import Query
+
+Shows = Callable[[str, str], bool]
+"""Tells from a symbol's name and signature whether it is meant for users of its module."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLanguage:
+    """One language. `queries` name the `.scm` files that together find its definitions and imports."""
+
+    name: str
+    wheel: str
+    queries: tuple[str, ...]
+    shows: Shows
+    loader: str = "language"
+    separator: str = "."
+    """Joins a container and its member in a qualified name."""
+    wrappers: frozenset[str] = frozenset()
+    """Node types that belong to the definition they wrap, such as a decorator's."""
+    leads: tuple[str, ...] = ("//", "@")
+    """How a line starts that belongs to the definition below it: a comment or an attribute."""
+    blocks: tuple[tuple[str, str], ...] = (("/*", "*/"),)
+    """Opener and closer of leads that may span lines."""
+    constants: Literal["all", "upper"] = "all"
+    """Which assigned names count as constants."""
+    docstrings: bool = False
+    shows_member: Shows | None = None
+    """`shows` for the members of a class, where it differs."""
+    exports_decide: bool = False
+    """Whether a list of exported names, where there is one, settles alone what is public."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsing:
+    """A language's grammar and its compiled query: read-only, so threads may share it."""
+
+    grammar: Grammar
+    query: Query
+
+
+def language_of(path: str, text: str = "") -> CodeLanguage | None:
+    """Recognise a file's language by its extension, else by its `#!` line. `None`: not one we read as code."""
+    suffix = PurePosixPath(path).suffix
+    name = _BY_SUFFIX.get(suffix.lower()) or (None if suffix else _by_shebang(text))
+    if name == "c" and suffix in (".h", ".H") and _CPP_HEADER.search(text):
+        name = "cpp"
+    return LANGUAGES[name] if name else None
+
+
+@cache
+def parsing_of(language: CodeLanguage) -> Parsing:
+    """Load the grammar and compile the query of `language`, once per process."""
+    module = importlib.import_module(f"tree_sitter_{language.wheel}")
+    grammar = Grammar(getattr(module, language.loader)())
+    folder = files(__package__) / "queries"
+    source = "\n".join((folder / f"{name}.scm").read_text(encoding="utf-8") for name in language.queries)
+    return Parsing(grammar, Query(grammar, source))
+
+
+def _by_shebang(text: str) -> str | None:
+    found = _SHEBANG.match(text[:_LONGEST_SHEBANG])
+    return _BY_INTERPRETER.get(found[1]) if found else None
+
+
+def _plain_name(name: str, _signature: str) -> bool:
+    return not name.startswith("_")
+
+
+def _capital(name: str, _signature: str) -> bool:
+    return name[:1].isupper()
+
+
+def _exported(_name: str, signature: str) -> bool:
+    return signature.startswith(("export", "module.exports"))
+
+
+def _open_member(name: str, signature: str) -> bool:
+    return not name.startswith(("_", "#")) and _not_hidden(name, signature)
+
+
+def _not_hidden(_name: str, signature: str) -> bool:
+    return _HIDDEN.search(signature) is None
+
+
+def _marked_pub(_name: str, signature: str) -> bool:
+    return signature.startswith("pub")
+
+
+def _not_static(_name: str, signature: str) -> bool:
+    return not signature.startswith("static ")
+
+
+_LONGEST_SHEBANG = 256  # bytes that Linux reads of it
+_SHEBANG = re.compile(r"#!\s*\S*?/?(?:env\s+(?:-S\s+)?)?([a-z]+)[\d.]*(?:\s|$)")
+_CPP_HEADER = re.compile(r"^[ \t]*+(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
+_HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
+_ECMA_WRAPPERS = frozenset({"export_statement", "ambient_declaration"})
+
+_TABLE = (
+    CodeLanguage(
+        "python",
+        "python",
+        ("python",),
+        _plain_name,
+        wrappers=frozenset({"decorated_definition"}),
+        leads=("#",),
+        blocks=(),
+        constants="upper",
+        docstrings=True,
+        exports_decide=True,
+    ),
+    CodeLanguage(
+        "javascript",
+        "javascript",
+        ("ecma", "javascript"),
+        _exported,
+        wrappers=_ECMA_WRAPPERS,
+        shows_member=_open_member,
+    ),
+    CodeLanguage(
+        "typescript",
+        "typescript",
+        ("ecma", "typescript"),
+        _exported,
+        loader="language_typescript",
+        wrappers=_ECMA_WRAPPERS,
+        shows_member=_open_member,
+    ),
+    CodeLanguage(
+        "tsx",
+        "typescript",
+        ("ecma", "typescript"),
+        _exported,
+        loader="language_tsx",
+        wrappers=_ECMA_WRAPPERS,
+        shows_member=_open_member,
+    ),
+    CodeLanguage("go", "go", ("go",), _capital),
+    CodeLanguage(
+        "rust",
+        "rust",
+        ("rust",),
+        _marked_pub,
+        separator="::",
+        leads=("//", "#["),
+        blocks=(("/*", "*/"), ("#[", "]")),
+    ),
+    CodeLanguage("java", "java", ("java",), _not_hidden, constants="upper"),
+    CodeLanguage("c", "c", ("c",), _not_static),
+    CodeLanguage(
+        "cpp",
+        "cpp",
+        ("c", "cpp"),
+        _not_static,
+        separator="::",
+        wrappers=frozenset({"template_declaration"}),
+    ),
+    CodeLanguage("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//",)),
+    CodeLanguage(
+        "ruby",
+        "ruby",
+        ("ruby",),
+        _plain_name,
+        separator="::",
+        leads=("#",),
+        blocks=(("=begin", "=end"),),
+    ),
+    CodeLanguage(
+        "php",
+        "php",
+        ("php",),
+        _not_hidden,
+        loader="language_php",
+        separator="::",
+        leads=("//", "#"),
+    ),
+    CodeLanguage("bash", "bash", ("bash",), _plain_name, leads=("#",), blocks=(), constants="upper"),
+)
+
+LANGUAGES = {language.name: language for language in _TABLE}
+
+_SUFFIXES = {
+    "python": ".py .pyi .pyw",
+    "javascript": ".js .jsx .mjs .cjs",
+    "typescript": ".ts .mts .cts",
+    "tsx": ".tsx",
+    "go": ".go",
+    "rust": ".rs",
+    "java": ".java",
+    "c": ".c .h",
+    "cpp": ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .ipp .inl",
+    "csharp": ".cs .csx",
+    "ruby": ".rb .rake .gemspec",
+    "php": ".php .phtml",
+    "bash": ".sh .bash .bats",
+}
+_BY_SUFFIX = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_BY_INTERPRETER = {
+    "python": "python",
+    "pypy": "python",
+    "node": "javascript",
+    "nodejs": "javascript",
+    "ruby": "ruby",
+    "php": "php",
+    "sh": "bash",
+    "bash": "bash",
+    "dash": "bash",
+    "zsh": "bash",
+    "ksh": "bash",
+}
+
+
+# Doc comments and docstrings: where the lines about a definition begin, and what they say without markers.
+
+
+_MARKER = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+!?|=begin)?[ \t]*")
+_CLOSER = re.compile(r"(?<![ \t])[ \t]*+(?:(?<!\*)\*++/|=end)$")
+_LICENCE = re.compile(r"copyright|licen[cs]e|SPDX-|all rights reserved", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"@\w|#!?\[")
+_PREAMBLE = ("#!", "<?php", "'use strict'", '"use strict"', "# -*-", "# frozen_string_literal")
+_DOCSTRING = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')")
+_BEFORE_DOCSTRING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\r?\n)*")
+
+
+def lead_row(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
+    """Find the row (0-based) where the comments and attributes directly above `row` begin; `row` if none."""
+    while row > 0:
+        above = _lead_above(lines, row, language)
+        if above == row:
+            break
+        row = above
+    return row
+
+
+def comment_text(lines: Sequence[str]) -> str:
+    """Read the words of comment lines: no markers, no attributes, no rulers; `""` for a licence."""
+    kept: list[str] = []
+    in_attribute = False
+    for line in lines:
+        bare = line.strip()
+        if in_attribute or _ATTRIBUTE.match(bare):
+            in_attribute = (in_attribute or bare.startswith("#[")) and not bare.endswith("]")
+            continue
+        words = _CLOSER.sub("", _MARKER.sub("", bare, count=1))
+        if any(map(str.isalnum, words)) or (kept and not words):
+            kept.append(words)
+    text = "\n".join(kept).strip()
+    return "" if _LICENCE.search(text) else text
+
+
+def docstring_at(data: bytes, start: int) -> str:
+    """Read the string literal that starts at byte `start`, each line stripped; `""` where there is none."""
+    opened = _DOCSTRING.match(data, start)
+    if not opened:
+        return ""
+    end = data.find(opened[1], opened.end())
+    raw = data[opened.end() : end if end >= 0 else len(data)].decode("utf-8", "replace")
+    return "\n".join(line.strip() for line in raw.strip().splitlines())
+
+
+def module_docstring(data: bytes) -> str:
+    """Read the docstring of a whole Python file."""
+    before = _BEFORE_DOCSTRING.match(data)
+    return docstring_at(data, before.end() if before else 0)
+
+
+def module_comment(lines: Sequence[str], language: CodeLanguage, taken: frozenset[int]) -> str:
+    """Read the comment a file opens with, past its licence. `taken`: rows that document a definition."""
+    row = 0
+    while row < len(lines):
+        bare = lines[row].strip().lstrip("\ufeff")
+        if not bare or bare.startswith(_PREAMBLE):
+            row += 1
+            continue
+        end = _comment_end(lines, row, language)
+        text = comment_text(lines[row:end])
+        if text or end == row:
+            return "" if row in taken else text
+        row = end
+    return ""
+
+
+def _lead_above(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
+    bare = lines[row - 1].strip()
+    if not bare or bare.startswith(("//!", "#!")):
+        return row
+    for opener, closer in language.blocks:
+        if bare.endswith(closer) and not bare.startswith(language.leads):
+            return _block_start(lines, row, opener)
+    return row - 1 if bare.startswith(language.leads) else row
+
+
+def _block_start(lines: Sequence[str], row: int, opener: str) -> int:
+    for start in range(row - 1, max(row - 200, 0) - 1, -1):
+        found = lines[start].find(opener)
+        if found >= 0:
+            return start if not lines[start][:found].strip() else row
+    return row
+
+
+def _comment_end(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
+    """Return the row after the run of comment lines that starts at `row`; `row` where none starts."""
+    closer = ""
+    for at in range(row, len(lines)):
+        bare = lines[at].strip().lstrip("\ufeff")
+        closer = closer or next((end for start, end in language.blocks if bare.startswith(start)), "")
+        if closer:
+            closer = "" if closer in bare else closer
+        elif not bare or not bare.startswith(language.leads):
+            return at
+    return len(lines)

@@ -1,0 +1,1 @@
+"""Documents that are not plain text: PDF, office files, books, mail, notebooks, OpenAPI."""

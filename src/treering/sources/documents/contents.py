@@ -1,0 +1,246 @@
+"""What a reader of documents finds in a file, as plain values that cross a pipe."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from posixpath import dirname, normpath
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+
+from treering.sources.reading.archives import Archive, Refused, ZipBounds, open_archive
+
+MOST_CHARS = 20_000_000
+"""What is read of one file; the rest is left out with a warning."""
+
+
+class DocumentDamaged(Exception):
+    """A file of the format of which nothing can be read. Its text says why, for a person."""
+
+
+class NotThatFormat(Exception):
+    """A file that is of another format than its name or its beginning told."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentUnit:
+    """A page, section, slide, range of cells or message: paragraphs apart by an empty line.
+
+    `heading` is its path of headings, or what it is called. `page` counts from 1, where there are pages.
+    """
+
+    text: str
+    heading: str = ""
+    page: int | None = None
+    data: bool = False
+    """It holds cells, no prose."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentContents:
+    """What was read of a file."""
+
+    units: Sequence[DocumentUnit]
+    title: str = ""
+    warnings: Sequence[str] = ()
+    address: str = ""
+    """Where on the web it says that it was saved from."""
+    shown: str = ""
+    """What a browser shows of a page, a line for each stretch of text; empty where it is too long, or is not a page."""
+
+
+def plain(text: str) -> str:
+    """Return a text with line feeds only, without characters that nothing shows or no store keeps."""
+    return _UNSHOWN.sub("", _LINE_ENDS.sub("\n", text))
+
+
+def heading_path(above: Sequence[tuple[int, str]]) -> str:
+    """Join headings, the highest first, each cut to a length that can be read."""
+    return " > ".join(name[:_LONGEST_NAME] for _, name in above if name)
+
+
+def bounded(contents: DocumentContents) -> DocumentContents:
+    """Leave out the units after `MOST_CHARS` characters, and say so."""
+    left, kept = MOST_CHARS, list[DocumentUnit]()
+    for unit in contents.units:
+        left -= len(unit.text)
+        if left < 0:
+            note = f"only its first {len(kept):,} of {len(contents.units):,} parts are kept: it is too long"
+            return replace(contents, units=kept, warnings=(*contents.warnings, note))
+        kept.append(unit)
+    return contents
+
+
+class Outliner:
+    """Gathers paragraphs under headings, as they come, into units."""
+
+    def __init__(self) -> None:
+        self._above: list[tuple[int, str]] = []
+        self._paragraphs: list[str] = []
+        self._units: list[DocumentUnit] = []
+        self.title = ""
+        """The first heading of the highest level."""
+
+    def heading(self, level: int, name: str) -> None:
+        """Begin a section."""
+        name = " ".join(name.split())
+        if not name:
+            return
+        self._close()
+        while self._above and self._above[-1][0] >= level:
+            self._above.pop()
+        if level <= 1 and not self.title:
+            self.title = name[:_LONGEST_NAME]
+        self._above.append((level, name))
+
+    def paragraph(self, text: str) -> None:
+        """Add a paragraph, or the rows of a table, to the section that is open."""
+        text = text.strip()
+        if text:
+            self._paragraphs.append(text)
+
+    def units(self) -> list[DocumentUnit]:
+        """Return the sections."""
+        self._close()
+        return self._units
+
+    def _close(self) -> None:
+        name = heading_path(self._above)
+        if self._paragraphs:
+            self._units.append(DocumentUnit(plain("\n\n".join(self._paragraphs)), name))
+        self._paragraphs = []
+
+
+_LONGEST_NAME = 120
+_LINE_ENDS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
+_UNSHOWN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff\u00ad]")
+
+
+# The zip file that an office document is: its size is checked before anything is unpacked, and nothing is fetched.
+
+
+_BOUNDS = ZipBounds(max_members=20_000, max_bytes=200_000_000)
+_MOST_XML_BYTES = 60_000_000
+
+
+class Package:
+    """The parts of a document by name."""
+
+    def __init__(self, data: bytes) -> None:
+        """Open a file. Raises `NotThatFormat`, `DocumentDamaged`."""
+        archive = open_archive(BytesIO(data), _BOUNDS)
+        if isinstance(archive, Refused):
+            raise DocumentDamaged(archive.why)
+        self._archive: Archive = archive
+        self.names = frozenset(archive.names)
+
+    def read(self, name: str) -> bytes:
+        """Return a part. Raises `DocumentDamaged`."""
+        if name not in self.names:
+            raise DocumentDamaged(f"its part {name[:80]!r} is missing")
+        data = self._archive.read(name)
+        if isinstance(data, Refused):
+            raise DocumentDamaged(f"its part {name[:80]!r}: {data.why}")
+        if len(data) > _MOST_XML_BYTES:
+            raise DocumentDamaged(f"its part {name[:80]!r} is over the limit of {_MOST_XML_BYTES:,} bytes")
+        return data
+
+    def xml(self, name: str) -> Element:
+        """Return a part as parsed XML. Raises `DocumentDamaged`."""
+        parser = XMLParser(target=_NoEntities())  # noqa: S314 - no document types, in a process with bounds
+        try:
+            parser.feed(self.read(name))
+            root = parser.close()
+        except (ParseError, ValueError, LookupError) as error:
+            raise DocumentDamaged(f"its part {name[:80]!r} is not XML that can be read") from error
+        if not isinstance(root, Element):
+            raise DocumentDamaged(f"its part {name[:80]!r} is empty")
+        return root
+
+    def relations(self, name: str) -> Mapping[str, str]:
+        """Return the parts that a part of an Office Open XML file names, by the name it gives them."""
+        folder, _, file = name.rpartition("/")
+        listed = f"{folder}/_rels/{file}.rels"
+        if listed not in self.names:
+            return {}
+        return {
+            relation.get("Id", ""): self._target(dirname(name), relation.get("Target", ""))
+            for relation in self.xml(listed)
+            if relation.get("TargetMode") != "External"
+        }
+
+    def _target(self, folder: str, target: str) -> str:
+        return target[1:] if target.startswith("/") else normpath(f"{folder}/{target}")
+
+
+def require(package: Package, name: str) -> None:
+    """Raise `NotThatFormat` where a document lacks the part that makes it one."""
+    if name not in package.names:
+        raise NotThatFormat
+
+
+class _NoEntities(TreeBuilder):
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        """Refuse: office files declare no document type, attacks by entities do."""
+        del name, public, system
+        raise DocumentDamaged("its XML declares a document type, as attacks do")
+
+
+# Rows of cells as units: each is a range that can be named, with the first row of its sheet above it.
+
+
+MOST_CELLS = 1_000_000
+_RANGE_CHARS = 1_000
+_LONGEST_CELL = 2_000
+_LONGEST_COLUMN_NAMES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class CellRow:
+    """A row (from 1) of a sheet: what its cells show, by column (from 1)."""
+
+    number: int
+    cells: Mapping[int, str]
+
+    @property
+    def text(self) -> str:
+        """Return the cells that are not empty, in order."""
+        return " | ".join(self.cells[at] for at in sorted(self.cells))
+
+
+def shown(value: str, formula: str = "") -> str:
+    """Return what stands in a cell: its value, and the formula that gives it."""
+    value = " ".join(plain(value).split())[:_LONGEST_CELL]
+    formula = " ".join(plain(formula).split())[:_LONGEST_CELL]
+    return (f"{value} (={formula})" if value else f"={formula}") if formula else value
+
+
+def ranges(sheet: str, rows: Iterable[CellRow]) -> Iterator[DocumentUnit]:
+    """Cut the rows of a sheet into ranges of about a thousand characters."""
+    held, size, columns = list[CellRow](), 0, ""
+    for row in rows:
+        if not row.cells:
+            continue
+        if held and size + len(row.text) > _RANGE_CHARS:
+            yield _range(sheet, held, columns)
+            columns = columns or held[0].text[:_LONGEST_COLUMN_NAMES]
+            held, size = [], 0
+        held.append(row)
+        size += len(row.text) + 1
+    if held:
+        yield _range(sheet, held, columns)
+
+
+def column_name(number: int) -> str:
+    """Return the letters of a column (from 1)."""
+    name = ""
+    while number > 0:
+        number, letter = divmod(number - 1, 26)
+        name = chr(ord("A") + letter) + name
+    return name
+
+
+def _range(sheet: str, rows: list[CellRow], columns: str) -> DocumentUnit:
+    first, last = (pick(at for row in rows for at in row.cells) for pick in (min, max))
+    name = f"{sheet}!{column_name(first)}{rows[0].number}:{column_name(last)}{rows[-1].number}"
+    lines = [*([f"Columns: {columns}"] if columns else []), *(row.text for row in rows)]
+    return DocumentUnit("\n".join(lines), name, data=True)

@@ -1,0 +1,471 @@
+"""The adapter for files and folders."""
+
+import os
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from treering.core.errors import InvalidInput
+from treering.core.matching import moved_files
+from treering.ports.adapter import (
+    AlreadyRead,
+    Failed,
+    FileAccess,
+    KnownRepository,
+    Reading,
+    ReadLimits,
+    Renamed,
+    Skipped,
+    Unchanged,
+    Vanished,
+)
+from treering.ports.format import Collection, FileToRead, Formats
+from treering.sources.formats import BUILT_IN, draft_file, over_limit
+from treering.sources.reading.access import AnyFile
+from treering.sources.reading.folder import (
+    FolderEntry,
+    FoundFile,
+    PassedOver,
+    UnreadablePath,
+    open_regular,
+    read_bytes,
+    reason,
+    walk,
+)
+from treering.sources.reading.own_pages import LyingWikis
+from treering.sources.repository.repo_identity import (
+    FileOrigins,
+    OwningRepository,
+    earlier_origins,
+    identity_at,
+    known_by_path,
+    names_below,
+    place_of_repository,
+    renames,
+)
+
+# What is known already of the files of one reading, by the origins they have today.
+
+
+_EVERY_FILE = "file:"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFiles:
+    """Fingerprints by today's origin; `renamed` gives, for what is known by another origin, the one of today."""
+
+    fingerprints: Mapping[str, str]
+    renamed: Mapping[str, str]
+    owners: tuple[OwningRepository, ...]
+    starts: tuple[str, ...]
+    """How the origins begin of what lies below the place that is read."""
+
+    def below(self) -> Iterator[str]:
+        """Yield the origins known of what lies, or lay, below the place that is read."""
+        return (origin for origin in self.fingerprints if origin.startswith(self.starts))
+
+
+def known_files(place: Path, files: Sequence[Path], origins: FileOrigins, known: AlreadyRead) -> KnownFiles:
+    """Return what is known of the files found at a place, however each was asked for when it was read."""
+    before = {**known.fingerprints, **known_by_path(place, known)}
+    renamed: dict[str, str] = {}
+    owners = _owners(place, files, origins)
+    starts = [f"{name}{sign}" for name in earlier_origins(place) for sign in "#/"]
+    for owner in owners:
+        inside = _inside(owner, place)
+        starts += (
+            [f"{owner.settled.root}{inside}/", f"{owner.settled.root}{inside}#"]
+            if inside
+            else [f"{owner.settled.root}#"]
+        )
+        for root in (owner.settled.root, *owner.settled.others):
+            told = known.below(root + inside)
+            here = [name for name in names_below(list(told), root) if name != root]
+            before |= {name: told[name] for name in here}
+            if root != owner.settled.root:
+                renamed |= {name: owner.settled.root + name.removeprefix(root) for name in here}
+            before.pop(root, None)  # the map is not a file
+    renamed |= renames({file: origins.origin(file) for file in files}, [name for name in before if name not in renamed])
+    today = {name: mark for name, mark in before.items() if name not in renamed}
+    for name, now in renamed.items():
+        today.setdefault(now, before[name])
+    return KnownFiles(today, renamed, tuple(owners), tuple(starts))
+
+
+def _inside(owner: OwningRepository, place: Path) -> str:
+    """Return what the origin of a place adds to that of the repository it lies in; nothing where that lies in it."""
+    return f"#{owner.path(place)}" if place.is_relative_to(owner.top) and place != owner.top else ""
+
+
+def moved_here(
+    arrived: Callable[[], Mapping[str, str]], here: Mapping[str, str], access: FileAccess, known: AlreadyRead
+) -> dict[str, str]:
+    """Return, by the origins of files known elsewhere that are gone there, the ones at which they arrived.
+
+    `arrived` gives the fingerprints of the files that are new here, and is asked only where some are gone elsewhere.
+    `here` is what is known here.
+    """
+    elsewhere = {name: mark for name, mark in known.below(_EVERY_FILE).items() if name not in here}
+    gone = {name: mark for name, mark in elsewhere.items() if _is_gone(name, access)}
+    return moved_files(gone, arrived()) if gone else {}
+
+
+def origins_today(origins: Iterable[str], named: FileOrigins) -> dict[str, str]:
+    """Return by origin the one that its file has today, empty where the file is gone."""
+    roots: dict[str, str | None] = {}
+    found: dict[str, str] = {}
+    for origin in origins:
+        root, sign, path = origin.partition("#")
+        if not root.startswith("repo:"):
+            today = _of_file(origin, named)
+        else:
+            if root not in roots:
+                roots[root] = _root_today(root, named)
+            today = roots[root] and f"{roots[root]}{sign}{path}"
+        if today is not None:
+            found[origin] = today
+    return found
+
+
+def _of_file(origin: str, named: FileOrigins) -> str | None:
+    if not origin.startswith(_EVERY_FILE):
+        return None
+    if _is_gone(origin, named.access):
+        return ""
+    found = next(((place, rest) for place, rest in _lying(origin) if named.access.holds(place)), None)
+    return named.origin(found[0]) + found[1] if found else None
+
+
+def _root_today(root: str, named: FileOrigins) -> str | None:
+    """Return the origin a repository goes by today, empty where it is gone, `None` where nobody can tell."""
+    place, known = place_of_repository(root), named.repositories()
+    if place is None or not named.access.holds(place):
+        return None
+    identity = identity_at(place, named.access)
+    if identity is not None:
+        return identity.settle(known).root
+    if place.exists():
+        return None
+    gone = next((one for one in known if one.origin == root), None)
+    others = filter(None, (place_of_repository(one.origin) for one in known if one is not gone))
+    lying = filter(None, (identity_at(other, named.access) for other in others if named.access.holds(other)))
+    return next((other.settle(known).root for other in lying if gone and other.is_same(gone)), "")
+
+
+def _is_gone(origin: str, access: FileAccess) -> bool:
+    """Tell whether no file lies any more where one was read; never of a place at which nobody may look."""
+    first, *rest = origin.removeprefix(_EVERY_FILE).split("#")
+    place = Path(_unescaped(first) or "/", *rest)
+    return access.holds(place) and not any(_lying(origin))
+
+
+def _lying(origin: str) -> Iterator[tuple[Path, str]]:
+    """Yield the file that lies where an origin says, and the rest of the origin: what is meant inside of it."""
+    first, *rest = origin.removeprefix(_EVERY_FILE).split("#")
+    for count in range(len(rest) + 1):
+        place = Path(_unescaped(first) or "/", *rest[:count])
+        if place.is_file() and not place.is_symlink():
+            yield place, "".join(f"#{part}" for part in rest[count:])
+            return
+
+
+def _unescaped(path: str) -> str:
+    return path.replace("%23", "#").replace("%25", "%")
+
+
+def _owners(place: Path, files: Sequence[Path], origins: FileOrigins) -> list[OwningRepository]:
+    folders = {file.parent for file in files} | {place if place.is_dir() else place.parent}
+    found = (origins.owner(folder) for folder in sorted(folders))
+    return list({owner.top: owner for owner in found if owner}.values())
+
+
+def lies_in(owner: OwningRepository, origin: str) -> bool:
+    """Tell whether a file of a repository lies in its work tree, also one that is ignored."""
+    path = origin.removeprefix(f"{owner.settled.root}#").partition("#")[0]
+    return os.path.isfile(owner.top / path)  # noqa: PTH113 - a path of any text
+
+
+class PathAdapter:
+    """Reads a file, or every file of a folder that its `.gitignore` files do not leave out.
+
+    First comes what is gone, then a result per item in the order of names; a file that holds a collection, such as
+    conversations, gives one per source in it. Links are not followed, and only regular files are opened. Option:
+    `redact_secrets` (default true). `formats` read what is found; `access` says which files may be read, without it
+    every file.
+    """
+
+    def __init__(self, formats: Formats = BUILT_IN, *, access: FileAccess | None = None) -> None:
+        self._formats = formats
+        self._access = access or AnyFile()
+
+    def origin(self, target: str) -> str:
+        """Return `file:` and the real path; in a repository the repository's origin, `#` and the path there.
+
+        So a file has one origin, however it was asked for. A conversation adds `#` and its id to its file, unless it
+        bears a name of its own that is the same in every export, such as `chatgpt:` and a UUID.
+        """
+        place = self._access.place(target)
+        return FileOrigins(self._access).origin(place, folder=place.is_dir())
+
+    def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
+        """Count the items `read` will report on, besides those that are gone."""
+        return sum(1 for _ in walk(self._access.place(target)))
+
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
+        """Yield what is gone, and one result per item.
+
+        A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is not a file
+        and no folder, or an option is wrong, `Denied` where it lies outside of what may be read.
+        """
+        place, redact_secrets = self._access.place(target), _redact_secrets(options)
+        origins = FileOrigins(self._access, known.repositories)
+        if place.is_dir() or place.is_file():
+            return _readings(_planned(place, _Reader(limits, redact_secrets, self._formats), origins, known))
+        gone = [] if place.exists() else _known_as(place, origins, known)
+        if gone:
+            return iter([Vanished(origin) for origin in gone])
+        raise InvalidInput(
+            f"{target!r} is neither a file nor a folder.",
+            hint="Give the path of a file or folder that exists.",
+            details={"path": str(place)},
+        )
+
+    def origins_today(self, origins: Iterable[str], repositories: Sequence[KnownRepository]) -> Mapping[str, str]:
+        """Return by origin the one that its file has today, empty where the file is gone."""
+        return origins_today(origins, FileOrigins(self._access, lambda: repositories))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How files are read."""
+
+    limits: ReadLimits
+    redact_secrets: bool
+    formats: Formats
+
+    def max_bytes(self, entry: FoundFile) -> int:
+        usual = self.limits.max_file_bytes
+        return usual if entry.size <= usual else self.formats.max_bytes(entry.relative or entry.file.name, self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    place: Path
+    known: KnownFiles
+    entries: tuple[FolderEntry, ...]
+    reader: _Reader
+    origins: FileOrigins
+    wikis: LyingWikis
+
+    def origin(self, relative: str) -> str:
+        return self.origins.origin(self.place / relative) if relative else self.whole
+
+    @property
+    def whole(self) -> str:
+        return self.origins.origin(self.place, folder=self.place.is_dir())
+
+    def path(self, entry: FoundFile) -> str:
+        """Return what the segments of a file cite: its path in its repository, else from the folder that is read."""
+        owner = self.origins.owner(entry.file.parent)
+        return owner.path(entry.file) if owner else entry.relative or entry.file.name
+
+    def fingerprint(self, entry: FoundFile, data: bytes) -> str:
+        owner = self.origins.owner(entry.file.parent)
+        return owner.fingerprint(data, redact=self.reader.redact_secrets) if owner else sha256(data).hexdigest()
+
+
+def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyRead) -> _Plan:
+    entries = tuple(walk(place))
+    found = [entry for entry in entries if isinstance(entry, FoundFile)]
+    here = known_files(place, [entry.file for entry in found], origins, known)
+    plan = _Plan(place, here, entries, reader, origins, LyingWikis(origins.access))
+    new = [entry for entry in found if origins.origin(entry.file) not in here.fingerprints]
+    if not new:
+        return plan
+    moved = moved_here(lambda: _contents(plan, new), {**here.fingerprints, **here.renamed}, origins.access, known)
+    elsewhere = known.below("file:") if moved else {}
+    fingerprints = {**{now: elsewhere[before] for before, now in moved.items()}, **here.fingerprints}
+    return replace(plan, known=replace(here, fingerprints=fingerprints, renamed={**here.renamed, **moved}))
+
+
+def _contents(plan: _Plan, entries: Sequence[FoundFile]) -> Mapping[str, str]:
+    """Return what tells the contents of files apart wherever they lie, by origin; empty of what cannot be read."""
+    return {plan.origin(entry.relative): _digest(plan, entry) for entry in entries}
+
+
+def _digest(plan: _Plan, entry: FoundFile) -> str:
+    data = _bytes(plan, entry)
+    return sha256(data).hexdigest() if data else ""
+
+
+def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str]:
+    """Return the origins by which a file that is gone is known."""
+    names = dict.fromkeys((origins.origin(place), *earlier_origins(place)))
+    return [name for name in names if name in known.fingerprints or name in known.below(name)]
+
+
+def _redact_secrets(options: Mapping[str, Any]) -> bool:
+    wanted = options.get("redact_secrets", True)
+    if isinstance(wanted, bool):
+        return wanted
+    raise InvalidInput(f"`redact_secrets` must be true or false, not {wanted!r}.", hint="Correct it, or leave it out.")
+
+
+def _readings(plan: _Plan) -> Iterator[Reading]:
+    yield from (Renamed(before, origin) for before, origin in plan.known.renamed.items())
+    gone = _gone(plan)
+    moves = _moves(plan, gone) if gone else {}
+    yield from (Vanished(origin, moves.get(origin)) for origin in gone)
+    left_out = set(gone)
+    for place, entry in enumerate(plan.entries):
+        origin = plan.origin(entry.relative)
+        if place >= plan.reader.limits.max_items:
+            yield Skipped(origin, f"over the limit max_items of {plan.reader.limits.max_items:,}")
+        elif origin not in left_out:
+            yield from _item(plan, entry, origin)
+
+
+def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
+    if isinstance(entry, FoundFile):
+        for collection in plan.reader.formats.collections_of(plan.path(entry)):
+            told = yield from _collected(plan, collection, entry, origin)
+            if told:
+                return
+    yield _reading(plan, entry)
+
+
+def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
+    """Return a result per source of a file, and whether it holds that collection at all.
+
+    One that was kept as a file before is that no more.
+    """
+    file = FileToRead(plan.path(entry), plan.reader.limits, redact_secrets=plan.reader.redact_secrets)
+    as_file = origin in plan.known.fingerprints
+    try:
+        stream = open_regular(entry.file)
+        if stream is None:
+            return False
+        with stream:
+            found = collection.read(stream, file, origin=origin)
+            for reading in found or ():
+                as_file = as_file and reading.origin != origin
+                yield reading
+    except OSError as error:
+        yield Failed(origin, reason(error))
+        return True
+    if found is not None and as_file:
+        yield Vanished(origin)
+    return found is not None
+
+
+def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
+    origin = plan.origin(entry.relative)
+    match entry:
+        case PassedOver():
+            return Skipped(origin, entry.why)
+        case UnreadablePath():
+            return Failed(origin, entry.why)
+        case FoundFile() if entry.size > plan.reader.max_bytes(entry):
+            return Skipped(origin, over_limit(entry.size, plan.reader.max_bytes(entry), plan.reader.limits))
+        case FoundFile():
+            return _file(plan, entry, origin)
+
+
+def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
+    try:
+        data = read_bytes(entry.file, plan.reader.max_bytes(entry))
+    except OSError as error:
+        return Failed(origin, reason(error))
+    if data is None:
+        return Skipped(origin, "it was replaced by something that is not a regular file")
+    fingerprint = plan.fingerprint(entry, data)
+    if plan.known.fingerprints.get(origin) == fingerprint:
+        return Unchanged(origin)
+    page = plan.wikis.reading(data, place=entry.file, path=plan.path(entry), origin=origin)
+    if page is not None:
+        return page
+    return draft_file(
+        data,
+        path=plan.path(entry),
+        origin=origin,
+        commit=None,
+        limits=plan.reader.limits,
+        redact_secrets=plan.reader.redact_secrets,
+        fingerprint=fingerprint,
+        formats=plan.reader.formats,
+    )
+
+
+def _gone(plan: _Plan) -> list[str]:
+    """Return the origins known below the root at which there is no file any more, unless nobody could look."""
+    present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
+    unseen = [entry.relative for entry in plan.entries if isinstance(entry, UnreadablePath) and entry.folder]
+    hidden = tuple(_as_path(plan.origin(relative)) + "/" for relative in unseen)
+    return [
+        origin
+        for origin in sorted(plan.known.below())
+        if origin not in present
+        and not (hidden and _as_path(origin).startswith(hidden))
+        and not _is_told(plan, origin, present)
+        and not _lies_ignored(plan, origin)
+    ]
+
+
+def _is_told(plan: _Plan, origin: str, present: Container[str]) -> bool:
+    """Tell whether this is a source of a file that is there: a newer export may leave it out, it was said."""
+    files = (origin[:at] for at, char in enumerate(origin) if char == "#")
+    return any(file in present and any(plan.reader.formats.collections_of(file)) for file in files)
+
+
+def _lies_ignored(plan: _Plan, origin: str) -> bool:
+    """Tell whether a file of a repository is there after all: git may know what `.gitignore` leaves out here."""
+    return any(origin.startswith(f"{owner.settled.root}#") and lies_in(owner, origin) for owner in plan.known.owners)
+
+
+def _as_path(origin: str) -> str:
+    return origin.replace("#", "/") if origin.startswith("file:") else origin
+
+
+def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
+    """Find where vanished files went: the same bytes at a new place, under the same name if there are several."""
+    arrived = _arrived(plan)
+    moves: dict[str, str] = {}
+    for origin in gone:
+        same = arrived.get(plan.known.fingerprints[origin], [])
+        if same:
+            moves[origin] = min(same, key=lambda new: (_name(new) != _name(origin), new))
+            same.remove(moves[origin])
+    return moves
+
+
+def _arrived(plan: _Plan) -> dict[str, list[str]]:
+    """Return the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
+    arrived: dict[str, list[str]] = {}
+    for entry in plan.entries:
+        if isinstance(entry, FoundFile) and plan.origin(entry.relative) not in plan.known.fingerprints:
+            fingerprint = _fingerprint(plan, entry)
+            if fingerprint:
+                arrived.setdefault(fingerprint, []).append(plan.origin(entry.relative))
+    return arrived
+
+
+def _fingerprint(plan: _Plan, entry: FoundFile) -> str | None:
+    data = _bytes(plan, entry)
+    return plan.fingerprint(entry, data) if data else None
+
+
+def _bytes(plan: _Plan, entry: FoundFile) -> bytes | None:
+    """Read a file within the limit, if it can be read; where not, that is reported when its turn comes."""
+    try:
+        most = plan.reader.max_bytes(entry)
+        return read_bytes(entry.file, most) if entry.size <= most else None
+    except OSError:
+        return None
+
+
+def _name(origin: str) -> str:
+    return origin.rpartition("/")[2]

@@ -1,0 +1,236 @@
+"""Memories that are one JSON object each, as most systems list them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from treering.ports.adapter import KnowledgeDraft
+from treering.sources.memories.memory import ForeignMemory, LeftOut, Told, besides, written
+from treering.sources.reading.loose_json import Record, first_words, listed, moment, record, words
+
+
+@dataclass(frozen=True, slots=True)
+class RecordForm:
+    """The form of a system's records: how to tell one, and how to read it."""
+
+    claims: Callable[[Record], bool]
+    read: Callable[[Record], ForeignMemory]
+
+
+def form_of(value: object) -> RecordForm | None:
+    """Return the form of a record; `None`: it is not a memory of a form known here."""
+    found = record(value)
+    return next((form for form in FORMS if form.claims(found)), None)
+
+
+# mem0: `get_all`, `search` and the exports of its platform.
+
+
+def _is_mem0(found: Record) -> bool:
+    known = found.keys() & {"hash", "user_id", "agent_id", "run_id", "app_id", "created_at", "metadata"}
+    return bool(words(found.get("memory")).strip()) and "id" in found and bool(known)
+
+
+def _mem0(found: Record) -> ForeignMemory:
+    about = first_words(found, "user_id", "agent_id", "run_id", "app_id")
+    return ForeignMemory(
+        "mem0",
+        words(found.get("id")),
+        words(found.get("memory")),
+        at=written(found),
+        metadata=besides(found, "id", "memory", "hash", "score"),
+        about="" if found.get("expiration_date") else about or "the user",
+    )
+
+
+# The items of a LangGraph store.
+
+_SAID = ("text", "content", "memory", "data", "fact")
+
+
+def _is_store_item(found: Record) -> bool:
+    place = found.get("namespace")
+    named = isinstance(place, list) and all(isinstance(one, str) for one in place)
+    return bool(named) and isinstance(found.get("key"), str) and isinstance(found.get("value"), dict)
+
+
+def _store_item(found: Record) -> ForeignMemory:
+    place, value = "/".join(map(words, listed(found.get("namespace")))), record(found.get("value"))
+    said = _only_text(value)
+    return ForeignMemory(
+        "langgraph",
+        f"{place}/{words(found.get('key'))}",
+        said or _as_json(value),
+        title="" if said else words(found.get("key")),
+        at=written(found),
+        metadata=besides(found, "score", *(["value"] if said and len(value) == 1 else [])),
+        about=place if said else "",
+    )
+
+
+def _as_json(value: Record) -> str:
+    try:
+        return words(json.dumps(value, indent=2, ensure_ascii=False))
+    except RecursionError:  # nested too deeply for anybody to read
+        return ""
+
+
+def _only_text(value: Record) -> str:
+    """Return the text that a value is about; empty where its members say more than one thing."""
+    inner = next((record(value[name]) for name in _SAID if isinstance(value.get(name), dict)), None)
+    said = [text for name in _SAID if (text := words(value.get(name)).strip())]
+    if not said and inner:
+        return _only_text(inner)
+    return said[0] if len(said) == 1 else ""
+
+
+# Drawers of MemPalace.
+
+
+def _is_drawer(found: Record) -> bool:
+    return all(isinstance(found.get(name), str) for name in ("wing", "room")) and bool(_drawn(found))
+
+
+def _drawn(found: Record) -> str:
+    return first_words(found, "content", "text", "document")
+
+
+def _drawer(found: Record) -> ForeignMemory:
+    return ForeignMemory(
+        "mempalace",
+        first_words(found, "id", "drawer_id"),
+        _drawn(found),
+        at=written(found),
+        metadata=besides(found, "id", "drawer_id", "content", "text", "document"),
+    )
+
+
+# Passages of Letta's archival memory.
+
+
+def _is_passage(found: Record) -> bool:
+    return words(found.get("id")).startswith("passage-") and bool(words(found.get("text")).strip())
+
+
+def _passage(found: Record) -> ForeignMemory:
+    return ForeignMemory(
+        "letta",
+        words(found.get("id")),
+        words(found.get("text")),
+        at=written(found),
+        metadata=besides(found, "id", "text", "embedding_config"),
+        about="the archive of the agent",
+    )
+
+
+FORMS = (
+    RecordForm(_is_mem0, _mem0),
+    RecordForm(_is_store_item, _store_item),
+    RecordForm(_is_drawer, _drawer),
+    RecordForm(_is_passage, _passage),
+)
+
+HOLDERS = ("results", "memories", "items", "drawers", "passages", "data")
+"""The members that hold the list of records in an export."""
+
+
+def held(found: Mapping[str, object]) -> Sequence[object]:
+    """Return the records that a document holds."""
+    return next((listed(found[name]) for name in HOLDERS if isinstance(found.get(name), list)), ())
+
+
+# Facts, entities and episodes of Graphiti and Zep.
+
+
+def is_fact(value: object) -> bool:
+    """Tell whether this is a fact: an edge between two entities."""
+    found = record(value)
+    ends = found.keys() & {"source_node_uuid", "valid_at", "expired_at"}
+    return bool(words(found.get("uuid"))) and bool(words(found.get("fact")).strip()) and bool(ends)
+
+
+def claims(found: Record) -> bool:
+    """Tell whether a document holds facts."""
+    edges = _edges(found)
+    return bool(edges) and is_fact(edges[0])
+
+
+def read(found: Record) -> Iterator[Told]:
+    """Read a document with facts, and with the entities and episodes that it names."""
+    nodes = [record(one) for one in _listed(found, "nodes", "entities")]
+    names = {words(one.get("uuid")): words(one.get("name")) for one in nodes}
+    yield from facts(_edges(found), names)
+    for place, node in enumerate(nodes):
+        yield _entity(node) if _summary(node) else LeftOut(f"nodes/{place}", "an entity of which nothing is told")
+    for place, one in enumerate(_listed(found, "episodes")):
+        episode = record(one)
+        yield _episode(episode) if _content(episode) else LeftOut(f"episodes/{place}", "an episode without content")
+
+
+def facts(found: Iterator[object] | tuple[object, ...] | list[object], names: Mapping[str, str]) -> Iterator[Told]:
+    """Read facts. `names` are those of the entities, by their id."""
+    for place, one in enumerate(found):
+        yield _fact(record(one), names) if is_fact(one) else LeftOut(f"edges/{place}", "it is not a fact of Graphiti")
+
+
+def _edges(found: Record) -> list[object]:
+    return _listed(found, "edges", "facts")
+
+
+def _listed(found: Record, *names: str) -> list[object]:
+    return next((list(listed(found[name])) for name in names if isinstance(found.get(name), list)), [])
+
+
+def _fact(edge: Record, names: Mapping[str, str]) -> ForeignMemory:
+    text = words(edge.get("fact"))
+    over = any(edge.get(name) for name in ("invalid_at", "expired_at"))
+    subject = _named(edge, names, "source")
+    return ForeignMemory(
+        "graphiti",
+        words(edge.get("uuid")),
+        text,
+        at=written(edge) or moment(edge.get("valid_at")),
+        metadata=besides(edge, "uuid", "fact"),
+        about="" if over else first_words(edge, "group_id", "user_id") or "the graph",
+        claim=None if over or not subject else _claim(edge, subject, _named(edge, names, "target"), text),
+    )
+
+
+def _named(edge: Record, names: Mapping[str, str], end: str) -> str:
+    return first_words(edge, f"{end}_node_name", f"{end}_name") or names.get(words(edge.get(f"{end}_node_uuid")), "")
+
+
+def _claim(edge: Record, subject: str, other: str, text: str) -> KnowledgeDraft | None:
+    relation = words(edge.get("name")).replace("_", " ").lower().strip()
+    if not (other and relation):
+        return None
+    return KnowledgeDraft(
+        "fact", text, {"subject": subject, "predicate": relation, "object": other}, segment=0, summary=text
+    )
+
+
+def _entity(node: Record) -> ForeignMemory:
+    name = words(node.get("name"))
+    taken = besides(node, "uuid", "name", "summary")
+    return ForeignMemory(
+        "graphiti", words(node.get("uuid")), _summary(node), title=name, at=written(node), metadata=taken, about=name
+    )
+
+
+def _summary(node: Record) -> str:
+    return words(node.get("summary")).strip() and words(node.get("name")).strip() and words(node.get("summary"))
+
+
+def _episode(found: Record) -> ForeignMemory:
+    return ForeignMemory(
+        "graphiti",
+        words(found.get("uuid")),
+        _content(found),
+        title=words(found.get("name")),
+        at=moment(found.get("valid_at")) or written(found),
+        metadata=besides(found, "uuid", "content", "name"),
+    )
+
+
+def _content(found: Record) -> str:
+    return first_words(found, "content", "body")

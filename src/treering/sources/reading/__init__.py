@@ -1,0 +1,1 @@
+"""What all adapters and formats share: access, folders, text, lines, bounded processes."""

@@ -1,0 +1,291 @@
+"""Walking a folder: which regular files it holds, and what is passed over and why."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+# What a folder's `.gitignore` files leave out, as git reads them, and what is never read.
+
+
+NEVER_READ = frozenset({".git", ".treering", ".venv", "node_modules", "__pycache__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line of a `.gitignore` file: what it matches, and whether it leaves out or brings back."""
+
+    regex: re.Pattern[str]
+    leaves_out: bool
+    folders_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in a folder: its own and those of the folders above, the nearest first."""
+
+    sets: tuple[tuple[str, tuple[Pattern, ...]], ...] = ()
+    """The folder a set of rules stands in (relative to the root, empty or ending in `/`), and the rules."""
+
+    def below(self, folder: Path, relative: str) -> "IgnoreRules":
+        """Add the rules that `folder` itself sets. `relative` is its path from the root, empty for the root."""
+        own = tuple(parse_patterns(_lines_in(folder)))
+        return IgnoreRules(((f"{relative}/" if relative else "", own), *self.sets)) if own else self
+
+    def leave_out(self, relative: str, *, folder: bool) -> bool:
+        """Tell whether a path (from the root) is left out. What lies in a folder left out is never asked for."""
+        if relative.rpartition("/")[2] in NEVER_READ:
+            return True
+        for base, patterns in self.sets:
+            path = relative.removeprefix(base)
+            for pattern in reversed(patterns):
+                if (folder or not pattern.folders_only) and pattern.regex.fullmatch(path):
+                    return pattern.leaves_out
+        return False
+
+
+def parse_patterns(lines: Sequence[str]) -> Iterator[Pattern]:
+    """Read the lines of a `.gitignore` file, each once. Like git, pass over a pattern that cannot be read.
+
+    Of a file with very many lines the last ones are read, which decide.
+    """
+    # The same line again changes nothing but which of two is the last to match.
+    latest = list(dict.fromkeys(reversed(lines)))[:_MOST_LINES]
+    for line in reversed(latest):
+        glob = _without_trailing_space(line.removesuffix("\r"))
+        if not glob or glob.startswith("#"):
+            continue
+        leaves_out = not glob.startswith("!")
+        glob = glob.removeprefix("!")
+        folders_only = glob.endswith("/")
+        glob = glob.removesuffix("/")
+        try:
+            if 0 < len(glob) <= _LONGEST_PATTERN:
+                yield Pattern(re.compile(_regex(glob), re.DOTALL), leaves_out, folders_only)
+        except re.error:
+            continue
+
+
+_LONGEST_RULES = 1_000_000
+_MOST_LINES = 5_000
+_LONGEST_PATTERN = 4_096  # of a path on Linux
+_GLOB = re.compile(
+    r"(?P<star>\*+)|(?P<one>\?)|\[(?P<negated>[!^]?)(?P<chars>\]?(?:\[:\w{1,9}:\]|\\.|[^\]\\]){0,200})\]"
+    r"|\\(?P<escaped>.)|(?P<plain>.)",
+    re.DOTALL,
+)
+_CLASSES = {"alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s"}
+_POSIX = re.compile(r"\[:(\w+):\]")
+_FOLDERS = r"(?:[^/]+/)*"
+
+
+def _without_trailing_space(line: str) -> str:
+    """Return a line without the spaces at its end; one behind a backslash stays."""
+    bare = line.rstrip(" \t")
+    return line[: len(bare) + 1] if bare.endswith("\\") else bare
+
+
+def _regex(glob: str) -> str:
+    """Translate a pattern. One with a slash inside starts at its folder, another matches a name at any depth.
+
+    What stands between two wildcards is taken where it first occurs and kept (atomic groups), so that no
+    pattern makes matching slow.
+    """
+    parts = glob.removeprefix("/").split("/") if "/" in glob else ["**", glob]
+    runs: list[list[str]] = [[]]
+    for part in parts:
+        if part == "**":
+            runs.append([])
+        else:
+            runs[-1].append(_name(part))
+    if len(runs) == 1:
+        return "/".join(runs[0])
+    first, *middle, last = map("/".join, runs)
+    between = "".join(rf"(?>{_FOLDERS}?{run}/)" for run in middle if run)
+    return f"{first}{'/' if first else ''}{between}" + (_FOLDERS + last if last else ".+")
+
+
+def _name(glob: str) -> str:
+    """Translate the part of a pattern between two slashes."""
+    runs = [""]
+    for found in _GLOB.finditer(glob):
+        if found["star"]:
+            runs.append("")
+        else:
+            runs[-1] += _character(found)
+    if len(runs) == 1:
+        return runs[0]
+    first, *middle, last = runs
+    return first + "".join(rf"(?>[^/]*?{run})" for run in middle) + "[^/]*" + last
+
+
+def _character(found: re.Match[str]) -> str:
+    if found["one"]:
+        return "[^/]"
+    if found["chars"] is None:
+        return re.escape(found["escaped"] or found["plain"])
+    named = _POSIX.sub(lambda name: _CLASSES.get(name[1], ""), found["chars"])
+    inside = re.sub(r"(?<!\\)([\[&~|])", r"\\\1", named)
+    inside = rf"\{inside}" if inside.startswith("]") else inside
+    return rf"(?!/)[{'^' if found['negated'] else ''}{inside}]"
+
+
+def _lines_in(folder: Path) -> list[str]:
+    """Read a folder's own rules. As git does, a link and an unreadable file are passed over."""
+    file = folder / ".gitignore"
+    try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _LONGEST_RULES:
+            return []
+        return file.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+    except OSError:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file: its POSIX path from the root, where it lies, and its size in bytes."""
+
+    relative: str
+    file: Path
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Something that is not a regular file, such as a link or a pipe: never opened."""
+
+    relative: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePath:
+    """Something that could not be looked at. `folder`: what lies below it is unknown, not gone."""
+
+    relative: str
+    why: str
+    folder: bool = False
+
+
+FolderEntry = FoundFile | PassedOver | UnreadablePath
+
+
+def walk(root: Path) -> Iterator[FolderEntry]:
+    """Yield what lies below `root` in the order of names, without what `.gitignore` files leave out.
+
+    A `root` that is a file is the one entry, with an empty relative path.
+    Links are never followed, so there are no loops and no way out.
+    """
+    waiting = [_Waiting("", root, IgnoreRules())]
+    while waiting:
+        place = waiting.pop()
+        try:
+            mode = place.path.lstat()
+            inside = _inside(place) if stat.S_ISDIR(mode.st_mode) else None
+        except OSError as error:
+            yield UnreadablePath(printable(place.relative), reason(error), folder=place.folder)
+            continue
+        if inside is None:
+            yield _entry(place, root, mode)
+        else:
+            waiting += reversed(inside)
+
+
+def read_bytes(file: Path, most: int) -> bytes | None:
+    """Read a regular file, at most one byte more than `most`. `None`: by now it is something else.
+
+    Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
+    """
+    stream = open_regular(file)
+    if stream is None:
+        return None
+    with stream:
+        return read_at_most(stream, most + 1)
+
+
+def open_regular(file: Path) -> BinaryIO | None:
+    """Open a regular file to read it. `None`: by now it is something else.
+
+    Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
+    """
+    stream = os.fdopen(os.open(file, _READ_ONLY), "rb")
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        return stream
+    stream.close()
+    return None
+
+
+def read_at_most(stream: BinaryIO, most: int) -> bytes:
+    """Read a stream to its end, or `most` bytes of it. No more memory is asked for than it has bytes, or a part more.
+
+    `stream.read(most)` would allocate `most` bytes first, however few there are.
+    """
+    parts = list[bytes]()
+    while most > 0 and (part := stream.read(min(most, _PART_BYTES))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def reason(error: OSError) -> str:
+    """Say why the system refused, without the path."""
+    return (error.strerror or str(error)).lower()
+
+
+def printable(name: str) -> str:
+    """Replace what is not text in a file's name."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+_PART_BYTES = 65_536
+_READ_ONLY = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_SPECIAL = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    relative: str
+    path: Path
+    rules: IgnoreRules
+    folder: bool = True
+
+
+def _inside(place: _Waiting) -> list[_Waiting]:
+    """List a folder by name. The rules it sets hold for everything in it."""
+    rules = place.rules.below(place.path, place.relative)
+    with os.scandir(place.path) as entries:
+        listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    base = f"{place.relative}/" if place.relative else ""
+    return [
+        _Waiting(base + name, place.path / name, rules, is_folder)
+        for name, is_folder in listed
+        if not rules.leave_out(base + name, folder=is_folder)
+    ]
+
+
+def _entry(place: _Waiting, root: Path, status: os.stat_result) -> FolderEntry:
+    if printable(place.relative) != place.relative:
+        return UnreadablePath(printable(place.relative), "its name is not valid UTF-8")
+    if stat.S_ISREG(status.st_mode):
+        return FoundFile(place.relative, place.path, status.st_size)
+    if stat.S_ISLNK(status.st_mode):
+        return PassedOver(place.relative, _link(place.path, root))
+    return PassedOver(place.relative, _SPECIAL.get(stat.S_IFMT(status.st_mode), "not a regular file"))
+
+
+def _link(path: Path, root: Path) -> str:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # nothing there, or a loop of links
+        return "a symbolic link that leads nowhere"
+    if not target.is_relative_to(root):
+        return "a symbolic link out of the folder"
+    return f"a symbolic link to {printable(target.relative_to(root).as_posix())}; links are not followed"

@@ -1,0 +1,273 @@
+r"""A text as numbered lines, and lines packed into pieces of a bounded size.
+
+A line ends at `\n`, `\r\n` or `\r`, as in editors and Markdown; a form feed or U+2028 ends none. Line numbers
+here count from 0 and ranges are half-open; locators count from 1 and are inclusive.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from treering.core.evidence import Lines, Locator, Section
+from treering.ports.adapter import SegmentDraft
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Lines `start` to `end` without surrounding blank lines, or a part of one very long line from `column` on."""
+
+    start: int
+    end: int
+    column: int
+    text: str
+
+
+Place = Callable[[Piece, str], Locator]
+"""Says where a piece stands, given the heading it stands under."""
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of `text` without their ends. A line end that closes the text starts no further line."""
+    lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def in_file(path: str, commit: str | None) -> Place:
+    """Locate pieces by their lines in a file."""
+
+    def place(piece: Piece, heading: str) -> Locator:
+        return Lines(path=path, start=piece.start + 1, end=piece.end, commit=commit, heading=heading)
+
+    return place
+
+
+def in_text(text: str) -> Place:
+    """Locate pieces by their character offset in an inline text."""
+    starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+    def place(piece: Piece, heading: str) -> Locator:
+        return Section(heading=heading, offset=starts[piece.start] + piece.column)
+
+    return place
+
+
+def pack(lines: Sequence[str], cuts: Sequence[int], *, start: int, end: int, target: int, most: int) -> Iterator[Piece]:
+    """Pack lines `start` to `end` into pieces, cutting at `cuts` (ascending) as long as blocks allow.
+
+    A piece grows to about `target` characters. A block longer than `most` is cut between its lines, a line
+    longer than `most` between its words, so no piece is longer than `most`.
+    """
+    target = min(target, most)
+    inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, end)]
+    open_at, size = start, 0
+    for block in pairwise([start, *inner, end]):
+        block_size = sum(len(line) + 1 for line in lines[slice(*block)])
+        if size and size + block_size > target:
+            yield from _pieces(lines, open_at, block[0], most)
+            open_at, size = block[0], 0
+        size += block_size
+    yield from _pieces(lines, open_at, end, most)
+
+
+def is_blank(line: str) -> bool:
+    """Tell whether a line shows nothing."""
+    return not line.strip()
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def _pieces(lines: Sequence[str], start: int, end: int, most: int) -> Iterator[Piece]:
+    """Yield the lines as one piece where that fits into `most`, else as few pieces as possible."""
+    start, end = _trimmed(lines, start, end)
+    open_at, size = start, 0
+    for at in range(start, end):
+        if size and size + len(lines[at]) > most:
+            yield from _piece(lines, open_at, at)
+            open_at, size = at, 0
+        size += len(lines[at]) + 1
+        if len(lines[at]) > most:
+            yield from _parts(lines[at], at, most)
+            open_at, size = at + 1, 0
+    yield from _piece(lines, open_at, end)
+
+
+def _piece(lines: Sequence[str], start: int, end: int) -> Iterator[Piece]:
+    start, end = _trimmed(lines, start, end)
+    if start < end:
+        yield Piece(start, end, 0, "\n".join(lines[start:end]))
+
+
+def _parts(line: str, at: int, most: int) -> Iterator[Piece]:
+    column = 0
+    while column < len(line):
+        space = line.rfind(" ", column + most // 2, column + most) if len(line) - column > most else -1
+        stop = space + 1 if space >= 0 else column + most
+        if line[column:stop].strip():
+            yield Piece(at, at + 1, column, line[column:stop])
+        column = stop
+
+
+def _trimmed(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    while start < end and is_blank(lines[start]):
+        start += 1
+    while end > start and is_blank(lines[end - 1]):
+        end -= 1
+    return start, end
+
+
+# A text's heading sections as segments: how paths, small sections and long sections are treated.
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of depth `level` (1 is the top) on the lines `start` up to `body`, where its text begins."""
+
+    level: int
+    name: str
+    start: int
+    body: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkupOutline:
+    """What a markup's parser found: the headings, the lines where blocks start, the lines before all (`matter`)."""
+
+    lines: Sequence[str]
+    headings: Sequence[Heading] = ()
+    cuts: Sequence[int] = ()
+    matter: int = 0
+    """How many lines of front matter the text begins with."""
+
+
+def section_segments(outline: MarkupOutline, place: Place, *, target: int, most: int) -> list[SegmentDraft]:
+    """Return one segment per section, in order.
+
+    A section longer than `target` characters is cut between blocks. Tiny neighbours of one parent share a
+    segment. A heading right above its first sub-heading lives on in the heading path alone; every other line
+    that is not blank stands in exactly one segment.
+    """
+    return [
+        SegmentDraft(place(piece, name), piece.text, name)
+        for section in _grouped(list(_sections(outline)), outline.lines, target)
+        for name in [section.title()]
+        for piece in pack(outline.lines, outline.cuts, start=section.start, end=section.end, target=target, most=most)
+    ]
+
+
+_TINY = 120
+_NAMES_SHOWN = 3
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    parents: tuple[str, ...]
+    names: tuple[str, ...]
+    start: int
+    end: int
+    level: int = field(default=0)
+
+    def title(self) -> str:
+        more = ("…",) if len(self.names) > _NAMES_SHOWN else ()
+        own = " / ".join((*self.names[:_NAMES_SHOWN], *more))
+        return " > ".join(part for part in (*self.parents, own) if part)
+
+    def joined(self, other: "_Section") -> "_Section":
+        return _Section(self.parents, self.names + other.names, self.start, other.end, self.level)
+
+
+def _sections(outline: MarkupOutline) -> Iterator[_Section]:
+    """Yield the stretch before the first heading, then each heading's own, without those that only hold others."""
+    lines, headings = outline.lines, outline.headings
+    ends = [*(heading.start for heading in headings), len(lines)]
+    if ends[0] > outline.matter:
+        yield _Section((), (), outline.matter, ends[0])
+    above: list[Heading] = []
+    for heading, end, following in zip(headings, ends[1:], [*headings[1:], None], strict=False):
+        while above and above[-1].level >= heading.level:
+            above.pop()
+        holds_others = following is not None and following.level > heading.level
+        if not (holds_others and all(map(is_blank, lines[heading.body : end]))):
+            parents = tuple(parent.name[:_LONGEST_NAME] for parent in above)
+            yield _Section(parents, (heading.name[:_LONGEST_NAME],), heading.start, end, heading.level)
+        above.append(heading)
+
+
+def _grouped(sections: Iterable[_Section], lines: Sequence[str], target: int) -> Iterator[_Section]:
+    """Join a tiny section with the next one of the same parent and level."""
+    held: _Section | None = None
+    for section in sections:
+        if held and _may_join(held, section, lines, target):
+            held = held.joined(section)
+            continue
+        if held:
+            yield held
+        held = section
+    if held:
+        yield held
+
+
+def _may_join(first: _Section, then: _Section, lines: Sequence[str], target: int) -> bool:
+    siblings = first.level == then.level > 0 and first.parents == then.parents and first.end == then.start
+    size = _size(first, lines)
+    return siblings and size < _TINY and size + _size(then, lines) <= target
+
+
+def _size(section: _Section, lines: Sequence[str]) -> int:
+    return sum(len(line) + 1 for line in lines[section.start : section.end])
+
+
+# reStructuredText, and plain text that underlines its titles: where the headings and blocks are.
+
+
+def restructured_outline(text: str, *, indented_blocks: bool) -> MarkupOutline:
+    """Find the underlined titles and the paragraphs of a text.
+
+    `indented_blocks`: whether indented lines may start a block of their own, as in plain text. In
+    reStructuredText they belong to the line above that is not indented (a literal block, a directive).
+    """
+    lines = split_lines(text)
+    return MarkupOutline(lines, list(_underlined_headings(lines)), list(_blocks(lines, indented_blocks)))
+
+
+# A run of one punctuation character. Docutils allows any length from the title's on; two are too easily prose.
+_ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.!$%&,;?@|\\/])\1{2,}[ \t]*")
+
+
+def _underlined_headings(lines: Sequence[str]) -> Iterator[Heading]:
+    """Yield the titles in order. A title's style (its character, and whether it is also overlined) sets its level."""
+    styles: list[tuple[str, bool]] = []
+    free_from = 0
+    for at in range(1, len(lines)):
+        if at - 1 < free_from or not _underlines(lines, at):
+            continue
+        overlined = at - 2 >= free_from and _adorns(lines[at - 2], lines[at - 1]) and lines[at - 2][0] == lines[at][0]
+        start = at - 2 if overlined else at - 1
+        if start > 0 and not is_blank(lines[start - 1]):
+            continue
+        style = (lines[at][0], overlined)
+        if style not in styles:
+            styles.append(style)
+        yield Heading(styles.index(style) + 1, lines[at - 1].strip(), start, at + 1)
+        free_from = at + 1
+
+
+def _underlines(lines: Sequence[str], at: int) -> bool:
+    title = lines[at - 1]
+    if is_blank(title) or not _adorns(lines[at], title) or _ADORNMENT.fullmatch(title):
+        return False
+    overlined = at >= 2 and _adorns(lines[at - 2], title)
+    return overlined or not title[0].isspace()
+
+
+def _adorns(line: str, title: str) -> bool:
+    return bool(_ADORNMENT.fullmatch(line)) and len(line.rstrip()) >= len(title.strip())
+
+
+def _blocks(lines: Sequence[str], indented_blocks: bool) -> Iterator[int]:
+    for at, (above, line) in enumerate(pairwise(["", *lines])):
+        if is_blank(above) and not is_blank(line) and (indented_blocks or not line[0].isspace()):
+            yield at

@@ -1,0 +1,201 @@
+"""Bytes as text, and texts that are neither Markdown nor parsed code as segments."""
+
+import codecs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from treering.ports.adapter import Role, SegmentDraft
+from treering.sources.reading import lines as restructured
+from treering.sources.reading.lines import Place, in_file, in_text, is_blank, pack, section_segments, split_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A text read from bytes: with which encoding, and how many invalid sequences were replaced by U+FFFD."""
+
+    text: str
+    encoding: str = "utf-8"
+    replaced: int = 0
+
+    def warning(self) -> str:
+        """Say what a person should know of the decoding; empty where nothing was guessed or lost."""
+        if self.replaced:
+            return f"not valid {self.encoding}: {self.replaced} invalid sequences were replaced"
+        return "not valid utf-8: read as latin-1" if self.encoding == "latin-1" else ""
+
+
+def decode(data: bytes) -> Decoded | None:
+    """Read bytes as text: by byte-order mark, else UTF-8, else Latin-1 where that looks like text.
+
+    `None`: the bytes are no text (NUL or too many control characters, mostly undecodable).
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _marked(data[len(mark) :], encoding)
+    if b"\0" in data or len(data.translate(None, _PRINTING)) > _ODD_SHARE * len(data):
+        return None
+    try:
+        return Decoded(data.decode())
+    except UnicodeDecodeError:
+        return _repaired(data)
+
+
+def opening(head: bytes) -> str:
+    """Read the first bytes of a file, which may end within a character, as text: enough to recognise a first line."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return head[len(mark) :].decode(encoding, "replace")
+    return head.decode("utf-8", "replace")
+
+
+def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) -> list[SegmentDraft]:
+    """Cut a file into segments of about 1,200 characters with the lines they stand on.
+
+    Prose is cut between sections and paragraphs, configuration between top-level blocks (role `data`), code
+    without a parser between paragraphs (role `code`).
+    """
+    if role_of(path) == "data":
+        return _data_segments(path, text, in_file(path, commit), max_chars)
+    found = restructured.restructured_outline(
+        text, indented_blocks=PurePosixPath(path).suffix.lower() not in _RESTRUCTURED
+    )
+    place, target = in_file(path, commit), min(_TARGET, max_chars)
+    if role_of(path) == "code":
+        pieces = pack(found.lines, found.cuts, start=0, end=len(found.lines), target=target, most=max_chars)
+        return [SegmentDraft(place(piece, ""), piece.text, role="code") for piece in pieces]
+    return section_segments(found, place, target=target, most=max_chars)
+
+
+def segment_inline_text(text: str, *, max_chars: int) -> list[SegmentDraft]:
+    """Cut a plain text that is not a file into segments with heading and offset."""
+    found = restructured.restructured_outline(text, indented_blocks=True)
+    return section_segments(found, in_text(text), target=min(_TARGET, max_chars), most=max_chars)
+
+
+def role_of(path: str) -> Role:
+    """Tell by a file's name whether it holds prose, configuration and data, or code."""
+    file = PurePosixPath(path)
+    names = {file.suffix.lower(), file.name.lower()}
+    if not _DATA.isdisjoint(names):
+        return "data"
+    return "prose" if _CODE.isdisjoint(names) else "code"
+
+
+_TARGET = 1_200
+_NAMES_SHOWN = 4
+_RESTRUCTURED = (".rst", ".rest")
+# UTF-32 before UTF-16: the little-endian mark of one begins with that of the other.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_PRINTING = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\v\f\r\b\x1b"})
+_LATIN_LETTERS = bytes(range(0xA0, 0x100))
+_ODD_SHARE = 0.02
+_HIGH_SHARE = 0.3
+_LETTER_SHARE = 0.7
+_DATA = frozenset(
+    ".toml .yaml .yml .json .jsonc .json5 .jsonl .ndjson .ini .cfg .conf .properties .env .editorconfig .lock "
+    ".csv .tsv .xml .svg .xsd .plist .csproj .props .geojson .webmanifest .ipynb .gitignore .gitattributes "
+    ".gitmodules .dockerignore .npmrc .po .pot go.mod go.sum go.work pipfile codeowners".split()
+)
+_CODE = frozenset(
+    ".kt .kts .swift .scala .lua .pl .pm .r .jl .ex .exs .erl .hs .ml .mli .clj .cljs .dart .groovy .gradle .sql "
+    ".css .scss .sass .less .vue .svelte .proto .graphql .tf .hcl .cmake .mk .ps1 .bat .cmd .zsh .fish .awk .asm .s "
+    ".v .sv .vhd .m .mm .f90 .f .pas .nim .zig .d .pyx .pxd .cu .cuh .el .lisp .vim .j2 .jinja .tmpl .ejs .erb "
+    "makefile dockerfile containerfile justfile rakefile gemfile jenkinsfile vagrantfile cmakelists.txt".split()
+)
+
+
+def _marked(data: bytes, encoding: str) -> Decoded | None:
+    try:
+        decoded = Decoded(data.decode(encoding), encoding)
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        decoded = Decoded(text, encoding, text.count("\ufffd"))
+    damaged = decoded.replaced > _ODD_SHARE * len(decoded.text)
+    return None if "\0" in decoded.text or damaged else decoded
+
+
+def _repaired(data: bytes) -> Decoded | None:
+    """Tell damaged UTF-8 from Latin-1 by whether more of its longer sequences are whole than broken."""
+    text = data.decode("utf-8", "replace")
+    replaced = text.count("\ufffd") - data.count("\ufffd".encode())
+    whole = len(text) - len(text.encode("ascii", "ignore")) - replaced
+    if whole > replaced:
+        return Decoded(text, "utf-8", replaced)
+    high = len(data) - len(data.decode("ascii", "ignore"))
+    letters = len(data) - len(data.translate(None, _LATIN_LETTERS))
+    looks_like_text = high <= _HIGH_SHARE * len(data) and letters >= _LETTER_SHARE * high
+    return Decoded(data.decode("latin-1"), "latin-1") if looks_like_text else None
+
+
+def _data_segments(path: str, text: str, place: Place, most: int) -> list[SegmentDraft]:
+    lines = split_lines(text)
+    blocks = top_level_blocks(path, lines)
+    drafts = []
+    for piece in pack(lines, sorted(blocks), start=0, end=len(lines), target=_TARGET, most=most):
+        names = list(dict.fromkeys(filter(None, map(blocks.get, range(piece.start, piece.end)))))
+        heading = ", ".join([*names[:_NAMES_SHOWN], *(["…"] if len(names) > _NAMES_SHOWN else [])])
+        drafts.append(SegmentDraft(place(piece, heading), piece.text, heading, "data"))
+    return drafts
+
+
+# Configuration and data files: where their top-level blocks begin, and what these are called.
+
+
+Names = dict[int, str]
+"""The name of a block by the line (from 0) it starts on; an empty name where it has none."""
+
+
+def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
+    """Find the blocks by the look of their first lines, so that a broken or commented file is cut as well.
+
+    A block begins at a table header of TOML and INI, an unindented key of YAML, a member of the outermost
+    object or array of indented JSON, an element below the root of indented XML, else at each line.
+    Comment lines right above belong to it.
+    """
+    opener = _opener(PurePosixPath(path).suffix.lower(), lines)
+    blocks = {}
+    for at, line in enumerate(lines):
+        found = None if _COMMENT.match(line) else opener.match(line)
+        if found:
+            blocks[_with_comments(lines, at)] = (found["name"] or "").strip("\"' ")
+    return blocks
+
+
+_TABLE = re.compile(r"\[\[?(?P<name>[^\[\]\n]{1,200})\]")
+_KEY = re.compile(r"(?P<name>[^\s#:\-][^:#\n]{0,100}):(?:\s|$)|---|-\s")
+_LINE = re.compile(r"(?P<name>)\S")
+_OPENERS = {
+    **dict.fromkeys((".toml", ".ini", ".cfg", ".editorconfig", ".conf", ".lock"), _TABLE),
+    **dict.fromkeys((".yaml", ".yml"), _KEY),
+}
+_MEMBER = r'(?:"(?P<name>[^"\n]{1,200})"\s{0,4}:|[\[{"\d])'
+_ELEMENT = r"<(?P<name>[\w:.-]{1,100})"
+_INDENTED_OPENERS = {
+    **dict.fromkeys((".json", ".jsonc", ".json5", ".ipynb", ".geojson", ".webmanifest"), _MEMBER),
+    **dict.fromkeys((".xml", ".csproj", ".svg", ".xsd", ".plist", ".props"), _ELEMENT),
+}
+_INDENT = re.compile(r"[ \t]+(?=\S)")
+_COMMENT = re.compile(r"[ \t]*(?:#|;|//)")
+
+
+def _opener(suffix: str, lines: Sequence[str]) -> re.Pattern[str]:
+    opening = _INDENTED_OPENERS.get(suffix)
+    if opening is None:
+        return _OPENERS.get(suffix, _LINE)
+    # What stands directly below the root is indented as the first indented line is.
+    indent = next((found[0] for line in lines if (found := _INDENT.match(line))), "")
+    return re.compile(re.escape(indent) + opening)
+
+
+def _with_comments(lines: Sequence[str], at: int) -> int:
+    while at and not is_blank(lines[at - 1]) and _COMMENT.match(lines[at - 1]):
+        at -= 1
+    return at

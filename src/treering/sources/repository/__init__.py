@@ -1,0 +1,1 @@
+"""Git repositories: their commits, their files, and their map."""

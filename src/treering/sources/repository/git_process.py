@@ -1,0 +1,354 @@
+"""Running git: which program, in which surroundings, and what its failures mean.
+
+git runs what its configuration names: filters, hooks, monitors, pagers, helpers of protocols. So it never sees a
+configuration but the one Treering wrote: not the repository's, and not the user's either, except to read it
+(`user_settings`).
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import BinaryIO
+
+from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
+from treering.ports.adapter import FileAccess
+from treering.ports.runtime import check_between_steps
+from treering.sources.reading.folder import open_regular, read_at_most, reason
+from treering.sources.reading.names import printable, shown
+
+SECONDS = 120.0
+"""How long git may take to answer."""
+
+_LOOKING_SECONDS = 0.2
+
+_PROGRAM = "git.exe" if os.name == "nt" else "git"
+_SYSTEM = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
+_USER = ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+# `os.devnull` as the repository: git looks for none around the folder it runs in.
+_FIXED = {"LC_ALL": "C", "GIT_DIR": os.devnull, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+_NO_CONFIGURATION = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    # A git older than 2.32 knows no GIT_CONFIG_GLOBAL and looks in the home folder.
+    "HOME": os.devnull,
+    "XDG_CONFIG_HOME": os.devnull,
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+
+Settings = list[tuple[bytes, bytes | None]]
+"""Keys and values as git reads them, in order; `None`: the key stands without a value."""
+
+
+def git_command(*arguments: str) -> list[str]:
+    """Return the command that runs git, found in the absolute folders of PATH. Raises `Unavailable` without git.
+
+    A relative folder of PATH, and on Windows the working folder, may be the repository that is read.
+    """
+    for folder in _path():
+        program = Path(folder, _PROGRAM)
+        if program.is_file() and os.access(program, os.X_OK):
+            return [str(program), "--no-pager", "--no-replace-objects", *arguments]
+    raise Unavailable("git is not installed.", hint="Install git and make sure `git --version` answers.")
+
+
+def git_environment(**more: str) -> dict[str, str]:
+    """Return the whole environment of a git that reads no configuration of the user, the system or a repository."""
+    return _surroundings(_SYSTEM) | _FIXED | _NO_CONFIGURATION | more
+
+
+def run_git(
+    command: Sequence[str], environment: Mapping[str, str], *, folder: Path | str, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a folder that is not the repository's.
+
+    It ends with the work it is for: a pattern in a `.gitattributes` can keep git busy for ever. Raises `Unavailable`
+    where it does not answer in time, and what ends the work under way (`ports.interrupt`).
+    """
+    process = subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours, paths and revisions are checked
+        command,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        said, complained = _communicate(process, given)
+    except BaseException:  # Ctrl-C too: whatever it is, git must not outlive its caller
+        process.kill()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, said, complained)
+
+
+def _communicate(process: subprocess.Popen[bytes], given: bytes) -> tuple[bytes, bytes]:
+    until, left = monotonic() + SECONDS, given or None
+    while True:
+        try:
+            return process.communicate(left, timeout=_LOOKING_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            check_between_steps()
+            if monotonic() >= until:
+                raise Unavailable(
+                    f"git did not answer within {SECONDS:.0f} seconds.",
+                    hint="Check that the repository's disk answers, and try again.",
+                ) from error
+        left = None  # it is being sent already
+
+
+def parse_settings(text: bytes, *, where: str) -> Settings:
+    """Read a configuration file with git's own parser. Includes are not followed. Raises `Unavailable`."""
+    command = git_command("config", "--file", "-", "--no-includes", "--list", "-z")
+    done = run_git(command, git_environment(), folder=tempfile.gettempdir(), given=text)
+    if done.returncode != 0:
+        raise Unavailable(
+            f"{where} cannot be read as a git configuration: {_last_line(done.stderr)}", hint="Correct that file."
+        )
+    return _settings(done.stdout)
+
+
+def user_settings() -> Settings:
+    """Read the configuration of the user and the system, with what it includes. Raises `Unavailable`."""
+    environment = _surroundings((*_SYSTEM, *_USER)) | _FIXED
+    done = run_git(git_command("config", "--list", "-z"), environment, folder=tempfile.gettempdir())
+    if done.returncode != 0:
+        raise failure("config", done, hint="Correct your git configuration: `git config --global --list` shows it.")
+    return _settings(done.stdout)
+
+
+def hooks_folder(top: Path) -> Path:
+    """Return where git looks for the hooks of a work tree, as the user's and its own configuration say.
+
+    Raises `Unavailable`. It is for a repository of the user's own, whose hooks they mean to change: git reads its
+    configuration here.
+    """
+    environment = _surroundings((*_SYSTEM, *_USER)) | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    done = run_git(git_command("-C", str(top), "rev-parse", "--git-path", "hooks"), environment, folder=top)
+    if done.returncode != 0:
+        raise failure("rev-parse", done, hint="Check that `git status` works there.")
+    return top / os.fsdecode(done.stdout.removesuffix(b"\n"))
+
+
+def user_file(name: str) -> Path | None:
+    """Return a file of the user's git that counts where the configuration names none: `ignore`, `attributes`."""
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        file = (Path(named) if named else Path.home() / ".config") / "git" / name
+    except RuntimeError:  # a user without a home
+        return None
+    return file if file.is_file() else None
+
+
+def failure(verb: str, done: subprocess.CompletedProcess[bytes], *, hint: str) -> TreeringError:
+    """Return what git said as an error."""
+    return Unavailable(f"git {verb} failed: {_last_line(done.stderr)}", hint=hint)
+
+
+def _settings(listing: bytes) -> Settings:
+    records = (record.partition(b"\n") for record in listing.split(b"\0") if record)
+    return [(key, value if newline else None) for key, newline, value in records]
+
+
+def _surroundings(names: Sequence[str]) -> dict[str, str]:
+    # Not a setting of Treering: what the child process needs of its surroundings is passed through unread. All else
+    # is left out: GIT_DIR and its like, set wherever a hook calls us, would point git at another repository.
+    return {name: os.environ[name] for name in names if name in os.environ} | {"PATH": os.pathsep.join(_path())}
+
+
+def _path() -> list[str]:
+    return [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder).is_absolute()]
+
+
+def _last_line(said: bytes) -> str:
+    return printable(said.strip().split(b"\n")[-1])
+
+
+# Where the parts of a git repository lie, found as git finds them, and whether they may be read.
+
+
+_MOST_BYTES = 50_000_000
+_MOST_LINE = 10_000
+_MOST_SHOWN = 300
+_NESTED = 5  # alternates of alternates, as deep as git follows them
+
+
+@dataclass(frozen=True, slots=True)
+class GitLayout:
+    """Where a repository's parts lie; all paths are absolute, their links resolved.
+
+    `git_dir` has what belongs to one work tree (HEAD, the index), `common` what all share (objects, refs,
+    configuration). `around` is the folder that holds `.git`, if any, and `inside` whether the folder asked for
+    lies in it and not in `.git`.
+    """
+
+    git_dir: Path
+    common: Path
+    around: Path | None
+    inside: bool
+
+    @property
+    def linked(self) -> bool:
+        """Whether this is one of several work trees of a repository."""
+        return self.git_dir != self.common
+
+
+def locate(target: Path, access: FileAccess) -> GitLayout:
+    """Find the repository a resolved folder is, or lies in. Raises `InvalidInput` without one, `Denied`."""
+    for folder in (target, *target.parents):
+        if not access.holds(folder):
+            break
+        found = _at(folder, access)
+        if found:
+            return found
+    if access.root:
+        raise Denied(
+            f"{shown(target)} is in no git repository below {shown(access.root)}, the only folder that may be read.",
+            hint="A repository is read as a whole: name its own folder, or use mode 'path'.",
+        )
+    raise InvalidInput(
+        f"{shown(target)} is not in a git repository.",
+        hint='Use mode "path" to read a folder without git, or run `git init` there.',
+    )
+
+
+@contextmanager
+def reading(repository: Path) -> Iterator[None]:
+    """Raise `Unavailable` for what the system refuses: a folder nobody may list, a name that is too long."""
+    try:
+        yield
+    except OSError as error:
+        named = f" ({shown(str(error.filename))})" if error.filename else ""
+        raise Unavailable(
+            f"The repository at {shown(repository)} cannot be read: {reason(error)}{named[:_MOST_SHOWN]}.",
+            hint="Check who may read it, and run `git fsck` there.",
+        ) from error
+
+
+def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> bytes | None:
+    """Read a file of a repository; `None` where there is none. Raises `Denied`, `Unavailable`."""
+    stream = open_part(path, access)
+    if stream is None:
+        return None
+    with stream:
+        data = read_at_most(stream, most + 1)
+    if len(data) > most:
+        raise Unavailable(f"{shown(path)} has more than {most:,} bytes.", hint="Run `git fsck` in the repository.")
+    return data
+
+
+def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
+    """Open a file of a repository; `None` where there is none. Raises `Denied`, `Unavailable`."""
+    place = access.check(path, shown(path))
+    try:
+        stream = open_regular(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Unavailable(f"{shown(path)} cannot be read: {reason(error)}.", hint="Check who may read it.") from error
+    if stream is None:
+        raise Unavailable(f"{shown(path)} is not a regular file.", hint="Run `git fsck` in the repository.")
+    return stream
+
+
+def object_folders(layout: GitLayout, access: FileAccess) -> list[Path]:
+    """Return the folders that hold objects: the repository's own, and those it borrows from (alternates).
+
+    Raises `Denied` where one of them, or a link in one of them, leads out of what may be read.
+    """
+    own = access.check(layout.common / "objects", shown(layout.common / "objects"))
+    found: list[Path] = []
+    waiting = [(own, 0)]
+    while waiting:
+        folder, depth = waiting.pop(0)
+        if folder in found or not folder.is_dir():
+            continue
+        found.append(folder)
+        _check_links(folder, access)
+        if depth <= _NESTED:
+            waiting += [(one, depth + 1) for one in _alternates(folder, access)]
+    return found
+
+
+def _at(folder: Path, access: FileAccess) -> GitLayout | None:
+    """Return the repository whose work tree, or which itself, is `folder`."""
+    entry = folder / ".git"
+    if os.path.lexists(entry):
+        git_dir = access.check(entry, shown(entry))
+        if git_dir.is_file():
+            return _named(entry, access)
+        found = _git_dir(git_dir, access)
+        if found:
+            return GitLayout(*found, around=folder, inside=True)
+    found = _git_dir(folder, access)
+    if found is None:
+        return None
+    around = folder.parent if folder.name == ".git" and access.holds(folder.parent) else None
+    return GitLayout(*found, around=around, inside=False)
+
+
+def _named(entry: Path, access: FileAccess) -> GitLayout:
+    """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
+    name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
+    if not name.startswith(b"gitdir: ") or b"\0" in name:
+        raise InvalidInput(f"{shown(entry)} does not name a git folder.", hint="It must say `gitdir: FOLDER`.")
+    git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), shown(entry))
+    found = _git_dir(git_dir, access)
+    if found is None:
+        raise InvalidInput(
+            f"{shown(entry)} names {shown(git_dir)}, which is not a git repository.",
+            hint="Run `git worktree repair` in the repository.",
+        )
+    return GitLayout(*found, around=entry.parent, inside=True)
+
+
+def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
+    """Return `folder` and the folder of what it shares with others, where it has what makes a repository."""
+    if not os.path.lexists(folder / "HEAD"):
+        return None
+    named = read_part(folder / "commondir", access, most=_MOST_LINE) if (folder / "commondir").exists() else None
+    common = folder
+    if named is not None:
+        common = access.check(folder / os.fsdecode(named.rstrip(b"\r\n")), shown(folder / "commondir"))
+    if not all((common / name).is_dir() for name in ("objects", "refs")):
+        return None
+    return folder, common
+
+
+def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
+    """Yield the folders that `info/alternates` names."""
+    file = folder / "info" / "alternates"
+    for line in (read_part(file, access) or b"").split(b"\0")[0].split(b"\n"):
+        if not line or line.startswith(b"#"):
+            continue
+        if line.startswith(b'"') and access.root:
+            raise Denied(
+                f"{shown(file)} names a folder in quotation marks, {printable(line)}, which Treering does not read.",
+                hint="Clone the repository with `git clone --dissociate`.",
+            )
+        # git takes `..` out of the name before it looks for links; the system does so after.
+        named = folder / os.fsdecode(line)
+        access.check(named, shown(file))
+        yield access.check(Path(os.path.normpath(named)), shown(file))
+
+
+def _check_links(folder: Path, access: FileAccess) -> None:
+    """Raise `Denied` where a link among the objects leads out of what may be read."""
+    if access.root is None:
+        return
+    waiting, seen = [folder], {folder}
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if not entry.is_symlink() and not entry.is_dir():
+                    continue
+                place = access.check(Path(entry.path), shown(entry.path))
+                if place.is_dir() and place not in seen:
+                    seen.add(place)
+                    waiting.append(place)

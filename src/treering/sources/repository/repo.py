@@ -1,0 +1,553 @@
+"""The adapter for git repositories: the files of one commit, or of the work tree as it lies."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from treering.core.errors import InvalidInput, TreeringError
+from treering.core.secrets.redaction import redact
+from treering.parts.wiki.files.manifest import MANIFEST
+from treering.ports.adapter import (
+    AlreadyRead,
+    Failed,
+    FileAccess,
+    Ground,
+    Reading,
+    ReadLimits,
+    Renamed,
+    Skipped,
+    SourceDraft,
+    Surveyed,
+    Unchanged,
+    Vanished,
+)
+from treering.ports.format import Formats
+from treering.sources.formats import BUILT_IN, draft_file, over_limit
+from treering.sources.reading.access import AnyFile
+from treering.sources.reading.folder import read_bytes
+from treering.sources.reading.own_pages import (
+    WikiPages,
+    holds_words_of_a_person,
+    is_manifest_of_wiki,
+    wiki_pages,
+    wikis_lying_in,
+)
+from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
+from treering.sources.repository.git_blobs import blob_id, changed_together, often_changed
+from treering.sources.repository.repo_identity import (
+    RepositoryIdentity,
+    SettledRepository,
+    git_fingerprint,
+    known_by_path,
+    names_below,
+    renames,
+)
+from treering.sources.repository.repo_map import RepoFacts, RepoHistory, draw_map, key_files
+from treering.sources.repository.repo_selection import (
+    Attributes,
+    RepoSelection,
+    RepoTerrain,
+    parse_attributes,
+    parse_selection,
+)
+
+_MAP_VERSION = 3
+_MAX_ATTRIBUTES = 100_000
+_LFS = b"version https://git-lfs.github.com/spec/"
+_KINDS = {
+    "symlink": "a symbolic link; links are not followed",
+    "submodule": "another repository (a submodule); read it by itself",
+}
+
+
+class RepoAdapter:
+    """Reads a git repository: first its map, then what is gone, then a result per file.
+
+    The map comes first, because files belong to the modules it names, and because whoever waits sees first
+    what the repository is. Options: `commit` (default HEAD), `worktree` (read the files as they lie;
+    changed ones carry no commit), `subfolder`, `include`, `exclude` (globs as in `.gitignore`),
+    `redact_secrets`. A file whose git object is known is not read again. A narrower selection says nothing
+    about the files outside it. All that is opened, objects included, lies where `access` allows (without it anywhere).
+    """
+
+    def __init__(self, formats: Formats = BUILT_IN, *, access: FileAccess | None = None) -> None:
+        self._formats = formats
+        self._access = access or AnyFile()
+
+    def origin(self, target: str) -> str:
+        """Return `repo:` and the remote's address without credentials, or the absolute path without a remote.
+
+        A repository that a space knows by another origin, from where it lay before, keeps to that one or is renamed.
+        """
+        return self._open(target).origin
+
+    def count(self, target: str, options: Mapping[str, Any]) -> int | None:
+        """Count the files `read` will report on, and the map."""
+        return 1 + len(
+            _Plan.make(self._open(target), AlreadyRead(), _Reader(self._formats, ReadLimits()), options).selected
+        )
+
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
+        """Yield the map, what is gone, and one result per file selected.
+
+        Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option,
+        `NotFound` for an unknown commit, `Denied` where the repository reaches out of what may be read,
+        `Unavailable` where git cannot answer.
+        """
+        return _readings(_Plan.make(self._open(target), known, _Reader(self._formats, limits), options))
+
+    def _open(self, target: str) -> RepositoryIdentity:
+        return RepositoryIdentity(open_repository(target, self._access), self._access)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A file to report on: from `commit`, or with `file` as it lies on disk."""
+
+    entry: TreeEntry
+    commit: str | None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What files are read with."""
+
+    formats: Formats
+    limits: ReadLimits
+
+    def max_bytes(self, path: str, size: int) -> int:
+        usual = self.limits.max_file_bytes
+        return usual if size <= usual else self.formats.max_bytes(path, self.limits)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything one reading rests on."""
+
+    identity: RepositoryIdentity
+    settled: SettledRepository
+    commit: str | None
+    items: Sequence[_Item]
+    selection: RepoSelection
+    known: AlreadyRead
+    renamed: Mapping[str, str]
+    reader: _Reader
+
+    @classmethod
+    def make(
+        cls, identity: RepositoryIdentity, known: AlreadyRead, reader: _Reader, options: Mapping[str, Any]
+    ) -> "_Plan":
+        repository = identity.repository
+        selection = parse_selection(options, prefix=repository.prefix)
+        commit = repository.resolve(selection.commit) if selection.commit else repository.head()
+        items = _snapshot(repository, commit, selection, reader)
+        settled = identity.settle(known.repositories())
+        known, renamed = _by_todays_origins(known, identity, settled, items)
+        plan = cls(identity, settled, commit, items, selection, known, renamed, reader)
+        if selection.folder and not plan.selected and not plan.knows_folder():
+            raise InvalidInput(
+                f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
+                hint="Where its files are not committed, read them as they lie: mode path (`treering ingest FOLDER "
+                "--mode path`). Else check `subfolder`, `include` and `exclude`: these are relative to the target.",
+            )
+        return plan
+
+    @property
+    def repository(self) -> GitRepository:
+        return self.identity.repository
+
+    @property
+    def root(self) -> str:
+        return self.settled.root
+
+    @cached_property
+    def selected(self) -> list[_Item]:
+        return [item for item in self.items if self.selection.takes(item.entry.path)]
+
+    @cached_property
+    def attributes(self) -> Attributes:
+        marked = [item for item in self.items if _is_attributes(item.entry)]
+        text = next((data for _, data in self.contents(marked) if data), b"")
+        return parse_attributes(text.decode("utf-8", "replace"))
+
+    @cached_property
+    def wikis(self) -> WikiPages:
+        """The pages among its files that Treering wrote."""
+        kept = [item for item in self.items if is_manifest_of_wiki(item.entry.path) and item.entry.kind == "file"]
+        return wiki_pages({item.entry.path: data for item, data in self.contents(kept) if data} if kept else {})
+
+    @cached_property
+    def committed_before(self) -> frozenset[str]:
+        """The paths of the commit read last, as far as the repository has it still."""
+        try:
+            commit = self.repository.resolve(self.known.commit or "")
+            return frozenset(entry.path for entry in self.repository.entries(commit))
+        except TreeringError:
+            return frozenset()
+
+    @cached_property
+    def own(self) -> list[_Item]:
+        """The files that the map tells of: those that are not generated or foreign."""
+        return [item for item in self.items if item.entry.kind == "file" and not _aside(self, item)]
+
+    @cached_property
+    def slug(self) -> str:
+        """What its nodes go by: it stays, whatever the repository is called or wherever it lies later."""
+        known = self.settled.known
+        told = known.payload if known else {}
+        name = known.title if known else _repo_name(self.repository, self.repository.remote())
+        slug: str = told.get("slug") or _slug(name)
+        return slug
+
+    @cached_property
+    def terrain(self) -> RepoTerrain:
+        return RepoTerrain(self.slug, [item.entry for item in self.own])
+
+    def knows_folder(self) -> bool:
+        start = self.origin(f"{self.selection.folder}/")
+        return any(origin.startswith(start) for origin in self.known.fingerprints)
+
+    def origin(self, path: str) -> str:
+        return f"{self.root}#{path}"
+
+    def fingerprint(self, entry: TreeEntry) -> str:
+        return git_fingerprint(entry.blob, redact=self.selection.redact)
+
+    def contents(self, items: Iterable[_Item]) -> Iterator[tuple[_Item, bytes | None]]:
+        """Read items, a few in memory at a time, those on disk first; `None` where one cannot be read."""
+        stored: list[_Item] = []
+        for item in items:
+            if item.file is None:
+                stored.append(item)
+            else:
+                yield item, _lying(item.file, self.reader.max_bytes(item.entry.path, item.entry.size))
+        blobs = self.repository.blobs(item.entry for item in stored)
+        yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
+
+
+def _by_todays_origins(
+    known: AlreadyRead, identity: RepositoryIdentity, settled: SettledRepository, items: Sequence[_Item]
+) -> tuple[AlreadyRead, Mapping[str, str]]:
+    """Return what is known of the repository by today's origins, and those that were others, by what they were."""
+    root, fingerprints = settled.root, dict(known.fingerprints)
+    if root != identity.origin:
+        fingerprints = dict(known.below(root))
+    before: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    for other in settled.others:
+        told = known.below(other)
+        before |= told
+        renamed |= {origin: root + origin.removeprefix(other) for origin in names_below(list(told), other)}
+    top = identity.repository.top
+    if top is not None:
+        lying = known_by_path(top.resolve(), known)
+        places = {top.resolve() / item.entry.path: f"{root}#{item.entry.path}" for item in items} if lying else {}
+        before |= lying
+        renamed |= renames(places, lying)
+    for origin, today in renamed.items():
+        fingerprints.setdefault(today, before[origin])
+    commit = settled.known.payload.get("commit") if settled.known else None
+    return replace(known, fingerprints=fingerprints, commit=known.commit or (commit and str(commit))), renamed
+
+
+def _readings(plan: _Plan) -> Iterator[Reading]:
+    yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
+    if plan.commit is None and not plan.selection.worktree:
+        yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads the files as they lie")
+    else:
+        yield _map(plan)
+    yield from _vanished(plan)
+    unread: list[_Item] = []
+    for place, item in enumerate(plan.selected):
+        settled = _settled(plan, item, place)
+        if settled is None:
+            unread.append(item)
+        else:
+            yield settled
+    yield from (_drafted(plan, item, data) for item, data in plan.contents(unread))
+    yield Surveyed(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
+
+
+def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None:
+    """Decide what can be decided without the contents."""
+    entry, origin = item.entry, plan.origin(item.entry.path)
+    if entry.kind in _KINDS:
+        return Skipped(origin, _KINDS[entry.kind])
+    limits, most = plan.reader.limits, plan.reader.max_bytes(entry.path, entry.size)
+    if entry.size > most:
+        return Skipped(origin, over_limit(entry.size, most, limits))
+    if place >= limits.max_items:
+        return Skipped(origin, f"over the limit max_items of {limits.max_items:,}")
+    mark = plan.attributes.sets_aside(entry.path)
+    if mark:
+        return Skipped(origin, f"marked {mark} in .gitattributes")
+    return Unchanged(origin) if plan.known.fingerprints.get(origin) == plan.fingerprint(entry) else None
+
+
+def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
+    entry, origin = item.entry, plan.origin(item.entry.path)
+    if data is None:
+        return Failed(origin, "it could not be read: damaged, missing or not accessible")
+    if data.startswith(_LFS):
+        return Skipped(origin, "a Git LFS pointer; its content lies on the server")
+    page = plan.wikis.reading(data, path=entry.path, origin=origin, commit=item.commit)
+    if page is not None:
+        return _about_what_it_cites(plan, page, entry.path) if isinstance(page, SourceDraft) else page
+    reading = draft_file(
+        data,
+        path=entry.path,
+        origin=origin,
+        commit=item.commit,
+        limits=plan.reader.limits,
+        redact_secrets=plan.selection.redact,
+        fingerprint=plan.fingerprint(entry),
+        formats=plan.reader.formats,
+    )
+    if not isinstance(reading, SourceDraft):
+        return reading
+    subject = plan.terrain.subject(entry.path) if reading.knowledge else None
+    stated = [known if known.about else replace(known, about=subject) for known in reading.knowledge]
+    return replace(reading, knowledge=stated)
+
+
+def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDraft:
+    """Make what a person wrote into a page knowledge about the part of the repository that the page tells of."""
+    cited = plan.wikis.cited_by(path)
+    subject = next(filter(None, map(plan.terrain.subject, cited)), None)
+    return replace(page, knowledge=[replace(known, about=subject) for known in page.knowledge])
+
+
+def _ground(plan: _Plan) -> Ground:
+    ties = {key: [plan.origin(path) for path in paths] for key, paths in plan.terrain.ties().items()}
+    return Ground(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
+
+
+def _vanished(plan: _Plan) -> Iterator[Vanished]:
+    present = {plan.origin(item.entry.path) for item in plan.items}
+    below = (origin for origin in plan.known.fingerprints if origin.startswith(plan.origin("")))
+    gone = [origin for origin in below if origin not in present and not _lies_uncommitted(plan, origin)]
+    moves = _moves(plan, gone) if gone else {}
+    yield from (Vanished(origin, moves.get(origin)) for origin in gone)
+
+
+def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
+    """Tell whether a file that was read by itself lies in the work tree, though no commit read so far has it."""
+    top = plan.repository.top
+    if top is None or plan.selection.commit is not None:
+        return False
+    path = origin.removeprefix(plan.origin("")).partition("#")[0]
+    file = top / path
+    lies = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
+    return lies and path not in plan.committed_before
+
+
+def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
+    """Find where vanished files went: the same contents under a new name, else what git calls a rename."""
+    arrived = _arrived(plan)
+    moves: dict[str, str] = {}
+    for origin in gone:
+        same = arrived.get(plan.known.fingerprints[origin])
+        if same:
+            moves[origin] = min(same, key=lambda new: (_name(new) != _name(origin), new))
+            same.remove(moves[origin])
+    free = {origin for origins in arrived.values() for origin in origins}
+    edited = _git_renames(plan) if free and len(moves) < len(gone) else {}
+    return {before: after for before, after in edited.items() if after in free} | moves
+
+
+def _arrived(plan: _Plan) -> dict[str, list[str]]:
+    """Return the origins not known before, by fingerprint."""
+    arrived: dict[str, list[str]] = defaultdict(list)
+    for item in plan.selected:
+        origin = plan.origin(item.entry.path)
+        # Empty files are all alike; one arriving is not a sign that another one moved.
+        if origin not in plan.known.fingerprints and item.entry.size:
+            arrived[plan.fingerprint(item.entry)].append(origin)
+    return arrived
+
+
+def _git_renames(plan: _Plan) -> dict[str, str]:
+    """Ask git for files both moved and edited since the last reading, if it still has that commit."""
+    if plan.known.commit is None or plan.commit is None:
+        return {}
+    try:
+        changes = plan.repository.diff(plan.repository.resolve(plan.known.commit), plan.commit)
+    except TreeringError:  # a rename is a bonus: without it, the file is gone and another one is new
+        return {}
+    return {plan.origin(one.before): plan.origin(one.path) for one in changes if one.kind == "renamed"}
+
+
+def _name(origin: str) -> str:
+    return origin.rpartition("/")[2]
+
+
+def _is_attributes(entry: TreeEntry) -> bool:
+    return entry.path == ".gitattributes" and entry.kind == "file" and entry.size <= _MAX_ATTRIBUTES
+
+
+def _map(plan: _Plan) -> SourceDraft | Unchanged:
+    branch = plan.repository.branch() if plan.selection.commit is None else None
+    lying = [item.entry for item in plan.items if item.file is not None]
+    changed = [(entry.path, entry.blob) for entry in lying if not plan.wikis.wrote(entry.path)]
+    state = sha256(repr((_MAP_VERSION, branch, plan.selection.redact, changed)).encode()).hexdigest()
+    fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
+    if plan.known.fingerprints.get(plan.root) == fingerprint:
+        return Unchanged(plan.root)
+    draft = draw_map(
+        _facts(plan, branch, len(changed)),
+        [item.entry for item in plan.own],
+        _texts(plan, plan.own),
+        fingerprint=fingerprint,
+    )
+    return replace(draft, warnings=_left_out(plan))
+
+
+def _aside(plan: _Plan, item: _Item) -> bool:
+    path = item.entry.path
+    return plan.attributes.sets_aside(path) is not None or plan.wikis.wrote(path)
+
+
+def _left_out(plan: _Plan) -> tuple[str, ...]:
+    reads_head = plan.selection.commit is None and not plan.selection.worktree
+    if reads_head and plan.repository.is_dirty():
+        return ("Uncommitted changes were not read; the option worktree reads the files as they lie.",)
+    return ()
+
+
+def _history(plan: _Plan) -> RepoHistory:
+    """Return what the last commits say of the paths that are still there.
+
+    Those that touched nothing but pages which Treering wrote are no changes of the repository.
+    """
+    read = plan.repository.history(plan.commit) if plan.commit else []
+    commits = [one for one in read if not one.paths or not all(map(plan.wikis.wrote, one.paths))]
+    present = {item.entry.path for item in plan.items if not plan.wikis.wrote(item.entry.path)}
+    spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
+    return RepoHistory(len(commits), spots, changed_together(commits, present), commits)
+
+
+def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
+    by_path = {item.entry.path: item for item in items if item.entry.size <= plan.reader.limits.max_file_bytes}
+    chosen = key_files([item.entry for item in by_path.values()])
+    read = plan.contents(by_path[entry.path] for entry in chosen)
+    texts = {item.entry.path: data.decode("utf-8", "replace") for item, data in read if data}
+    return {path: redact(text).text for path, text in texts.items()} if plan.selection.redact else texts
+
+
+def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
+    repository, remote = plan.repository, plan.repository.remote()
+    known = plan.settled.known
+    told = known.payload if known else {}
+    return RepoFacts(
+        origin=plan.root,
+        name=_repo_name(repository, remote),
+        slug=plan.slug,
+        root_commit=plan.identity.root_commit or told.get("root_commit"),
+        commit=plan.commit,
+        committed_at=repository.committed_at(plan.commit) if plan.commit else None,
+        branch=branch,
+        remote=remote,
+        bare=repository.top is None,
+        shallow=repository.shallow,
+        uncommitted=changed,
+        history=_history(plan),
+    )
+
+
+def _slug(name: str) -> str:
+    return name.lower().replace("/", "-")
+
+
+def _repo_name(repository: GitRepository, remote: str | None) -> str:
+    """Return owner and name as a forge shows them, else the folder's name."""
+    if remote and not remote.startswith(("/", "file:")):
+        parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
+        return "/".join(parts[-2:]).removesuffix(".git") or remote
+    return Path(remote or repository.home).name.removesuffix(".git") or "repository"
+
+
+def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSelection, reader: _Reader) -> list[_Item]:
+    found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
+    if not selection.worktree:
+        if selection.commit is None and repository.top is not None:
+            _put_wikis_as_they_lie(found, repository, repository.top, reader, commit)
+        return [found[path] for path in sorted(found)]
+    if repository.top is None:
+        raise InvalidInput(
+            "This repository has no work tree: it is bare, or `core.worktree` names another folder.",
+            hint="Leave out `worktree` to read a commit.",
+        )
+    for change in repository.work_changes():
+        if change.deleted:
+            found.pop(change.path, None)
+        else:
+            item = _lying_item(repository.top, change, reader, commit)
+            before = found.get(change.path)
+            if before is None or before.entry != item.entry:
+                found[change.path] = item
+    return [found[path] for path in sorted(found)]
+
+
+def _put_wikis_as_they_lie(
+    found: dict[str, _Item], repository: GitRepository, top: Path, reader: _Reader, commit: str | None
+) -> None:
+    """Put wikis that Treering wrote among the files of a commit as they lie in the work tree.
+
+    So what a person changes in a page is proposed before it is committed. Of a wiki that is not committed only the
+    pages are put there in which a person wrote.
+    """
+    manifests = [item for path, item in found.items() if is_manifest_of_wiki(path) and item.entry.kind == "file"]
+    texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
+    committed = wiki_pages(texts).wikis
+    for folder, wiki in wikis_lying_in(top, committed).items():
+        before = committed[folder].files if folder in committed else {}
+        for name in before.keys() - wiki.files.keys():
+            found.pop(_inside(folder, name), None)  # a page that is gone is no other file of the repository
+        pages = {_inside(folder, name): record for name, record in wiki.files.items()}
+        told = [path for path, one in pages.items() if path in found or holds_words_of_a_person(one, top / path)]
+        for path in (*told, *([_inside(folder, MANIFEST)] if told else [])):
+            if not (top / path).is_file():
+                found.pop(path)
+                continue
+            item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
+            if path not in found or found[path].entry != item.entry:
+                found[path] = item
+
+
+def _inside(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | None) -> _Item:
+    """Describe a changed file as it lies, with the object id git would give its bytes."""
+    if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
+        return _Item(TreeEntry(change.path, "symlink", "", 0), None, change.file)
+    if change.file.is_dir():
+        return _Item(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
+    data = _lying(change.file, reader.max_bytes(change.path, _size(change.file)))
+    if data is None:
+        return _Item(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
+    return _Item(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
+
+
+def _lying(file: Path, most: int) -> bytes | None:
+    """Read a regular file of at most `most` bytes, else `None`."""
+    try:
+        data = read_bytes(file, most)
+    except OSError:
+        return None
+    return data if data is not None and len(data) <= most else None
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,488 @@
+"""The map of a repository: what it is made of, drawn from its list of files and a handful of their texts.
+
+Pure functions on values. The adapter reads the few files `key_files` names and hands their texts in.
+"""
+
+import json
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from treering.core.evidence import Section
+from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
+from treering.sources.repository.git import TreeEntry
+from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
+
+_MODULES = 60
+_DOCUMENTS = 40
+_APIS = 40
+_LISTED = 20
+
+# Folders that hold modules without being one.
+_CONTAINERS = frozenset({"apps", "cmd", "crates", "internal", "lib", "libs", "packages", "pkg", "services", "src"})
+# Folders whose second level says little about the code.
+_ASIDE = frozenset({"benchmarks", "doc", "docs", "example", "examples", "test", "tests", "third_party", "vendor"})
+_API = re.compile(r"(^|/)(openapi|swagger)[^/]*\.(json|ya?ml)$|\.proto$|\.graphqls?$", re.IGNORECASE)
+_README = re.compile(r"readme(\.(md|rst|txt|markdown|adoc))?", re.IGNORECASE)
+_LICENCE = re.compile(r"(licen[cs]e|copying)(\.(md|txt|rst))?", re.IGNORECASE)
+_DOCUMENT = re.compile(
+    r"(readme|contributing|changelog|changes|architecture|security|governance|code_of_conduct)\.(md|rst|txt)"
+    r"|(docs?|adr|rfcs)/(.+/)?[^/]+\.(md|rst)",
+    re.IGNORECASE,
+)
+_MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml")
+_ENTRY_POINT = re.compile(r"(.*/)?(__main__\.py|manage\.py|main\.(py|go|rs|c|cc|cpp)|Dockerfile)|Makefile|justfile")
+_DOCSTRING = re.compile(r'\s*(?:#[^\n]*\n\s*)*[rR]?("""|\'\'\'|")(.*?)\1', re.DOTALL)
+_RULE = re.compile(r"^[=~#*-]{3,}\s*$", re.MULTILINE)
+_TITLE = re.compile(r"^\S.*\n[=~-]{3,}\s*$", re.MULTILINE)
+_LICENCES = (
+    ("Apache-2.0", r"apache license\s+version 2\.0"),
+    ("AGPL-3.0", r"gnu affero general public license\s+version 3"),
+    ("LGPL-3.0", r"gnu lesser general public license\s+version 3"),
+    ("LGPL-2.1", r"gnu lesser general public license\s+version 2\.1"),
+    ("GPL-3.0", r"gnu general public license\s+version 3"),
+    ("GPL-2.0", r"gnu general public license\s+version 2"),
+    ("MPL-2.0", r"mozilla public license,? version 2\.0"),
+    ("Unlicense", r"free and unencumbered software released into the public domain"),
+    ("ISC", r"permission to use, copy, modify, and(/or)? distribute this software for any purpose"),
+    ("MIT", r"permission is hereby granted, free of charge, to any person obtaining a copy"),
+    ("BSD-3-Clause", r"redistribution and use in source and binary forms[\s\S]+neither the name"),
+    ("BSD-2-Clause", r"redistribution and use in source and binary forms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RepoHistory:
+    """What the last commits, so many, say of the files: which changed most often, and which together."""
+
+    commits: int = 0
+    hot_spots: Sequence[PathHistory] = ()
+    together: Sequence[ChangedTogether] = ()
+    latest: Sequence[CommitFiles] = ()
+    """Newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepoFacts:
+    """What git says of the repository as a whole. `origin` is its root origin, `commit` what is described.
+
+    `uncommitted` counts the files read as they lie, different from the commit.
+    """
+
+    origin: str
+    name: str
+    slug: str
+    root_commit: str | None
+    commit: str | None
+    committed_at: datetime | None
+    branch: str | None
+    remote: str | None
+    bare: bool
+    shallow: bool
+    uncommitted: int
+    history: RepoHistory = RepoHistory()
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    path: str
+    parent: str | None
+    files: int
+    size: int
+    language: str
+
+
+@dataclass(slots=True)
+class _Folder:
+    """A folder of code while it is counted: its own and all files below, by language in bytes."""
+
+    own: int = 0
+    files: int = 0
+    languages: Counter[str] = field(default_factory=Counter)
+    children: set[str] = field(default_factory=set)
+
+
+def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Choose the few files whose text the map needs: README, licence, manifests, package docstrings."""
+    top = [entry for entry in entries if "/" not in entry.path]
+    chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
+    chosen += [entry for entry in top if entry.path in _MANIFESTS]
+    packages = {f"{module.path}/__init__.py" for module in _modules(entries)}
+    return chosen + [entry for entry in entries if entry.path in packages and entry.size]
+
+
+def draw_map(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], *, fingerprint: str
+) -> SourceDraft:
+    """Draw the repository's own source: payload, one readable segment, nodes.
+
+    `entries` are its files (links and submodules aside), `texts` those of `key_files` by path.
+    """
+    modules = _modules(entries)
+    payload = _payload(facts, entries, texts, modules)
+    text = "\n".join(_lines(facts, payload, _about(texts)))
+    return SourceDraft(
+        kind="repo",
+        origin=facts.origin,
+        title=facts.name,
+        fingerprint=fingerprint,
+        content_type="repo_map",
+        segments=(SegmentDraft(Section(heading="Repository map"), text, heading=facts.name),),
+        payload=payload,
+        nodes=tuple(_nodes(facts, entries, texts, modules)),
+    )
+
+
+def guess_licence(text: str) -> str | None:
+    """Name the licence (SPDX) a text is, by phrases only that licence uses; `None` where none is found."""
+    tagged = re.search(r"SPDX-License-Identifier:\s*(\S+)", text)
+    if tagged:
+        return tagged[1]
+    flat = " ".join(text.lower().split())
+    return next((name for name, phrase in _LICENCES if re.search(phrase, flat)), None)
+
+
+def _payload(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], modules: Sequence[_Module]
+) -> dict[str, Any]:
+    top = [entry for entry in entries if "/" not in entry.path]
+    readme, licence = _first(top, _README), _first(top, _LICENCE)
+    return {
+        "slug": facts.slug,
+        "root_commit": facts.root_commit,
+        "commit": facts.commit,
+        "committed_at": facts.committed_at and facts.committed_at.isoformat(),
+        "branch": facts.branch,
+        "remote": facts.remote,
+        "bare": facts.bare,
+        "shallow": facts.shallow,
+        "uncommitted": facts.uncommitted,
+        "files": len(entries),
+        "bytes": sum(entry.size for entry in entries),
+        "languages": _languages(entries),
+        "layout": _layout(entries),
+        "readme": readme and readme.path,
+        "licence": licence and {"path": licence.path, "spdx": guess_licence(texts.get(licence.path, ""))},
+        "entry_points": list(islice(_entry_points(entries, texts), _LISTED)),
+        "hot_spots": [_hot_spot(one) for one in facts.history.hot_spots[:_LISTED]],
+        "changed_together": _together(facts.history),
+        "latest_commits": [_commit(one) for one in facts.history.latest[:_LISTED]],
+        "modules": [module.path for module in modules],
+        "documents": [entry.path for entry in document_entries(entries)],
+        "apis": [entry.path for entry in api_entries(entries)],
+    }
+
+
+def _languages(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
+    size: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for entry in entries:
+        language = counted_language(entry.path)
+        if language:
+            size[language.name] += entry.size
+            files[language.name] += 1
+    return [{"name": name, "files": files[name], "bytes": size[name]} for name, _ in size.most_common(_LISTED)]
+
+
+def _layout(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
+    size: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for entry in entries:
+        first, slash, _ = entry.path.partition("/")
+        size[first + slash] += entry.size
+        files[first + slash] += 1
+    ordered = sorted(size, key=lambda path: (not path.endswith("/"), path))
+    return [{"path": path, "files": files[path], "bytes": size[path]} for path in ordered[: 2 * _LISTED]]
+
+
+def _hot_spot(one: PathHistory) -> dict[str, Any]:
+    return {
+        "path": one.path,
+        "changes": one.changes,
+        "authors": one.authors,
+        "last_changed": one.last_changed.isoformat(),
+    }
+
+
+def _commit(one: CommitFiles) -> dict[str, str]:
+    return {"commit": one.commit, "date": one.when.date().isoformat(), "subject": one.subject}
+
+
+def _together(history: RepoHistory) -> dict[str, Any]:
+    """Write pairs of paths by their places in a list, as most paths stand in several pairs."""
+    paths = sorted({path for pair in history.together for path in (pair.one, pair.other)})
+    at = {path: place for place, path in enumerate(paths)}
+    pairs = [[at[one.one], at[one.other], one.commits, one.last_changed.date().isoformat()] for one in history.together]
+    return {"commits": history.commits, "paths": paths, "pairs": pairs}
+
+
+def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:
+    found = [entry for entry in entries if name.fullmatch(entry.path)]
+    # README.md before README.rst, and LICENSE before LICENSE-THIRD-PARTY-like longer names.
+    return min(found, key=lambda entry: (not entry.path.endswith(".md"), len(entry.path))) if found else None
+
+
+def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    for path in _MANIFESTS:
+        yield from ({"name": name, "at": at, "in": path} for name, at in _declared(path, texts.get(path, "")))
+    found = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
+    for path in sorted(found, key=lambda path: (path.count("/"), path)):
+        yield {"name": PurePosixPath(path).name, "at": path, "in": path}
+
+
+def _declared(path: str, text: str) -> list[tuple[str, str]]:
+    """Return the commands a manifest declares; a manifest that cannot be parsed declares none."""
+    try:
+        data = json.loads(text or "{}") if path.endswith(".json") else tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    match (path, data):
+        case ("pyproject.toml", {"project": {"scripts": dict(scripts)}}):
+            return [(str(name), str(at)) for name, at in scripts.items()]
+        case ("package.json", {"bin": dict(commands)}):
+            return [(str(name), str(at)) for name, at in commands.items()]
+        case ("package.json", {"bin": str(at)} | {"main": str(at)}):
+            return [(str(data.get("name", "main")), at)]
+        case ("Cargo.toml", {"bin": list(binaries)}):
+            return [(str(one.get("name")), str(one.get("path"))) for one in binaries if isinstance(one, dict)]
+    return []
+
+
+def document_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Return the documents the map names: those nearest to the top."""
+    found = [entry for entry in entries if _DOCUMENT.fullmatch(entry.path)]
+    return sorted(found, key=lambda entry: (entry.path.count("/"), entry.path))[:_DOCUMENTS]
+
+
+def api_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Return the descriptions of APIs that the map names."""
+    return [entry for entry in entries if _API.search(entry.path)][:_APIS]
+
+
+def module_paths(entries: Sequence[TreeEntry]) -> list[str]:
+    """Return the folders that the map calls modules."""
+    return [module.path for module in _modules(entries)]
+
+
+def folders_of(entries: Sequence[TreeEntry]) -> frozenset[str]:
+    """Return the folders that hold code, at any depth."""
+    return frozenset(_folders(entries)) - {""}
+
+
+def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
+    """Find the packages of the first and second level: folders of code below the top and below containers."""
+    folders = _folders(entries)
+    found = [module for first in _packages(folders, "") for module in _with_children(folders, first)]
+    found.sort(key=lambda module: (module.parent is not None, -module.size, module.path))
+    kept = found[:_MODULES]
+    return sorted(kept, key=lambda module: module.path)
+
+
+def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
+    folders: dict[str, _Folder] = defaultdict(_Folder)
+    for entry in entries:
+        language = counted_language(entry.path)
+        if not language or not language.code or "/" not in entry.path:
+            continue
+        folder = entry.path.rpartition("/")[0]
+        folders[folder].own += 1
+        while True:
+            folders[folder].files += 1
+            folders[folder].languages[language.name] += entry.size
+            parent = folder.rpartition("/")[0]
+            folders[parent].children.add(folder)
+            if not parent:
+                break
+            folder = parent
+    return folders
+
+
+def _packages(folders: Mapping[str, _Folder], above: str) -> list[str]:
+    """Return the packages right below `above`, looking through containers and chains such as `src/main/java`."""
+    found: list[str] = []
+    for path in sorted(folders[above].children if above in folders else ()):
+        found += _packages(folders, path) if _is_passage(path, folders[path]) else [path]
+    return found
+
+
+def _is_passage(path: str, folder: _Folder) -> bool:
+    name = path.rpartition("/")[2].lower()
+    holds_only_folders = not folder.own and bool(folder.children)
+    return holds_only_folders and name not in _ASIDE and (name in _CONTAINERS or len(folder.children) == 1)
+
+
+def _with_children(folders: Mapping[str, _Folder], path: str) -> Iterator[_Module]:
+    yield _module(folders, path, None)
+    if path.rpartition("/")[2].lower() not in _ASIDE:
+        yield from (_module(folders, child, path) for child in _packages(folders, path))
+
+
+def _module(folders: Mapping[str, _Folder], path: str, parent: str | None) -> _Module:
+    folder = folders[path]
+    language = folder.languages.most_common(1)[0][0]
+    return _Module(path, parent, folder.files, folder.languages.total(), language)
+
+
+def _nodes(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], modules: Sequence[_Module]
+) -> Iterator[NodeDraft]:
+    whole = f"repo:{facts.slug}"
+    aliases = tuple(sorted({facts.name.rpartition("/")[2], *filter(None, [facts.remote])} - {facts.name}))
+    yield NodeDraft("repo", facts.name, facts.slug, summary=_about(texts), aliases=aliases)
+    for module in modules:
+        yield _module_node(facts, module, texts.get(f"{module.path}/__init__.py", ""))
+    for entry in document_entries(entries):
+        yield NodeDraft("document", entry.path, f"{facts.slug}/{entry.path}", part_of=whole)
+    for entry in api_entries(entries):
+        name = PurePosixPath(entry.path).stem
+        yield NodeDraft("api", name, f"{facts.slug}/{entry.path}", aliases=(entry.path,), part_of=whole)
+
+
+def _module_node(facts: RepoFacts, module: _Module, text: str) -> NodeDraft:
+    short = _import_path(module.path)
+    counted = f"{module.language}, {_files(module.files)}, {module.path}/"
+    aliases = {module.path, short.replace("/", ".")} if module.language == "Python" else {module.path}
+    return NodeDraft(
+        "module",
+        short,
+        f"{facts.slug}/{module.path}",
+        summary=f"{_docstring(text)} ({counted})".lstrip(),
+        aliases=tuple(sorted(aliases - {short})),
+        part_of=f"module:{facts.slug}/{module.parent}" if module.parent else f"repo:{facts.slug}",
+    )
+
+
+def _import_path(path: str) -> str:
+    parts = path.split("/")
+    while len(parts) > 1 and parts[0] in _CONTAINERS:
+        parts = parts[1:]
+    return "/".join(parts)
+
+
+def _docstring(text: str) -> str:
+    """Return the first paragraph of a Python module's docstring."""
+    found = _DOCSTRING.match(text)
+    return _first_prose(_RULE.sub("", found[2]))[:200] if found else ""
+
+
+def _about(texts: Mapping[str, str]) -> str:
+    """Return the first paragraph of prose in the README, below its title."""
+    readme = next((text for path, text in texts.items() if _README.fullmatch(path)), "")
+    return _first_prose(_TITLE.sub("", readme))[:400]
+
+
+def _first_prose(text: str) -> str:
+    """Return the first paragraph that starts like a sentence, not like a heading, a badge or a directive."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+    return next((paragraph for paragraph in paragraphs if re.match(r"[`*]*[^\W_]", paragraph)), "")
+
+
+def _lines(facts: RepoFacts, payload: Mapping[str, Any], about: str) -> Iterator[str]:
+    """Write the map for people: one line per thing worth knowing."""
+    yield f"Repository {facts.name}" + (f" at commit {facts.commit[:12]}" if facts.commit else "")
+    yield from (line for line in (about, facts.branch and f"Branch: {facts.branch}") if line)
+    yield f"Size: {_files(payload['files'])}, {payload['bytes']} bytes"
+    licence = payload["licence"] or {}
+    named = {
+        "Languages": [f"{one['name']} ({_files(one['files'])})" for one in payload["languages"][:8]],
+        "Licence": [licence["spdx"] or licence["path"]] if licence else [],
+        "Read first": [payload["readme"]] if payload["readme"] else [],
+        "Top level": [one["path"] for one in payload["layout"]],
+        "Modules": payload["modules"],
+        "Documents": payload["documents"],
+        "APIs": payload["apis"],
+        "Entry points": [_arrow(one) for one in payload["entry_points"]],
+        "Most changed lately": [f"{one['path']} ({one['changes']})" for one in payload["hot_spots"][:10]],
+    }
+    yield from (f"{heading}: {', '.join(parts)}" for heading, parts in named.items() if parts)
+
+
+def _arrow(entry_point: Mapping[str, str]) -> str:
+    name, at = entry_point["name"], entry_point["at"]
+    return at if at.endswith(name) else f"{name} -> {at}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+# Languages by file name, for counting. What a file means is told by its parser, not here.
+
+
+class FileLanguage(NamedTuple):
+    """A language: its name, and whether its files are code (others are markup, data or configuration)."""
+
+    name: str
+    code: bool
+
+
+_CODE = {
+    "Assembly": "asm s",
+    "C": "c h",
+    "C#": "cs",
+    "C++": "cc cpp cxx hh hpp hxx",
+    "Clojure": "clj cljs",
+    "Dart": "dart",
+    "Elixir": "ex exs",
+    "Erlang": "erl",
+    "Fortran": "f f90 f95",
+    "Go": "go",
+    "Haskell": "hs",
+    "Java": "java",
+    "JavaScript": "cjs js jsx mjs",
+    "Julia": "jl",
+    "Kotlin": "kt kts",
+    "Lua": "lua",
+    "Objective-C": "m mm",
+    "OCaml": "ml mli",
+    "Perl": "pl pm",
+    "PHP": "php",
+    "PowerShell": "ps1",
+    "Python": "py pyi pyx",
+    "R": "r",
+    "Ruby": "rb",
+    "Rust": "rs",
+    "Scala": "scala",
+    "Shell": "bash sh zsh",
+    "SQL": "sql",
+    "Svelte": "svelte",
+    "Swift": "swift",
+    "TypeScript": "cts mts ts tsx",
+    "Vue": "vue",
+    "Zig": "zig",
+}
+_OTHER = {
+    "CSS": "css less sass scss",
+    "CSV": "csv tsv",
+    "GraphQL": "graphql graphqls",
+    "HTML": "htm html",
+    "JSON": "json",
+    "Jupyter": "ipynb",
+    "Markdown": "markdown md mdx",
+    "Protocol Buffers": "proto",
+    "reStructuredText": "rst",
+    "Terraform": "tf",
+    "Text": "txt",
+    "TOML": "toml",
+    "XML": "xml",
+    "YAML": "yaml yml",
+}
+_BY_NAME = {"Dockerfile": FileLanguage("Docker", code=False), "Makefile": FileLanguage("Make", code=False)}
+_BY_EXTENSION = {
+    extension: FileLanguage(name, code)
+    for table, code in ((_CODE, True), (_OTHER, False))
+    for name, extensions in table.items()
+    for extension in extensions.split()
+}
+
+
+def counted_language(path: str) -> FileLanguage | None:
+    """Tell the language of a file by its name; `None` where the name does not tell."""
+    name = path.rpartition("/")[2]
+    return _BY_NAME.get(name) or _BY_EXTENSION.get(name.rpartition(".")[2].lower() if "." in name else "")

@@ -1,0 +1,209 @@
+"""Which files of a repository are asked for, and which the repository itself sets aside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from treering.core.errors import InvalidInput
+from treering.sources.reading.folder import Pattern, parse_patterns
+from treering.sources.repository.git import TreeEntry
+from treering.sources.repository.repo_map import api_entries, document_entries, folders_of, module_paths
+
+_MOST_GLOBS = 1_000
+_LONGEST_PATH = 4_096
+_TRUE = ("", "=true", "=1", "=set")
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns as in `.gitignore`: a path is matched by the last one that matches it or a folder it lies in."""
+
+    patterns: tuple[Pattern, ...]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> "Globs":
+        """Read patterns, `!` taking back what others match; one that cannot be read is passed over."""
+        return cls(tuple(parse_patterns(lines)))
+
+    def match(self, path: str) -> bool:
+        """Tell whether a path, relative to the top of the repository, is matched. One of no real length is not."""
+        if len(path) > _LONGEST_PATH:
+            return False
+        folders = [path[:at] for at, sign in enumerate(path) if sign == "/"]
+        for pattern in reversed(self.patterns):
+            places = folders if pattern.folders_only else [path, *folders]
+            if any(pattern.regex.fullmatch(place) for place in places):
+                return pattern.leaves_out
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class RepoSelection:
+    """What to read. `folder` is relative to the top of the repository, empty for all of it."""
+
+    commit: str | None
+    worktree: bool
+    redact: bool
+    folder: str
+    include: Globs | None
+    exclude: Globs | None
+
+    def takes(self, path: str) -> bool:
+        """Tell whether `path` is asked for."""
+        inside = not self.folder or path.startswith(f"{self.folder}/")
+        included = self.include is None or self.include.match(path)
+        return inside and included and not (self.exclude is not None and self.exclude.match(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What `.gitattributes` at the top of the repository calls vendored or generated."""
+
+    marks: Mapping[str, Globs]
+
+    def sets_aside(self, path: str) -> str | None:
+        """Name the mark that keeps `path` from being read as this project's own work."""
+        return next((mark for mark, spec in self.marks.items() if spec.match(path)), None)
+
+
+def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection:
+    """Read the adapter's options; keys it does not know belong to others and are left alone.
+
+    `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
+    """
+    commit, worktree = _optional_text(options, "commit"), _flag(options, "worktree", default=False)
+    if commit and worktree:
+        raise InvalidInput(
+            "`commit` and `worktree` cannot be given together.",
+            hint="Leave out `commit` to read the files as they lie, or `worktree` to read a commit.",
+        )
+    return RepoSelection(
+        commit=commit,
+        worktree=worktree,
+        redact=_flag(options, "redact_secrets", default=True),
+        folder=_folder(prefix, _optional_text(options, "subfolder") or ""),
+        include=_globs(options, "include"),
+        exclude=_globs(options, "exclude"),
+    )
+
+
+def parse_attributes(text: str) -> Attributes:
+    """Read the marks `linguist-vendored` and `linguist-generated` of a `.gitattributes` file."""
+    lines: dict[str, list[str]] = {"linguist-vendored": [], "linguist-generated": []}
+    for line in text.splitlines():
+        pattern, *attributes = line.split() or [""]
+        if pattern.startswith(("#", "!", "[attr]")):
+            continue
+        for mark, found in lines.items():
+            found.extend(_signed(pattern, attributes, mark))
+    return Attributes({mark: Globs.of(found[:_MOST_GLOBS]) for mark, found in lines.items() if found})
+
+
+def _signed(pattern: str, attributes: Sequence[str], mark: str) -> list[str]:
+    yes = any(attribute == mark + value for attribute in attributes for value in _TRUE)
+    no = any(attribute in (f"-{mark}", f"!{mark}", f"{mark}=false") for attribute in attributes)
+    return [pattern] * yes + [f"!{pattern}"] * no
+
+
+def _optional_text(options: Mapping[str, Any], name: str) -> str | None:
+    value = options.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidInput(f"`{name}` must be text, not {type(value).__name__}.", hint=f"Give {name} as a string.")
+
+
+def _flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = options.get(name, default)
+    if isinstance(value, bool):
+        return value
+    raise InvalidInput(f"`{name}` must be true or false, not {value!r}.", hint=f"Give {name} as a boolean.")
+
+
+def _folder(prefix: str, subfolder: str) -> str:
+    path = PurePosixPath(subfolder.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise InvalidInput(
+            f"The subfolder {subfolder!r} is outside the repository.",
+            hint="Give it relative to the folder read, such as 'src/app'.",
+        )
+    folder = PurePosixPath(prefix) / path
+    return str(folder) if folder.parts else ""
+
+
+def _globs(options: Mapping[str, Any], name: str) -> Globs | None:
+    value = options.get(name)
+    if not value:
+        return None
+    globs = [value] if isinstance(value, str) else value
+    if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
+        raise InvalidInput(f"`{name}` must be a glob or a list of globs.", hint="Such as ['src/**', '*.md'].")
+    if len(globs) > _MOST_GLOBS:
+        raise InvalidInput(
+            f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Combine some of them."
+        )
+    return Globs.of(globs)
+
+
+# Which node of a repository each of its files belongs to.
+
+
+@dataclass(frozen=True)
+class RepoTerrain:
+    """The nodes of a repository's map, and the paths they stand for. `entries` are its files, as the map has them."""
+
+    slug: str
+    entries: Sequence[TreeEntry]
+
+    def subject(self, path: str) -> str:
+        """Return the node that what a file states is about: its module, else the whole, as `kind:slug`."""
+        return next(
+            (self.key("module", folder) for folder in _folders_above(path) if folder in self._modules),
+            f"repo:{self.slug}",
+        )
+
+    def ties(self) -> Mapping[str, Sequence[str]]:
+        """Return the paths of each node's files, by `kind:slug`."""
+        tied: dict[str, list[str]] = {}
+        for entry in self.entries:
+            for key in self._keys(entry.path):
+                tied.setdefault(key, []).append(entry.path)
+        return tied
+
+    def present(self) -> Mapping[str, frozenset[str]]:
+        """Return the slugs that nodes of what is there may have, by their kind."""
+        files = frozenset(f"{self.slug}/{entry.path}" for entry in self.entries)
+        folders = frozenset(f"{self.slug}/{path}" for path in folders_of(self.entries))
+        return {"module": folders, "document": files, "api": files}
+
+    def key(self, kind: str, path: str) -> str:
+        """Return the name by which drafts refer to the node of a path."""
+        return f"{kind}:{self.slug}/{path}"
+
+    def _keys(self, path: str) -> Iterator[str]:
+        if path in self._documents:
+            yield self.key("document", path)
+        if path in self._apis:
+            yield self.key("api", path)
+        if (subject := self.subject(path)) != f"repo:{self.slug}":
+            yield subject
+
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        return frozenset(module_paths(self.entries))
+
+    @cached_property
+    def _documents(self) -> frozenset[str]:
+        return frozenset(entry.path for entry in document_entries(self.entries))
+
+    @cached_property
+    def _apis(self) -> frozenset[str]:
+        return frozenset(entry.path for entry in api_entries(self.entries))
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """Yield the folders a path lies in, the nearest first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path

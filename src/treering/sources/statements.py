@@ -1,0 +1,394 @@
+"""Knowledge a file itself states: recorded decisions, rules of the house, facts of manifests. No guessing."""
+
+import json
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from treering.core.evidence import Lines
+from treering.ports.adapter import KnowledgeDraft, SegmentDraft
+from treering.sources.memories.memory import noted
+from treering.sources.reading import lines as restructured
+from treering.sources.reading import markdown
+from treering.sources.reading.lines import Heading, MarkupOutline
+from treering.sources.reading.markdown import Paragraph, is_markdown
+
+
+def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
+    """Return what the text at `path` states, each pointing at the one of its `segments` that says so.
+
+    Decisions come from decision records that are in force, rules (at most 30) from files that are there to
+    set them, such as CONTRIBUTING, facts from package manifests, observations and relations from notes that
+    another memory keeps as Markdown.
+    """
+    if not segments:
+        return ()
+    if is_manifest(path):
+        return tuple(_facts(path, text, segments))
+    if is_markdown(path) and (found := _decision(path, text, segments)):
+        return (found,)
+    if is_markdown(path) and (notes := tuple(_noted(path, text, segments))):
+        return notes
+    return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
+
+
+# Decisions
+
+_RECORD_PATH = re.compile(
+    r"(?:^|/)(?:adrs?|decisions?|decision-records?|architecture[-_]decisions?|architecture-decision-records?)/[^/]+$"
+    r"|(?:^|/)adr[-_]?\d[^/]*$",
+    re.IGNORECASE,
+)
+_NO_RECORD = re.compile(r"(?:readme|index|template|adr-template|(?<!0)0+-template)[^/]*$", re.IGNORECASE)
+_NUMBER = re.compile(r"^(?:adr[-_ ]*\d{1,5}|\d{3,5}|\d{1,5}(?=[.:)]))\s*[.:)\-–—]*\s+", re.IGNORECASE)
+_STATUS_LINE = re.compile(r"^[\s*_>+-]{0,8}status[*_]{0,3}\s{0,3}:[*_\s]{0,4}(.{1,200})$", re.IGNORECASE | re.MULTILINE)
+_NOT_IN_FORCE = re.compile(
+    r"\b(?:superseded|rejected|deprecated|withdrawn|obsolete|declined|abandoned|draft|proposed|pending)\b",
+    re.IGNORECASE,
+)
+_CHOSEN = re.compile(r"chosen option:?\s*(?P<outcome>.{1,300}?),?\s+because\s+(?P<why>.*)", re.IGNORECASE | re.DOTALL)
+_LIST_ITEM = re.compile(r"^ {0,3}(?:[*+-]|\d{1,3}[.)])[ \t]+(.{1,400})$", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
+_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # one that is never closed runs to the end, once
+_HEAD_LINES = 30
+_LONGEST = 1_000
+_MOST_ALTERNATIVES = 20
+
+_DECISION = ("decision", "decision outcome", "the decision", "decisions", "outcome", "resolution")
+_CONTEXT = ("context", "context and problem statement", "problem statement", "problem", "background", "motivation")
+_REASONS = ("rationale", "justification", "reasons", "reasoning", "why")
+_OPTIONS = (
+    *("considered options", "options considered", "alternatives", "alternatives considered", "options"),
+    *("considered alternatives", "rejected alternatives", "other options"),
+)
+_OTHER_PARTS = ("status", "consequences", "positive consequences", "negative consequences")
+
+
+def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> KnowledgeDraft | None:
+    outline = markdown.outline(text)
+    parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
+    found = _first(parts, _DECISION)
+    if not found or not _is_record(path, parts) or _NOT_IN_FORCE.search(_status(outline, parts)):
+        return None
+    decision, context = _paragraph(found[1]), _first_text(parts, _CONTEXT)
+    if not decision:
+        return None
+    chosen = _CHOSEN.match(decision)
+    title = _title(path, outline)
+    outcome = chosen["outcome"].strip('" ') if chosen else decision
+    payload = {
+        "question": _question(context) or title,
+        "outcome": outcome,
+        "rationale": chosen["why"] if chosen else _first_text(parts, _REASONS) or context,
+        "alternatives": _alternatives(outline, parts),
+    }
+    return KnowledgeDraft("decision", title, payload, _segment_at(segments, found[0].start), outcome[:300])
+
+
+def _is_record(path: str, parts: Mapping[str, object]) -> bool:
+    if _NO_RECORD.search(PurePosixPath(path).name):
+        return False
+    return bool(_RECORD_PATH.search(path)) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
+
+
+def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
+    """Return each heading with its own text, in reverse: of two of one name the first counts."""
+    ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
+    for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
+        yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
+
+
+def _key(heading: Heading) -> str:
+    return _NUMBER.sub("", heading.name).strip(" :").casefold()
+
+
+def _first(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) -> tuple[Heading, str] | None:
+    return next((parts[name] for name in names if name in parts), None)
+
+
+def _first_text(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) -> str:
+    found = _first(parts, names)
+    return _paragraph(found[1]) if found else ""
+
+
+def _paragraph(body: str) -> str:
+    """Return the first paragraph in one line, with the list it announces where it ends in a colon."""
+    blocks = [block for block in re.split(r"\n[ \t]*\n", body) if block.strip()]
+    taken = blocks[:2] if blocks and blocks[0].rstrip().endswith(":") else blocks[:1]
+    return _LINK.sub(r"\1", " ".join(" ".join(taken).split()))[:_LONGEST]
+
+
+def _status(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> str:
+    """Return what the record says of its status: in its section, else on a `Status:` line or in front matter."""
+    if "status" in parts:
+        return parts["status"][1][:_LONGEST]
+    line = _STATUS_LINE.search("\n".join(outline.lines[:_HEAD_LINES]))
+    return line[1] if line else ""
+
+
+def _title(path: str, outline: MarkupOutline) -> str:
+    name = next((heading.name for heading in outline.headings if heading.level == 1), "")
+    if not name or name.casefold() in _DECISION:
+        name = PurePosixPath(path).stem.replace("-", " ").replace("_", " ")
+    return _NUMBER.sub("", name).strip() or name
+
+
+def _question(context: str) -> str:
+    asked = re.findall(r"(?:^|(?<=[.!?:] ))[^.!?:]{8,300}\?", context)
+    return asked[-1].strip() if asked else ""
+
+
+def _alternatives(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> list[str]:
+    """List the options weighed: the items of their section, else the headings below it."""
+    found = _first(parts, _OPTIONS)
+    if not found:
+        return []
+    items = [match[1] for match in _LIST_ITEM.finditer(found[1])] or list(_headings_below(outline, found[0]))
+    return [_LINK.sub(r"\1", item).strip()[:200] for item in items[:_MOST_ALTERNATIVES]]
+
+
+def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
+    for heading in outline.headings[outline.headings.index(above) + 1 :]:
+        if heading.level <= above.level:
+            return
+        yield heading.name
+
+
+# Rules
+
+_RULE_FILE = re.compile(
+    r"(?:contributing|code_?-?of_?-?style|style|style_?-?guide|coding_?-?(?:style|standards|guidelines)|conventions"
+    r"|agents|claude|security|hacking)(?:\.(?:md|markdown|rst|txt))?",
+    re.IGNORECASE,
+)
+# What commands: `must` and its like anywhere, `do not` and `never` only where they open a clause
+# ("issues that do not build" commands nothing).
+_RULE = re.compile(
+    r"\b(?:must|shall|mandatory|(?:is|are) required|(?:is|are) not (?:allowed|permitted|accepted)|may not)\b"
+    r"|(?:^[\W_]{0,4}|[.;:,–—-]\s[*_]{0,2}|\bplease\s)(?:never|always|do not|don['’]t)\b",
+    re.IGNORECASE,
+)
+_NO_RULE = re.compile(
+    r"\b(?:not|no|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,3}(?:required|mandatory)\b|\?\s*$|\b(?:we|i) must\b"
+    r"|\bmust have been\b|\bif (?:\w+\s){1,3}(?:is|are) required\b"
+    r"|\b(?:don['’]t|do not) (?:worry|hesitate|be afraid|need|have to|know|despair|wait|feel)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[*_`\")]{0,3}\s+(?=[A-Z`*_\"'(\[])")
+_IMPACT = re.compile(r"(?:otherwise|violat|failing to|failure to)", re.IGNORECASE)
+_MOST_RULES = 30
+_SHORTEST_RULE, _LONGEST_RULE = 15, 400
+_WHOLE = ("", ".", ".github", "docs", "doc")
+
+
+def _sets_rules(path: str) -> bool:
+    return bool(_RULE_FILE.fullmatch(PurePosixPath(path).name))
+
+
+def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+    folder = str(PurePosixPath(path).parent)
+    scope = "repository" if folder in _WHOLE else folder
+    rules = list(dict.fromkeys(_rules(path, text)))[:_MOST_RULES]
+    for rule, impact, line in rules:
+        at = _segment_at(segments, line)
+        payload = {"rule": rule, "scope": scope, "violation_impact": impact}
+        yield KnowledgeDraft("constraint", rule[:120], payload, at, segments[at].heading)
+
+
+def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
+    """Return each sentence that commands or forbids, what the next one says of breaking it, and the line."""
+    for paragraph in markdown.paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
+        sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
+        for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
+            fits = _SHORTEST_RULE <= len(sentence) <= _LONGEST_RULE
+            if fits and _RULE.search(sentence) and not _NO_RULE.search(sentence):
+                yield sentence.strip("*_- "), following if _IMPACT.match(following) else "", paragraph.line
+
+
+def _plain_paragraphs(text: str) -> Iterator[Paragraph]:
+    outline = restructured.restructured_outline(text, indented_blocks=True)
+    for start, end in zip(outline.cuts, [*outline.cuts[1:], len(outline.lines)], strict=True):
+        yield Paragraph(" ".join(outline.lines[start:end]).strip(" *-"), start)
+
+
+# Facts
+
+
+def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+    lines = text.split("\n")
+    for fact in manifest_facts(path, text):
+        line = next((at for at, line in enumerate(lines) if all(word in line for word in fact.spelled)), 0)
+        payload = {"subject": fact.subject, "predicate": fact.predicate, "value": fact.value}
+        title = f"{fact.subject}: {fact.predicate} {fact.value}"
+        yield KnowledgeDraft("fact", title, payload, _segment_at(segments, line), confidence=0.9)
+
+
+# Notes of another memory
+
+
+def _noted(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+    for one in noted(path, text):
+        yield KnowledgeDraft(one.kind, one.text[:120], one.payload, _segment_at(segments, one.line), one.text[:300])
+
+
+def _segment_at(segments: Sequence[SegmentDraft], line: int) -> int:
+    """Find the segment that holds a line (from 0), else the one before it."""
+    starts = [segment.locator.start for segment in segments if isinstance(segment.locator, Lines)]
+    return max(bisect_right(starts, line + 1) - 1, 0)
+
+
+# What a package's manifest states about it: name, version, licence, what it runs on and depends on.
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFact:
+    """One attribute a manifest gives its package. The line that says so holds all words of `spelled`."""
+
+    subject: str
+    predicate: str
+    value: str
+    spelled: tuple[str, ...]
+
+
+def is_manifest(path: str) -> bool:
+    """Tell by a file's name whether `manifest_facts` reads it."""
+    return PurePosixPath(path).name in _READERS
+
+
+def manifest_facts(path: str, text: str) -> list[ManifestFact]:
+    """Read the facts of a `pyproject.toml`, `package.json`, `Cargo.toml` or `go.mod`; none where it is broken.
+
+    Direct dependencies (at most 60) are one fact each: `depends on NAME` with the versions allowed.
+    """
+    package = _read(path, text)
+    return list(_package_facts(path, package)) if package and package.name else []
+
+
+def package_of(path: str, text: str) -> str:
+    """Return the name that a manifest gives its package; empty where it is broken or names none."""
+    package = _read(path, text)
+    return package.name[:_LONGEST_VALUE] if package else ""
+
+
+_MOST_DEPENDENCIES = 60
+_LONGEST_VALUE = 200
+_ANY = "any version"
+
+
+@dataclass(frozen=True, slots=True)
+class _Package:
+    name: str
+    attributes: Mapping[str, str]
+    dependencies: Mapping[str, str]
+
+
+def _read(path: str, text: str) -> _Package | None:
+    try:
+        return _READERS[PurePosixPath(path).name](text)
+    except (ValueError, RecursionError):  # a broken manifest states nothing
+        return None
+
+
+def _package_facts(path: str, package: _Package) -> Iterator[ManifestFact]:
+    yield ManifestFact(path, "package name", package.name, (package.name,))
+    for predicate, value in package.attributes.items():
+        if value:
+            yield ManifestFact(package.name, predicate, value[:_LONGEST_VALUE], (predicate.split()[-1], value))
+    for name, versions in list(package.dependencies.items())[:_MOST_DEPENDENCIES]:
+        yield ManifestFact(package.name, f"depends on {name}", versions[:_LONGEST_VALUE] or _ANY, (name,))
+
+
+def _pyproject(text: str) -> _Package:
+    document = tomllib.loads(text)
+    project = _table(document.get("project"))
+    poetry = _table(_table(document.get("tool")).get("poetry"))
+    poetry_needs = _versions(poetry.get("dependencies"))
+    python = poetry_needs.pop("python", "")
+    return _Package(
+        _word(project.get("name")) or _word(poetry.get("name")),
+        {
+            "version": _word(project.get("version")) or _word(poetry.get("version")),
+            "license": _licence(project.get("license")) or _licence(poetry.get("license")),
+            "requires python": _word(project.get("requires-python")) or python,
+        },
+        _requirements(project.get("dependencies")) or poetry_needs,
+    )
+
+
+def _package_json(text: str) -> _Package:
+    document = _table(json.loads(text))
+    engines = {f"requires {name}": version for name, version in _versions(document.get("engines")).items()}
+    return _Package(
+        _word(document.get("name")),
+        {"version": _word(document.get("version")), "license": _licence(document.get("license")), **engines},
+        _versions(document.get("dependencies")),
+    )
+
+
+def _cargo(text: str) -> _Package:
+    document = tomllib.loads(text)
+    package = _table(document.get("package"))
+    return _Package(
+        _word(package.get("name")),
+        {
+            "version": _word(package.get("version")),
+            "license": _licence(package.get("license")),
+            "requires rust": _word(package.get("rust-version")),
+        },
+        _versions(document.get("dependencies")),
+    )
+
+
+def _go_mod(text: str) -> _Package:
+    module = _GO_MODULE.search(text)
+    version = _GO_VERSION.search(text)
+    direct = [found for found in _GO_REQUIRE.finditer(text) if "// indirect" not in found["rest"]]
+    return _Package(
+        module[1] if module else "",
+        {"requires go": version[1] if version else ""},
+        {found["name"]: found["version"] for found in direct},
+    )
+
+
+_READERS = {
+    "pyproject.toml": _pyproject,
+    "package.json": _package_json,
+    "Cargo.toml": _cargo,
+    "go.mod": _go_mod,
+}
+_GO_MODULE = re.compile(r"^module[ \t]+\"?([^\s\"]+)", re.MULTILINE)
+_GO_VERSION = re.compile(r"^go[ \t]+(\d[\w.]*)", re.MULTILINE)
+_GO_REQUIRE = re.compile(
+    r"^(?:require[ \t]+|[ \t]+)(?P<name>[\w.-]+/[^\s]+)[ \t]+(?P<version>v\d[^\s]*)(?P<rest>[^\n]*)$", re.MULTILINE
+)
+_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<versions>.*)", re.DOTALL)
+
+
+def _requirements(listed: object) -> dict[str, str]:
+    """Read a list of Python requirements. The variants of one package, told apart by markers, are joined."""
+    needs: dict[str, str] = {}
+    for item in listed if isinstance(listed, list) else []:
+        if found := _REQUIREMENT.match(_word(item)):
+            known = needs.get(found["name"])
+            needs[found["name"]] = f"{known} | {found['versions']}" if known else found["versions"].strip()
+    return needs
+
+
+def _versions(table: object) -> dict[str, str]:
+    """Read a table of versions by name; a version is a text or a table that holds one."""
+    return {name: _word(entry) or _word(_table(entry).get("version")) for name, entry in _table(table).items()}
+
+
+def _licence(entry: object) -> str:
+    return _word(entry) or _word(_table(entry).get("text")) or _word(_table(entry).get("type"))
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _word(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,1 @@
+"""Ledgers, indexes and engines, one folder per technology."""

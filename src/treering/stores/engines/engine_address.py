@@ -1,0 +1,163 @@
+"""Addresses of engines: read from what people write, printed without what is secret.
+
+faiss:FOLDER[?kind=flat|hnsw]
+redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
+given:NAME[?OPTION=VALUE&…]                           a connection that the program gives which opens the space
+neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE&…]      and the other schemes of Neo4j's drivers
+pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+from treering.core.errors import InvalidInput, MissingExtra
+from treering.ports.vector_engine import VectorEngine
+from treering.system.address import Address, parse_address
+
+FAISS = "faiss"
+GIVEN = "given"
+NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+"""With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+BATCH, POOL = "batch", "pool"
+"""Options about how a process works with an engine, and not about what it keeps."""
+MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
+
+FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
+_PLAIN = frozenset({FAISS, GIVEN})
+_HINT = f"Write {FORMS}."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineAddress:
+    """Where an engine is. A folder is absolute, so that every process finds it."""
+
+    address: Address
+
+    @property
+    def scheme(self) -> str:
+        """The kind of engine."""
+        return self.address.scheme
+
+    @property
+    def folder(self) -> Path:
+        """The folder of an engine that keeps files."""
+        return Path(self.address.place)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What follows the question mark."""
+        return dict(self.address.options)
+
+    @property
+    def url(self) -> str:
+        """The whole address, with its password: for drivers, and to be kept in the space."""
+        return self._shown() if self.scheme in _PLAIN else self.address.url
+
+    @property
+    def kept_at(self) -> "EngineAddress":
+        """The address without what is no matter to what the engine keeps."""
+        options = tuple(one for one in self.address.options if one[0] not in {BATCH, POOL})
+        return EngineAddress(replace(self.address, options=options))
+
+    def with_options(self, options: Mapping[str, str]) -> "EngineAddress":
+        """Return the address with options; those that it has itself stay."""
+        return EngineAddress(replace(self.address, options=tuple({**options, **self.options}.items())))
+
+    def __str__(self) -> str:
+        return self._shown() if self.scheme in _PLAIN else str(self.address)
+
+    def __repr__(self) -> str:
+        return f"EngineAddress({str(self)!r})"
+
+    def _shown(self) -> str:
+        options = "&".join(f"{name}={value}" for name, value in self.address.options)
+        return f"{self.scheme}:{self.address.place}{'?' if options else ''}{options}"
+
+
+def parse_engine_address(text: str) -> EngineAddress:
+    """Read the address of an engine. Raises `InvalidInput`; what follows a scheme is not repeated."""
+    scheme, colon, rest = text.partition(":")
+    if not colon:
+        raise InvalidInput(f"{text[:80]!r} is not an address of an engine.", hint=_HINT)
+    if scheme.lower() == FAISS:
+        folder, _, options = rest.removeprefix("//").partition("?")
+        if not folder:
+            raise InvalidInput("The address 'faiss:' has no folder.", hint=_HINT)
+        place = str(Path(folder).expanduser().absolute())
+        return EngineAddress(Address(FAISS, place, options=tuple(parse_qsl(options, keep_blank_values=True))))
+    if scheme.lower() == GIVEN:
+        name, _, options = rest.partition("?")
+        return given_address(name, parse_qsl(options, keep_blank_values=True))
+    return EngineAddress(parse_address(text, named=Path()))
+
+
+def given_address(name: str, options: Iterable[tuple[str, str]] = ()) -> EngineAddress:
+    """Return the address of an engine over what a program gives. It says what that is, and not where."""
+    return EngineAddress(Address(GIVEN, name, options=tuple(options)))
+
+
+# Technologies of engines by the scheme of their address, loaded when one is used.
+
+
+OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
+"""Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
+
+OverConnection = Callable[[object, str | None], OpenEngine]
+"""Returns what opens engines over an open driver, in a database of that name; the driver stays open."""
+
+_Loaded = TypeVar("_Loaded")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBackend:
+    """A technology of engines. `load` imports what opens them; `extra` names the optional dependencies it imports.
+
+    `shows_graph`: whether it keeps what passages are, and not their vectors alone.
+    """
+
+    load: Callable[[], OpenEngine]
+    extra: str
+    shows_graph: bool = False
+
+    def open(self, address: EngineAddress, mark: str, dimension: int) -> VectorEngine:
+        """Open the engine at an address. Raises `MissingExtra`, and what opening it raises."""
+        return _loaded(self.load, self.extra, f"An engine {address.scheme}:…")(address, mark, dimension)
+
+    def check(self) -> None:
+        """Raise `MissingExtra` where it cannot be opened here."""
+        _loaded(self.load, self.extra, "This engine")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionBackend:
+    """A technology whose engines work over an open driver that a program gives. The rest is as of `EngineBackend`."""
+
+    load: Callable[[], OverConnection]
+    extra: str
+    shows_graph: bool = False
+
+    def over(self, connection: object, database: str | None) -> EngineBackend:
+        """Return what opens engines over a driver. Raises `MissingExtra`, and `InvalidInput` for another driver."""
+        opener = _loaded(self.load, self.extra, f"An engine over a {type(connection).__name__}")(connection, database)
+        return EngineBackend(lambda: opener, self.extra, self.shows_graph)
+
+
+def _loaded(load: Callable[[], _Loaded], extra: str, what: str) -> _Loaded:
+    try:
+        return load()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise MissingExtra(extra, needed_for=what) from error
+
+
+def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) -> EngineBackend:
+    """Return the technology that an address names. Raises `InvalidInput` where there is none."""
+    backend = backends.get(address.scheme)
+    if backend is None:
+        raise InvalidInput(f"There is no engine {address.scheme}:…", hint=f"Write {FORMS}.")
+    return backend

@@ -1,0 +1,283 @@
+"""An engine in files: FAISS, flat or HNSW."""
+
+import json
+import os
+import threading
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.ports.search import Vector
+from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.stores.engines.engine_address import EngineAddress
+from treering.stores.engines.faiss_rows import FLAT, KINDS, Rows, checked, new_rows, rows_of
+from treering.stores.engines.local_table import check_dimension
+from treering.system.machine import make_folder, private, sync_folder
+
+# Files of vectors with checksums: two of a generation, and a manifest that names them and is replaced last.
+
+
+_MANIFEST = "manifest.json"
+_FORMAT = 1
+_LARGEST_MANIFEST = 65_536
+_DIGEST = 32
+HINT = "Run `treering index rebuild`: it makes the files anew from the space, which has all vectors."
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file, its size, and the checksum of its content."""
+
+    name: str
+    size: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the files of a folder hold."""
+
+    kind: str
+    state: EngineState
+    index: KeptFile
+    keys: KeptFile
+
+
+class VectorFolder:
+    """A folder of such files. A reader that has read the manifest finds the files it names, or reads it again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def manifest(self) -> Manifest | None:
+        """Return what the folder holds, or `None` where it holds nothing. Raises `Corrupt`, `Unavailable`."""
+        content = self._content(_MANIFEST, _LARGEST_MANIFEST)
+        return None if content is None else _manifest_of(content, self.folder / _MANIFEST)
+
+    def read(self, file: KeptFile) -> bytes | None:
+        """Return a file as it was written; `None` where it is gone. Raises `Corrupt` where it is another."""
+        content = self._content(file.name, file.size)
+        if content is not None and (len(content) != file.size or _checksum(content) != file.checksum):
+            raise Corrupt(f"{self.folder / file.name} is not what was written.", hint=HINT)
+        return content
+
+    def newer_than(self, manifest: Manifest) -> Manifest | None:
+        """Read the manifest again, whose files were not there. Raises `Corrupt` where it is the same still."""
+        newer = self.manifest()
+        if newer == manifest:
+            raise Corrupt(f"Files are missing in {self.folder}.", hint=HINT)
+        return newer
+
+    def write(self, kind: str, state: EngineState, index: bytes, keys: bytes) -> Manifest:
+        """Write a generation and let the manifest name it; remove those before. Raises `Unavailable`."""
+        try:
+            make_folder(self.folder)
+            generation = uuid4().hex[:12]
+            files = [self._write(f"{name}-{generation}", part) for name, part in (("vectors", index), ("keys", keys))]
+            made = Manifest(kind, state, *files)
+            self._write(_MANIFEST, _packed(made))
+            self._remove(but={_MANIFEST, *(file.name for file in files)})
+        except OSError as error:
+            raise self._unavailable(error) from error
+        return made
+
+    def clear(self) -> None:
+        """Remove all files, and the folder where nothing else lies in it. Raises `Unavailable`."""
+        try:
+            (self.folder / _MANIFEST).unlink(missing_ok=True)
+            self._remove(but=set())
+            if self.folder.is_dir() and not any(self.folder.iterdir()):
+                self.folder.rmdir()
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def _content(self, name: str, most: int) -> bytes | None:
+        try:
+            with (self.folder / name).open("rb") as file:
+                return file.read(most + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def _write(self, name: str, content: bytes) -> KeptFile:
+        part = self.folder / f"{name}.part"
+        with open(part, "wb", opener=private) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.folder / name)
+        sync_folder(self.folder)
+        return KeptFile(name, len(content), _checksum(content))
+
+    def _remove(self, *, but: set[str]) -> None:
+        for pattern in ("vectors-*", "keys-*", f"{_MANIFEST}.part"):
+            for path in self.folder.glob(pattern):
+                if path.name not in but:
+                    path.unlink(missing_ok=True)
+
+    def _unavailable(self, error: OSError) -> Unavailable:
+        return Unavailable(
+            f"The files in {self.folder} cannot be read or written: {error.strerror or error}.",
+            hint="Look at the folder, its permissions and the room on its disk.",
+        )
+
+
+def _checksum(content: bytes) -> str:
+    return blake2b(content, digest_size=_DIGEST).hexdigest()
+
+
+def _packed(manifest: Manifest) -> bytes:
+    told = {"format": _FORMAT, **asdict(manifest)}
+    return json.dumps({"told": told, "checksum": _checksum(_canonical(told))}, indent=1).encode()
+
+
+def _canonical(told: Any) -> bytes:
+    return json.dumps(told, sort_keys=True).encode()
+
+
+def _manifest_of(content: bytes, path: Path) -> Manifest:
+    try:
+        read = json.loads(content)
+        told = read["told"]
+        whole = read["checksum"] == _checksum(_canonical(told))
+        if whole and told.pop("format") == _FORMAT:
+            files = (KeptFile(**told.pop(name)) for name in ("index", "keys"))
+            return Manifest(told["kind"], EngineState(**told["state"]), *files)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass  # it is told below, once
+    raise Corrupt(f"{path} is not what was written, or of another version.", hint=HINT)
+
+
+_FEWEST = 256
+_SHARE = 20
+_MOST = 10_000
+"""Changes are written once they are one in so many vectors, but at least and at most so many: files are written whole.
+The feed keeps far more."""
+
+
+class FaissEngine:
+    """`ports.vector_engine.VectorEngine` over a folder of files. All vectors are in memory: 1.5 kB for each of 384.
+
+    Searches answer for what was loaded when this process first asked, and for what it has written itself; `refresh`
+    loads what another process wrote.
+    """
+
+    def __init__(self, folder: VectorFolder, dimension: int, kind: str = FLAT) -> None:
+        self._folder = folder
+        self._dimension = dimension
+        self._kind = kind
+        self._lock = threading.RLock()
+        self._rows: Rows = new_rows(kind, dimension)
+        self._state: EngineState | None = None
+        self._manifest: Manifest | None = None
+        self._looked = False
+        self._kept_back = 0
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return f"FAISS {self._kind}"
+
+    def state(self) -> EngineState | None:
+        """Return what it keeps: what this process has taken over, unless another wrote since. Raises `Corrupt`."""
+        with self._lock:
+            self.refresh()
+            return self._state
+
+    def begin(self, state: EngineState) -> None:
+        """Forget everything. The files of before are overwritten, damaged or not."""
+        with self._lock:
+            self._folder.clear()
+            self._rows, self._state, self._looked = new_rows(self._kind, self._dimension), state, True
+            self._kept_back = 0
+            self.flush()
+
+    def apply(self, changes: VectorChanges, state: EngineState) -> None:
+        """Take changes over in memory, and write them once they are many."""
+        vectors = checked(changes.vectors, self._dimension)
+        with self._lock:
+            self._rows.remove(np.array(changes.keys, np.int64))
+            self._rows.put(np.array(list(changes.vectors), np.int64), vectors)
+            count = int(np.count_nonzero(self._rows.keys() >= 0))
+            self._state = replace(state, count=count)
+            self._kept_back += len(changes.keys)
+            if self._kept_back > max(_MOST, count // 4):
+                self.flush()
+
+    def flush(self) -> None:
+        """Write the files, and let the manifest name them."""
+        with self._lock:
+            if self._state is None:
+                return
+            keys = self._rows.keys().astype("<i8").tobytes()
+            self._manifest = self._folder.write(self._kind, self._state, self._rows.packed(), keys)
+            self._kept_back = 0
+
+    def is_worth_writing(self, waiting: int, count: int) -> bool:
+        """Tell whether so many changes are worth writing all vectors again."""
+        return waiting >= min(max(_FEWEST, count // _SHARE), _MOST)
+
+    def sight(self) -> str | None:
+        """Return the moment that the vectors in memory are of."""
+        with self._lock:
+            if not self._looked:
+                self.refresh()
+            return self._state.moment if self._state and self._state.loaded is None else None
+
+    def refresh(self) -> None:
+        """Load the files where they are others than what is in memory. Raises `Corrupt`."""
+        with self._lock:
+            manifest = self._folder.manifest()
+            if self._looked and manifest == self._manifest:
+                return
+            while manifest is not None and not self._load(manifest):
+                # Another process replaced it meanwhile; where none did, a file is missing.
+                manifest = self._folder.newer_than(manifest)
+            if manifest is None:
+                self._rows, self._state = new_rows(self._kind, self._dimension), None
+            self._manifest, self._looked, self._kept_back = manifest, True, 0
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
+        """Return the nearest; exactly so where only some are allowed, and always where it is flat."""
+        check_dimension(vector, self._dimension)
+        with self._lock:
+            return self._rows.search(vector, limit, allowed)
+
+    def drop(self) -> None:
+        """Remove the files."""
+        with self._lock:
+            self._folder.clear()
+            self.close()
+
+    def close(self) -> None:
+        """Release the memory."""
+        with self._lock:
+            self._rows, self._state = new_rows(self._kind, self._dimension), None
+            self._manifest, self._looked = None, False
+
+    def _load(self, manifest: Manifest) -> bool:
+        """Load what a manifest names; tell whether it is there still."""
+        index, keys = self._folder.read(manifest.index), self._folder.read(manifest.keys)
+        if index is None or keys is None:
+            return False
+        self._rows = rows_of(manifest.kind, self._dimension, index, keys)
+        self._state = manifest.state
+        return True
+
+
+def open_faiss(address: EngineAddress, _mark: str, dimension: int) -> FaissEngine:
+    """Open the engine in a folder. Raises `InvalidInput` for an unknown option."""
+    unknown = address.options.keys() - {"kind"}
+    kind = address.options.get("kind", FLAT)
+    if unknown or kind not in KINDS:
+        raise InvalidInput(
+            f"{address} has an option that this engine does not know.",
+            hint="Write ?kind=flat or ?kind=hnsw, or neither.",
+        )
+    return FaissEngine(VectorFolder(address.folder), dimension, kind)

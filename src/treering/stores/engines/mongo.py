@@ -1,0 +1,198 @@
+"""An engine in MongoDB: vectors in a collection, read into this process and searched exactly."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from pymongo import MongoClient
+from pymongo.errors import BulkWriteError, ConfigurationError, InvalidURI, OperationFailure, PyMongoError
+from pymongo.write_concern import WriteConcern
+
+from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.ports.search import Vector
+from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.retrieval.index.vectors import Stored, stored_form
+from treering.stores.engines.engine_address import EngineAddress, OpenEngine
+from treering.stores.engines.local_table import LocalTable, check_dimension
+
+_MILLISECONDS = 3_000
+_BATCH = 500
+_STATES, _VECTORS = "treering_states", "treering_vectors"
+_DATABASE = "treering"
+_DURABLE = WriteConcern(w="majority", j=True)
+_REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+
+
+class MongoEngine:
+    """`ports.vector_engine.VectorEngine` over two collections, which spaces share.
+
+    No transaction is needed, so that a server alone will do: the state is written last, and a change that is taken over
+    twice is taken over once. Who reads in between reads what changed since a moment that is told to be earlier. A
+    `lent` client stays open.
+    """
+
+    def __init__(
+        self, client: Any, database: str | None, shown: str, mark: str, dimension: int, *, lent: bool = False
+    ) -> None:
+        self._client = client
+        self._lent = lent
+        self._shown = shown
+        self._mark = mark
+        self._dimension = dimension
+        kept = client[database] if database else client.get_default_database(_DATABASE)
+        self._states, self._vectors = (
+            kept.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
+        )
+        self._here = LocalTable(dimension, self.state, self._batches)
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return "MongoDB, searched here"
+
+    def state(self) -> EngineState | None:
+        """Return what the server keeps."""
+        with self._answering():
+            found = self._states.find_one({"_id": self._mark})
+        return None if found is None else self._state_of(found)
+
+    def begin(self, state: EngineState) -> None:
+        """Forget everything, and begin with a state of no vectors."""
+        with self._answering():
+            self._states.delete_one({"_id": self._mark})
+            self._vectors.delete_many(self._own())
+            self._keep(replace(state, count=0))
+        self._here.forget()
+
+    def apply(self, changes: VectorChanges, state: EngineState) -> None:
+        """Take changes over, and then the state they lead to."""
+        for vector in changes.vectors.values():
+            check_dimension(vector, self._dimension)
+        with self._answering():
+            for start in range(0, len(changes.keys), _BATCH):
+                keys = changes.keys[start : start + _BATCH]
+                self._vectors.delete_many({"_id": {"$in": [self._id(key) for key in keys]}})
+                rows = [self._row(key, changes.vectors[key]) for key in keys if key in changes.vectors]
+                if rows:
+                    self._vectors.insert_many(rows, ordered=False)
+            self._keep(replace(state, count=self._vectors.count_documents(self._own())))
+
+    def flush(self) -> None:
+        """Do nothing: the server has everything."""
+
+    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
+        """Tell that every change is."""
+        return waiting > 0
+
+    def sight(self) -> str | None:
+        """Return the moment at which the vectors were read."""
+        return self._here.sight()
+
+    def refresh(self) -> None:
+        """Let vectors be read again where the server has others."""
+        self._here.refresh()
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
+        """Return the nearest, exactly."""
+        check_dimension(vector, self._dimension)
+        return self._here.search(vector, limit, allowed)
+
+    def drop(self) -> None:
+        """Remove the documents of the space."""
+        with self._answering():
+            self._states.delete_one({"_id": self._mark})
+            self._vectors.delete_many(self._own())
+        self._here.forget()
+
+    def close(self) -> None:
+        """Close the connections, unless they are somebody else's."""
+        self._here.forget()
+        if not self._lent:
+            self._client.close()
+
+    def _own(self) -> dict[str, Any]:
+        # By the beginning of the id, which has an index everywhere.
+        return {"_id": {"$gte": f"{self._mark}:", "$lt": f"{self._mark};"}}
+
+    def _id(self, key: int) -> str:
+        return f"{self._mark}:{key}"
+
+    def _row(self, key: int, vector: Vector) -> dict[str, Any]:
+        return {"_id": self._id(key), "key": key, "vector": stored_form(vector).astype("<i2").tobytes()}
+
+    def _keep(self, state: EngineState) -> None:
+        self._states.replace_one({"_id": self._mark}, asdict(state), upsert=True)
+
+    def _batches(self) -> Iterator[tuple[list[int], Stored]]:
+        """Read all vectors of the space."""
+        with self._answering():
+            rows = self._vectors.find(self._own(), batch_size=_BATCH)
+            while batch := list(islice(rows, _BATCH)):
+                found = {row["key"]: row["vector"] for row in batch}
+                yield list(found), self._matrix(list(found.values()))
+
+    def _matrix(self, rows: list[bytes]) -> Stored:
+        joined = b"".join(rows)
+        if len(joined) != 2 * self._dimension * len(rows):
+            raise Corrupt(f"{self._shown} keeps vectors of another dimension.", hint=_REBUILD)
+        return np.frombuffer(joined, "<i2").astype(np.int16).reshape(-1, self._dimension)
+
+    def _state_of(self, row: Any) -> EngineState:
+        match row:
+            case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
+                return EngineState(mark, moment, count, loaded)
+        raise Corrupt(
+            f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
+        )
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except (OperationFailure, BulkWriteError) as error:
+            raise Unavailable(
+                f"{self._shown} refuses: {error.code}.",
+                hint="Check the server's log, your rights there, and the password.",
+            ) from error
+        except PyMongoError as error:
+            # Its message may repeat what it was given.
+            raise Unavailable(
+                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
+            ) from error
+
+
+def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
+    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    try:
+        client: Any = MongoClient(
+            address.url,
+            connect=False,
+            serverSelectionTimeoutMS=_MILLISECONDS,
+            connectTimeoutMS=_MILLISECONDS,
+            socketTimeoutMS=_MILLISECONDS,
+        )
+    except (InvalidURI, ConfigurationError, ValueError):
+        raise InvalidInput(
+            f"{address} is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE."
+        ) from None
+    return MongoEngine(client, None, str(address), mark, dimension)
+
+
+def engine_over_mongodb(connection: object, database: str | None) -> OpenEngine:
+    """Return what opens engines over a client of MongoDB that somebody gives, and leaves it open.
+
+    Raises `InvalidInput` for what is no such client.
+    """
+    if not isinstance(connection, MongoClient):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is not a client of MongoDB that can be used from threads.",
+            hint="Give a pymongo.MongoClient, or set memory.mongodb.url.",
+        )
+
+    def opened(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
+        return MongoEngine(connection, database, str(address), mark, dimension, lent=True)
+
+    return opened

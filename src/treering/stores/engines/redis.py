@@ -1,0 +1,219 @@
+"""An engine in a Redis server: vector sets where the server has them, else hashes and an exact search here."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import redis
+
+from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.ports.search import Vector
+from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.retrieval.index.vectors import Stored, stored_form
+from treering.stores.engines.engine_address import EngineAddress, OpenEngine
+from treering.stores.engines.local_table import LocalTable, check_dimension
+
+_SECONDS = 5.0
+_BATCH = 500
+_BREADTH = 400
+_REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+
+
+class RedisEngine:
+    """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database. A change is one transaction.
+
+    Where the server has vector sets, it searches. Where it has none, vectors lie in a hash, and a table of them in this
+    process is searched exactly; it answers for the moment at which it was read. A `lent` client stays open.
+    """
+
+    def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
+        self._client = client
+        self._lent = lent
+        self._shown = shown
+        self._dimension = dimension
+        # The braces keep all keys of a space on one node of a cluster.
+        self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
+        self._here = LocalTable(dimension, self.state, self._batches)
+        self._searches: bool | None = None
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        with self._answering():
+            return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched here"
+
+    def state(self) -> EngineState | None:
+        """Return what the server keeps."""
+        with self._answering():
+            return self._state_of(self._client.get(self._state_key))
+
+    def begin(self, state: EngineState) -> None:
+        """Forget everything, and begin with a state of no vectors."""
+        with self._answering(), self._client.pipeline() as commands:
+            commands.unlink(self._vectors_key)
+            commands.set(self._state_key, json.dumps(asdict(replace(state, count=0))))
+            commands.execute()
+            self._here.forget()
+
+    def apply(self, changes: VectorChanges, state: EngineState) -> None:
+        """Take changes over in one transaction, with the state they lead to."""
+        for vector in changes.vectors.values():
+            check_dimension(vector, self._dimension)
+        gone = [str(key) for key in changes.keys if key not in changes.vectors]
+        with self._answering():
+            known = self._known(changes)
+            before = self._state_of(self._client.get(self._state_key))
+            count = (before.count if before else 0) - len(known) + len(changes.vectors)
+            with self._client.pipeline() as commands:
+                self._write(commands, gone, changes.vectors)
+                commands.set(self._state_key, json.dumps(asdict(replace(state, count=count))))
+                commands.execute()
+
+    def flush(self) -> None:
+        """Do nothing: the server has everything."""
+
+    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
+        """Tell that every change is."""
+        return waiting > 0
+
+    def sight(self) -> str | None:
+        """Return the moment that searches answer for: now, or when the vectors were read."""
+        with self._answering():
+            if not self._has_vector_sets():
+                return self._here.sight()
+            state = self.state()
+            return state.moment if state and state.loaded is None else None
+
+    def refresh(self) -> None:
+        """Let vectors be read again, where they are searched here and the server has others."""
+        self._here.refresh()
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
+        """Return the nearest. A vector set answers for all of them only: a filter costs it recall."""
+        check_dimension(vector, self._dimension)
+        with self._answering():
+            if not self._has_vector_sets():
+                return self._here.search(vector, limit, allowed)
+            if allowed is not None:
+                return None
+            asked = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
+            found = self._client.execute_command(*asked, "EF", max(_BREADTH, 2 * limit))
+            return np.array([int(key) for key in found][:limit], np.int64)
+
+    def drop(self) -> None:
+        """Remove the keys of the space."""
+        with self._answering():
+            self._client.unlink(self._vectors_key, self._state_key)
+            self._here.forget()
+
+    def close(self) -> None:
+        """Close the connections, unless they are somebody else's."""
+        if not self._lent:
+            self._client.close()
+
+    def _batches(self) -> Iterator[tuple[list[int], Stored]]:
+        """Read all vectors of the hash."""
+        with self._answering():
+            rows = self._client.hscan_iter(self._vectors_key, count=_BATCH)
+            while batch := list(islice(rows, _BATCH)):
+                found = dict(batch)  # a scan may give a row twice
+                yield [int(key) for key in found], self._matrix(found.values())
+
+    def _matrix(self, rows: Any) -> Stored:
+        joined = b"".join(rows)
+        if len(joined) != 2 * self._dimension * len(rows):
+            raise Corrupt(f"{self._shown} keeps vectors of another dimension.", hint=_REBUILD)
+        return np.frombuffer(joined, "<i2").astype(np.int16).reshape(-1, self._dimension)
+
+    def _known(self, changes: VectorChanges) -> list[int]:
+        """Return those of the changed passages that the server keeps."""
+        has = "VISMEMBER" if self._has_vector_sets() else "HEXISTS"
+        with self._client.pipeline(transaction=False) as commands:
+            for key in changes.keys:
+                commands.execute_command(has, self._vectors_key, str(key))
+            return [key for key, there in zip(changes.keys, commands.execute(), strict=True) if there]
+
+    def _write(self, commands: Any, gone: list[str], vectors: Mapping[int, Vector]) -> None:
+        if not self._has_vector_sets():
+            for start in range(0, len(gone), _BATCH):
+                commands.hdel(self._vectors_key, *gone[start : start + _BATCH])
+            for key, vector in vectors.items():
+                commands.hset(self._vectors_key, str(key), stored_form(vector).astype("<i2").tobytes())
+            return
+        for name in gone:
+            commands.execute_command("VREM", self._vectors_key, name)
+        for key, vector in vectors.items():
+            added = ("VADD", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), str(key), "NOQUANT")
+            commands.execute_command(*added)
+
+    def _has_vector_sets(self) -> bool:
+        if self._searches is None:
+            try:
+                found = self._client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
+            except redis.exceptions.ResponseError:
+                found = []  # a server from before there were vector sets does not know the question either
+            self._searches = bool(found)
+        return self._searches
+
+    def _state_of(self, content: Any) -> EngineState | None:
+        if content is None:
+            return None
+        try:
+            return EngineState(**json.loads(content))
+        except (ValueError, TypeError):
+            raise Corrupt(
+                f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
+            ) from None
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except redis.exceptions.ResponseError as error:
+            raise Unavailable(
+                f"{self._shown} refuses: {error}.", hint="Check the server's log and your rights there."
+            ) from error
+        except redis.exceptions.RedisError as error:
+            # Its message may repeat what it was given.
+            raise Unavailable(
+                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
+            ) from error
+
+
+def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine:
+    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    given = address.address
+    if given.options:
+        raise InvalidInput(f"{address} has options, and a Redis engine takes none.", hint="Leave them out.")
+    user = f"{quote(given.user, safe='')}:{quote(given.password, safe='')}@" if given.user or given.password else ""
+    try:
+        client = redis.Redis.from_url(
+            f"{given.scheme}://{user}{given.place}", socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS
+        )
+    except ValueError:
+        raise InvalidInput(f"{address} is not an address of Redis.", hint="Write redis://HOST:PORT/DATABASE.") from None
+    return RedisEngine(client, str(address), mark, dimension)
+
+
+def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
+    """Return what opens engines over a client of Redis that somebody gives, and leaves it open.
+
+    A client that decodes what it reads would spoil vectors: connections of our own are made like its own, then.
+    Raises `InvalidInput` for what is no such client.
+    """
+    if not isinstance(connection, redis.Redis):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is not a client of Redis that can be used from threads.",
+            hint="Give a redis.Redis, or set memory.redis.url.",
+        )
+    pool = connection.connection_pool
+    if not pool.connection_kwargs.get("decode_responses"):
+        return lambda address, mark, dimension: RedisEngine(connection, str(address), mark, dimension, lent=True)
+    kinds = {**pool.connection_kwargs, "decode_responses": False}
+    own = redis.ConnectionPool(connection_class=pool.connection_class, **kinds)
+    return lambda address, mark, dimension: RedisEngine(redis.Redis(connection_pool=own), str(address), mark, dimension)

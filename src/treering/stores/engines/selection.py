@@ -1,0 +1,293 @@
+"""Which engine searches the vectors of a space: chosen in the space, opened when it is needed, and followed up."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import RLock
+
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.ports.runtime import Clock, Leases
+from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
+from treering.retrieval.engines.engine_following import EngineFollower
+from treering.retrieval.engines.engine_vectors import EngineInUse, EngineTail
+from treering.stores.engines.engine_address import FORMS, EngineAddress, EngineBackend, backend_of, parse_engine_address
+
+_LOG = logging.getLogger(__name__)
+_LEASE_SECONDS = 60.0
+_RETRY_SECONDS = 10.0
+_WAIT_SECONDS = 0.2
+_ANOTHER_MODEL = "Leave it to those who use that model, or fill it with yours: `treering index rebuild`."
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    chosen: ChosenEngine
+    address: EngineAddress
+    used: EngineInUse
+    follower: EngineFollower
+
+
+class SelectedEngine:
+    """`ports.vector_engine.EngineSelection`, and what an index and its background work need of the engine in use.
+
+    What the space says is looked at whenever the engine is needed, so that every process uses the same. An engine that
+    failed is tried again after a while; until then the space's own vectors answer.
+    """
+
+    def __init__(
+        self,
+        feed: VectorFeed,
+        leases: Leases,
+        clock: Clock,
+        backends: Mapping[str, EngineBackend],
+        *,
+        model: str,
+        dimension: int,
+        describe: Describe | None = None,
+    ) -> None:
+        self.feed = feed
+        self._leases = leases
+        self._clock = clock
+        self._backends = backends
+        self._model = model
+        self._dimension = dimension
+        self._describe = describe
+        self._owner = clock.random_bytes(8).hex()
+        self._lock = RLock()
+        self._open: _Opened | None = None
+        self._problem: TreeringError | None = None
+        self._retry = 0.0
+
+    def is_due(self) -> bool:
+        """Tell whether the engine in use has something to follow up that is worth it."""
+        used = self.in_use()
+        opened = self._open
+        if used is None or opened is None:
+            return False
+        try:
+            return opened.follower.is_due()
+        except TreeringError as error:
+            self.failed(error)
+            return False
+
+    def in_use(self) -> EngineInUse | None:
+        """Return the engine to search with, or `None` where none is chosen, or it failed a moment ago."""
+        if self._problem and self._clock.elapsed() < self._retry:
+            return None
+        try:
+            # Every search asks. One that goes to an engine of before, or to none, finds the same.
+            opened = self._opened(fresh=False)
+        except TreeringError as error:
+            self.failed(error)
+            return None
+        return opened.used if opened else None
+
+    def failed(self, error: TreeringError) -> None:
+        """Note why the engine cannot answer, and leave it alone for a while."""
+        if self._problem is None or self._problem.message != error.message:
+            _LOG.warning("The engine of this space cannot be used, its own vectors answer: %s %s", error, error.hint)
+        self._problem, self._retry = error, self._clock.elapsed() + _RETRY_SECONDS
+
+    def use(self, address: str) -> EngineReport:
+        """Use the engine at an address from now on, and drop what another one kept. `advance` fills it."""
+        given = parse_engine_address(address)
+        before = self.feed.chosen()
+        if before and before.address == given.url:
+            return self.report()
+        if before and parse_engine_address(before.address).kept_at == given.kept_at:
+            self.feed.choose(replace(before, address=given.url))
+            return self.report()
+        chosen = ChosenEngine(given.url, self._clock.random_bytes(8).hex())
+        opened = self._made(chosen)
+        try:
+            if opened.used.engine.state() is not None:
+                raise InvalidInput(
+                    f"{given} keeps the vectors of another space.", hint="Name another place, or remove what is there."
+                )
+        finally:
+            opened.used.engine.close()
+        if before:
+            self._drop_quietly()
+        self.feed.choose(chosen)
+        self._problem = None
+        return self.report()
+
+    def report(self) -> EngineReport:
+        """Tell how the engine is, trying it."""
+        chosen = self.feed.chosen()
+        if chosen is None:
+            return EngineReport("none")
+        told = EngineReport("failing", str(parse_engine_address(chosen.address)), total=self.feed.count())
+        try:
+            return self._reported(told)
+        except TreeringError as error:
+            return replace(told, problem=error.message, hint=error.hint)
+
+    def advance(self) -> bool:
+        """Take over what waits for a moment, or wait for the process that does; tell whether more waits."""
+        opened = self._opened()
+        if opened is None:
+            return False
+        with self._leased() as held:
+            if held:
+                more = opened.follower.advance()
+                self._problem = None
+                return more
+        time.sleep(_WAIT_SECONDS)
+        return True
+
+    def follow(self, goes_on: Callable[[], bool]) -> None:
+        """Bring the engine up to date where that is worth it: in the background, for as long as that may go on."""
+        used = self.in_use()
+        opened = self._open
+        if used is None or opened is None:
+            return
+        try:
+            while goes_on() and opened.follower.is_due() and goes_on():
+                with self._leased() as held:
+                    while held and goes_on() and opened.follower.advance():
+                        self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
+                if not held:
+                    return  # another process is at it
+        except TreeringError as error:
+            self.failed(error)
+
+    def rebuild(self) -> EngineReport:
+        """Throw away what the engine keeps, damaged or not, and begin anew. Raises what the engine raises."""
+        opened = self._opened()
+        if opened is None:
+            raise InvalidInput("This space uses no engine.", hint=f"`treering index use` with {FORMS}.")
+        with self._writing():
+            opened.follower.begin()
+        self._problem = None
+        return self.report()
+
+    def drop(self) -> EngineReport:
+        """Remove what the engine keeps, and use the space's own vectors. Tells what could not be removed."""
+        told = self.report()
+        if told.state == "none":
+            return told
+        problem = self._drop_quietly()
+        self.feed.choose(None)
+        self.close()
+        return replace(told, problem=problem.message if problem else "", hint=problem.hint if problem else "")
+
+    def to_forget(self) -> int:
+        """Count what was erased and may still be in the engine; 1 where it cannot be asked."""
+        if self.feed.chosen() is None:
+            return 0
+        try:
+            opened = self._opened()
+            return opened.follower.to_forget() if opened else 0
+        except TreeringError as error:
+            self.failed(error)
+            return 1
+
+    def forget(self) -> bool:
+        """Have the engine take over what waits, erasures among it; tell whether it could."""
+        try:
+            while self.advance():
+                pass
+        except TreeringError as error:
+            self.failed(error)
+            return False
+        return True
+
+    def begin_anew(self) -> None:
+        """Throw away what the engine keeps."""
+        if self.feed.chosen() is not None:
+            try:
+                self.rebuild()
+            except TreeringError as error:
+                self.failed(error)
+
+    def differences(self) -> Sequence[str]:
+        """Say where the engine cannot be used, or keeps another number of vectors than it should."""
+        told = self.report()
+        if told.state == "failing":
+            return [f"the engine {told.address} cannot be used: {told.problem}"]
+        if told.state == "ready" and told.vectors != told.total:
+            return [f"the engine {told.address} keeps {told.vectors} vectors, the space {told.total}"]
+        return []
+
+    def close(self) -> None:
+        """Close the engine, if it is open."""
+        with self._lock:
+            if self._open:
+                self._open.used.engine.close()
+                self._open = None
+
+    def _opened(self, *, fresh: bool = True) -> _Opened | None:
+        """Return the engine that the space says, opened. Raises what opening it raises."""
+        chosen = self.feed.chosen(fresh=fresh)
+        with self._lock:
+            if self._open and self._open.chosen != chosen:
+                self.close()
+                self._problem = None
+            if chosen and self._open is None:
+                self._open = self._made(chosen)
+            return self._open
+
+    def _made(self, chosen: ChosenEngine) -> _Opened:
+        address = parse_engine_address(chosen.address)
+        backend = backend_of(address, self._backends)
+        engine = backend.open(address, chosen.mark, self._dimension)
+        mark = f"{chosen.mark} {self._model} {self._dimension}"
+        used = EngineInUse(engine, EngineTail(self.feed, self._dimension))
+        describe = self._describe if backend.shows_graph else None
+        return _Opened(chosen, address, used, EngineFollower(engine, self.feed, mark, describe=describe))
+
+    def _reported(self, told: EngineReport) -> EngineReport:
+        opened = self._opened()
+        if opened is None:
+            return EngineReport("none")
+        engine = opened.used.engine
+        told = replace(told, kind=engine.kind)
+        state = engine.state()
+        if state is None:
+            return replace(told, state="loading", waiting=told.total)
+        if not opened.follower.is_its_own(state):
+            return replace(told, problem="It keeps the vectors of another model.", hint=_ANOTHER_MODEL)
+        told = replace(told, vectors=state.count)
+        if state.loaded is not None:
+            return replace(told, state="loading", waiting=max(told.total - state.count, 0))
+        changes = self.feed.since(state.moment, 1)
+        waiting = told.total if changes is None else len(changes.keys) + changes.left
+        return replace(told, state="following" if waiting else "ready", waiting=waiting)
+
+    def _drop_quietly(self) -> TreeringError | None:
+        try:
+            opened = self._opened()
+            if opened:
+                with self._writing():
+                    opened.used.engine.drop()
+        except TreeringError as error:
+            return error
+        return None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lease, waiting for whoever has it. Raises `Unavailable` after more than the length of one."""
+        end = self._clock.elapsed() + _LEASE_SECONDS + _RETRY_SECONDS
+        while True:
+            with self._leased() as held:
+                if held:
+                    yield
+                    return
+            if self._clock.elapsed() > end:
+                raise Unavailable(
+                    "Another process writes to the engine.", hint=f"Wait for it, or run `treering unlock {ENGINE}`."
+                )
+            time.sleep(_WAIT_SECONDS)
+
+    @contextmanager
+    def _leased(self) -> Iterator[bool]:
+        """Hold the lease of who writes to the engine; tell whether it was to be had."""
+        held = self._leases.take(ENGINE, self._owner, seconds=_LEASE_SECONDS)
+        try:
+            yield held
+        finally:
+            if held:
+                self._leases.take(ENGINE, self._owner, seconds=0)

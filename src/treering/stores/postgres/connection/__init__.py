@@ -1,0 +1,1 @@
+"""Connections, transactions and the schema of a database that holds spaces."""

@@ -1,0 +1,304 @@
+"""Where a space is served: a database, the number that the space has there, and how its transactions begin."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import errors
+from psycopg.sql import SQL, Identifier, Literal
+
+from treering.core.errors import Corrupt, InvalidInput, NotFound
+from treering.ports.runtime import check_interrupt
+from treering.stores.postgres.connection.exchange import PreparingConnection, Row, Statement, exchange
+from treering.stores.postgres.connection.failures import locked, translated
+from treering.stores.postgres.connection.pools import Connections, give_back, shared_pool
+from treering.stores.postgres.connection.schema import SCHEMA, is_current, migrate
+from treering.stores.postgres.connection.target import Target
+from treering.stores.postgres.connection.transactions import SpaceRow, bound
+
+# What the row of a space says of moves: nothing where its database serves the space, else a mark.
+
+
+_AWAY, _ARRIVING = "to", "from"
+
+
+@dataclass(frozen=True, slots=True)
+class MovedAway:
+    """The space is on another server. `move`: the id of the move."""
+
+    move: str
+    server: str
+
+    def __str__(self) -> str:
+        return f"{_AWAY}:{self.move}:{self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """The rows are a copy that a move is making."""
+
+    move: str
+
+    def __str__(self) -> str:
+        return f"{_ARRIVING}:{self.move}"
+
+
+Mark = MovedAway | Arriving
+
+COPYING = Arriving("copy")
+"""What `treering move` writes into the space that it fills, until the copy is complete."""
+
+
+def parse_mark(text: str | None) -> Mark | None:
+    """Read the column `spaces.moving`. Raises `Corrupt` for what is not a mark."""
+    match (text or "").split(":", 2):
+        case [""]:
+            return None
+        case ["to", move, server]:
+            return MovedAway(move, server)
+        case ["from", move]:
+            return Arriving(move)
+    raise Corrupt(
+        f"The row of a space says {text!r} of its moves, which is not a state that Treering writes.",
+        hint="Restore the database from a backup; something else than Treering wrote to it.",
+    )
+
+
+LOOKING_SECONDS = 0.5
+"""A writer that waits for its turn looks so often whether its call has to end."""
+
+_IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
+_SPACE_ROW = (
+    "SELECT sequence, hash, last_time, policy_seq, policy, "
+    "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
+)
+
+# The statements of a commit are few and simple: planning each anew would take longer than running it. Only Citus has
+# to know their values, which say on which of its servers they run.
+_PLANNING = "CASE WHEN current_setting('citus.shard_count', true) IS NULL THEN 'force_generic_plan' ELSE 'auto' END"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What a transaction is for: how it begins, and how it reads the space's row."""
+
+    begin: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the transaction, each by an expression of SQL."""
+    row: str = _SPACE_ROW
+
+    def beginning(self, space: int) -> list[Statement]:
+        """Return the statements that begin it; the last gives the space's row."""
+        settings = {"search_path": f"'{SCHEMA}'", **self.settings}
+        chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
+        # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
+        seen = f"SET LOCAL treering.space = '{space}'"
+        return [(self.begin, {}), (seen, {}), (f"SELECT {chosen}", {}), (self.row, {"space": space})]
+
+
+READ = Kind("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+WRITE = Kind(
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    {
+        "synchronous_commit": "'on'",
+        "plan_cache_mode": _PLANNING,
+        "lock_timeout": f"'{int(LOOKING_SECONDS * 1000)}ms'",
+        "idle_in_transaction_session_timeout": f"'{_IDLE_SECONDS}s'",
+    },
+    f"{_SPACE_ROW} FOR NO KEY UPDATE",
+)
+BESIDE = Kind("BEGIN ISOLATION LEVEL READ COMMITTED", row=f"{_SPACE_ROW} FOR KEY SHARE")
+"""Writes rows that are no part of the ledger, without the turn of a writer.
+
+These locks of the row let writers and this pass each other. A move's is stronger (`FOR UPDATE`), so that nothing is
+written behind it.
+"""
+LOOK = Kind(WRITE.begin, WRITE.settings, WRITE.row)
+"""As a writer whose commit was lost looks what became of it: it still holds the right to a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A transaction that was begun, and what the space's row said then."""
+
+    home: "Home"
+    pool: Connections
+    connection: PreparingConnection
+    row: SpaceRow
+    mark: Mark | None
+    answers: list[list[Row]]
+    """All rows of each of its first statements."""
+
+    def end(self) -> None:
+        """Roll back what is open, and give the connection back."""
+        give_back(self.pool, self.connection)
+
+
+class Home:
+    """A space in one database. `server`: its name in a directory; empty where there is none."""
+
+    def __init__(self, pool: Connections, number: int, place: str, server: str = "") -> None:
+        self.place = place
+        self.server = server
+        self.number = number
+        self._pool = pool
+        self._beginnings = {kind: kind.beginning(number) for kind in (READ, WRITE, BESIDE, LOOK)}
+
+    @contextmanager
+    def as_writer(self, deadline: float) -> Iterator[None]:
+        """Hold the right to take a connection for writing. Raises `Unavailable` where it is not to be had in time."""
+        with self._pool.as_writer(timeout=max(0.0, deadline - time.monotonic())) as may:
+            if not may:
+                raise locked(self.place)
+            yield
+
+    def begin(self, kind: Kind, statements: Sequence[Statement], deadline: float) -> Begun:
+        """Begin a transaction with its first statements.
+
+        A connection whose server has gone is dropped, and another one tried: nothing was done.
+        Raises what the driver raises once the time is over.
+        """
+        while True:
+            check_interrupt()
+            connection = self._pool.take(timeout=max(0.01, deadline - time.monotonic()))
+            try:
+                return self.begun_on(self._pool, connection, kind, statements)
+            except psycopg.OperationalError as error:
+                give_back(self._pool, connection)
+                waited = isinstance(error, errors.LockNotAvailable)
+                if not (waited or connection.closed) or time.monotonic() > deadline:
+                    raise
+            except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
+                give_back(self._pool, connection)
+                raise
+
+    def give_up(self) -> None:
+        """Give the share of the connections back."""
+        self._pool.give_up()
+
+    def begun_on(
+        self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
+    ) -> Begun:
+        """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
+        beginning = self._beginnings[kind]
+        answers = exchange(connection, [*beginning, *bound(statements, self.number)])
+        rows, first = answers[len(beginning) - 1], answers[len(beginning) :]
+        if not rows:
+            raise Corrupt(
+                f"The row of the space {self.place} is missing.",
+                hint="Restore the database from a backup, or import an export into a new space.",
+            )
+        *row, mark = rows[0]
+        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), first)
+
+
+def open_home(
+    target: Target,
+    *,
+    create: bool,
+    wait_seconds: float,
+    server: str = "",
+    mark: Mark | None = None,
+    pool: Connections | None = None,
+) -> Home:
+    """Connect to the database of a space; make tables and space where they are missing. Raises `NotFound`.
+
+    `server`: the name by which a directory placed the space there. `mark`: what the row of a new space says. `pool`:
+    connections that the program lends, instead of those that this process has to that database.
+    """
+    with translated(target.shown):
+        pool = pool or shared_pool(target)
+        try:
+            connection = pool.take(timeout=wait_seconds)
+            try:
+                number = _found(connection, target, create=create, server=server, mark=mark)
+            finally:
+                pool.put_back(connection)
+        except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
+            pool.give_up()
+            raise
+    return Home(pool, number, target.shown, server)
+
+
+def _found(connection: psycopg.Connection, target: Target, *, create: bool, server: str, mark: Mark | None) -> int:
+    if not is_current(connection):
+        if not create and not _has_schema(connection):
+            raise _no_space(target)
+        migrate(connection)
+    with connection.transaction():
+        see_name(connection, target.space)
+        space = number_of(connection, target.space)
+        if space is None and not create:
+            raise _no_space(target)
+        return space or _made(connection, target, server, mark)
+
+
+def _no_space(target: Target) -> NotFound:
+    return NotFound(
+        f"There is no space {target.space!r} at {target.shown}.",
+        hint="Create it with `treering init` or the first `treering ingest`; or name another with ?space=NAME.",
+    )
+
+
+def _has_schema(connection: psycopg.Connection) -> bool:
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.space_names",)).fetchone()
+    return bool(row and row[0])
+
+
+def _made(connection: psycopg.Connection, target: Target, server: str, mark: Mark | None) -> int:
+    _check_member(connection, target, server)
+    connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))
+    space = number_of(connection, target.space)
+    if space is None:
+        raise Corrupt(f"The space {target.space!r} cannot be made.", hint="Look at the policies of the tables.")
+    see_number(connection, space)
+    sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
+    connection.execute(sql, (space, SpaceRow.EMPTY_HASH, str(mark) if mark else None))
+    return space
+
+
+def _check_member(connection: psycopg.Connection, target: Target, server: str) -> None:
+    """Raise `InvalidInput` where a space would be made behind the back of a directory."""
+    member = connection.execute("SELECT server, directory FROM membership").fetchone()
+    if member and member[0] != server:
+        raise InvalidInput(
+            f"{target.shown} would be a new space that {member[1]} does not know: this is its server {member[0]!r}.",
+            hint="Make it by the address of the directory, with directory=on: it says which server takes it.",
+        )
+
+
+# Which rows an open transaction sees: row-level security goes by two settings of the transaction.
+
+
+_PATH = SQL("SET LOCAL search_path = {}").format(Identifier(SCHEMA))
+_NAME = SQL("SET LOCAL treering.space_name = {}")
+_NUMBER = SQL("SET LOCAL treering.space = {}")
+_NUMBER_OF = "SELECT space FROM space_names WHERE name = %s"
+
+
+def see_name(connection: psycopg.Connection, name: str) -> None:
+    """Have a transaction see what is kept by the name of a space, and look for tables in our schema."""
+    connection.execute(_PATH)
+    connection.execute(_NAME.format(Literal(name)))
+
+
+def see_number(connection: psycopg.Connection, number: int) -> None:
+    """Have a transaction see the rows of a space, by its number in this database."""
+    connection.execute(_NUMBER.format(Literal(str(number))))
+
+
+def number_of(connection: psycopg.Connection, name: str) -> int | None:
+    """Return the number of a space that the transaction sees by its name, or `None` where it is not there."""
+    row = connection.execute(_NUMBER_OF, (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def see_space(connection: psycopg.Connection, name: str) -> int | None:
+    """Have a transaction see the rows of a space; return its number, or `None` where it is not there."""
+    see_name(connection, name)
+    number = number_of(connection, name)
+    if number is not None:
+        see_number(connection, number)
+    return number

@@ -1,0 +1,389 @@
+"""The tables of a database that holds spaces, by numbered versions, made by `migrating` in steps that resume.
+
+Every table but the names of spaces and the directory of servers is keyed by the space first and partitioned by its
+hash, so that partitions may lie on several disks, and a distributed Postgres can carry them. Row-level security shows a
+session the rows of one space only (`space.PostgresSpace` names it in each transaction); the owner of the tables is held
+to it, too. Superusers and roles with BYPASSRLS are not.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import psycopg
+from psycopg import errors
+
+from treering.core.errors import InvalidInput
+
+# The tables of a directory of servers, and what a server keeps of the directory that it belongs to.
+
+
+_TEXT = 'text COLLATE "C"'
+
+DIRECTORY_TABLES = ("servers", "placements", "membership")
+"""Tables that are not keyed by the number of a space."""
+
+DIRECTORY_STEP = f"""
+CREATE TABLE {{schema}}.servers(
+  name {_TEXT} PRIMARY KEY, address {_TEXT} NOT NULL, draining boolean NOT NULL DEFAULT false,
+  spaces bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE {{schema}}.placements(
+  name {_TEXT} PRIMARY KEY, server {_TEXT} NOT NULL REFERENCES {{schema}}.servers(name), target {_TEXT}, move {_TEXT},
+  left_on {_TEXT}
+);
+CREATE INDEX placements_by_server ON {{schema}}.placements(server);
+CREATE TABLE {{schema}}.membership(
+  one boolean PRIMARY KEY DEFAULT true CHECK (one), server {_TEXT} NOT NULL, directory {_TEXT} NOT NULL
+);
+-- What makes a space looks here, whatever it was granted before there were directories. Nothing in it is secret.
+GRANT SELECT ON {{schema}}.membership TO PUBLIC;
+-- The owner of the tables sees all placements: it moves spaces. Other roles see the space that they have named.
+ALTER TABLE {{schema}}.placements ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_space ON {{schema}}.placements USING (name = current_setting('treering.space_name', true));
+"""
+"""`servers.spaces` counts placements. A placement with a `target` has a move that was begun and not switched;
+`left_on` names a server that still keeps the copy that a finished move left."""
+
+MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
+"""`spaces.moving` says whether this database serves the space (`marks`)."""
+
+
+# The tables of the index, each keyed by the space first. All but vectors can be made anew from the ledger.
+
+
+INDEX_TABLES = {
+    # Numbers that the index remembers, by name (`index_state`).
+    "index_state": f"space bigint NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL, PRIMARY KEY(space, name)",
+    "passage_scopes": (f"space bigint NOT NULL, id integer NOT NULL, scope {_TEXT} NOT NULL, PRIMARY KEY(space, id)"),
+    # A row says how a passage stood from `from_seq` until before `until_seq`; a change makes a new row, but for
+    # `updated_at`, `position` (its place in the object) and metadata, which change in place. `terms` and `trigrams`:
+    # how long it is for the ranking by words and by names.
+    "passages": (
+        f"space bigint NOT NULL, key bigint NOT NULL, object_id {_TEXT} NOT NULL, part {_TEXT} NOT NULL, "
+        f"position integer NOT NULL, type {_TEXT} NOT NULL, kind {_TEXT} NOT NULL, status {_TEXT} NOT NULL, "
+        f"scope_id integer NOT NULL, role {_TEXT} NOT NULL, title {_TEXT} NOT NULL, heading {_TEXT} NOT NULL, "
+        f"origin {_TEXT}, channel {_TEXT} NOT NULL, created_at {_TEXT} NOT NULL, updated_at {_TEXT} NOT NULL, "
+        "live boolean NOT NULL, text_id bigint NOT NULL, from_seq bigint NOT NULL, until_seq bigint, "
+        f"place_role {_TEXT} NOT NULL, metadata jsonb NOT NULL, terms integer NOT NULL, trigrams integer NOT NULL, "
+        "PRIMARY KEY(space, key)"
+    ),
+    # What a passage is found by in full text, packed: for phrases, parts of names, and postings made anew.
+    "passage_words": (
+        "space bigint NOT NULL, key bigint NOT NULL, words bytea NOT NULL, names bytea NOT NULL, "
+        "PRIMARY KEY(space, key)"
+    ),
+    # Postings of runs of passages (`index_rows.postings`): those of words (kind 0) and of trigrams of names (kind 1).
+    "posting_runs": (
+        "space bigint NOT NULL, run bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL, "
+        "passages integer NOT NULL, word_buckets integer NOT NULL, name_buckets integer NOT NULL, "
+        "PRIMARY KEY(space, run)"
+    ),
+    "postings": (
+        "space bigint NOT NULL, run bigint NOT NULL, kind smallint NOT NULL, bucket integer NOT NULL, "
+        "body bytea NOT NULL, PRIMARY KEY(space, run, kind, bucket)"
+    ),
+    # Last characters of titles, headings and origins, backwards, so that "ends with" is a range of an index.
+    "passage_endings": (
+        f"space bigint NOT NULL, ending {_TEXT} NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, ending, key)"
+    ),
+    # Days a turn was said on or speaks of, from the first to the last, counted as Python counts them (ordinals).
+    "passage_days": (
+        "space bigint NOT NULL, key bigint NOT NULL, first integer NOT NULL, last integer NOT NULL, "
+        "PRIMARY KEY(space, key, first, last)"
+    ),
+    # By the number of a name of code (`derived.code_names`), the current passages that vouch for it.
+    "code_names": "space bigint NOT NULL, name bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, name, key)",
+    # What current passages are tied to, by name; `digest` is of the name, which may be longer than an index takes.
+    # The number of a name that is gone is never given to another, for a table in memory may remember it.
+    "graph_nodes": (
+        "space bigint NOT NULL, id bigint NOT NULL, digest bytea NOT NULL, name bytea NOT NULL, "
+        "passages integer NOT NULL, PRIMARY KEY(space, id)"
+    ),
+    # By passage: its ties, as `derived.graph_records` writes them.
+    "graph_passages": "space bigint NOT NULL, key bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, key)",
+    # A text is a row while any passage has it, current or not; its vectors live and die with it.
+    "passage_texts": "space bigint NOT NULL, id bigint NOT NULL, hash bytea NOT NULL, PRIMARY KEY(space, id)",
+    "passage_models": (
+        f"space bigint NOT NULL, id integer NOT NULL, name {_TEXT} NOT NULL, dimension integer NOT NULL, "
+        "PRIMARY KEY(space, id)"
+    ),
+    "passage_vectors": (
+        "space bigint NOT NULL, text_id bigint NOT NULL, model_id integer NOT NULL, vector bytea NOT NULL, "
+        "digest bytea NOT NULL, PRIMARY KEY(space, text_id, model_id)"
+    ),
+    "vector_queue": (
+        "space bigint NOT NULL, model_id integer NOT NULL, text_id bigint NOT NULL, priority integer NOT NULL, "
+        "PRIMARY KEY(space, model_id, text_id)"
+    ),
+    # Which passages came, went or got a vector: how tables in memory learn of it.
+    "vector_log": "space bigint NOT NULL, position bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, position)",
+    # Objects whose passages are still to be made, and the texts that were theirs: as long as one has a text, its
+    # vectors are kept.
+    "waiting_objects": f"space bigint NOT NULL, object_id {_TEXT} NOT NULL, PRIMARY KEY(space, object_id)",
+    "waiting_texts": (
+        f"space bigint NOT NULL, object_id {_TEXT} NOT NULL, text_id bigint NOT NULL, "
+        "PRIMARY KEY(space, object_id, text_id)"
+    ),
+}
+
+INDEX_INDEXES = """
+CREATE INDEX passages_by_object ON {schema}.passages(space, object_id, position);
+CREATE INDEX passages_by_part ON {schema}.passages(space, part) WHERE part <> '';
+CREATE INDEX passages_by_text ON {schema}.passages(space, text_id);
+CREATE UNIQUE INDEX passage_texts_by_hash ON {schema}.passage_texts(space, hash);
+CREATE UNIQUE INDEX graph_nodes_by_digest ON {schema}.graph_nodes(space, digest);
+CREATE INDEX passage_days_by_first ON {schema}.passage_days(space, first, last);
+CREATE INDEX vector_queue_by_priority ON {schema}.vector_queue(space, model_id, priority, text_id);
+CREATE INDEX waiting_texts_by_text ON {schema}.waiting_texts(space, text_id);
+"""
+
+
+SCHEMA = "treering"
+PARTITIONS = 8
+
+
+_LEDGER_TABLES = {
+    # The row is the lock of a space's writers; what it says of the end of the audit log saves them reading it there.
+    "spaces": (
+        f"space bigint PRIMARY KEY, sequence bigint NOT NULL, hash {_TEXT} NOT NULL, last_time {_TEXT}, "
+        "policy_seq bigint, policy bytea"
+    ),
+    "objects": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, type {_TEXT} NOT NULL, kind {_TEXT} NOT NULL, "
+        f"status {_TEXT} NOT NULL, scope {_TEXT} NOT NULL, revision integer NOT NULL, title {_TEXT} NOT NULL, "
+        f"channel {_TEXT} NOT NULL, created_at {_TEXT} NOT NULL, updated_at {_TEXT} NOT NULL, origin {_TEXT}, "
+        f"fingerprint {_TEXT}, slug {_TEXT}, duplicate_key {_TEXT}, claim_key {_TEXT}, PRIMARY KEY(space, id)"
+    ),
+    "revisions": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, revision integer NOT NULL, seq bigint NOT NULL, "
+        "body bytea NOT NULL, PRIMARY KEY(space, id, revision)"
+    ),
+    "texts": "space bigint NOT NULL, hash bytea NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, hash)",
+    "segments": (
+        f"space bigint NOT NULL, source_id {_TEXT} NOT NULL, segment_id {_TEXT} NOT NULL, hash bytea NOT NULL, "
+        "place bytea NOT NULL, vanished integer, PRIMARY KEY(space, source_id, segment_id)"
+    ),
+    "dependencies": (
+        f"space bigint NOT NULL, target {_TEXT} NOT NULL, dependent {_TEXT} NOT NULL, "
+        "PRIMARY KEY(space, target, dependent)"
+    ),
+    "referrers": (
+        f"space bigint NOT NULL, target {_TEXT} NOT NULL, referrer {_TEXT} NOT NULL, "
+        "PRIMARY KEY(space, target, referrer)"
+    ),
+    "links": (
+        f"space bigint NOT NULL, type {_TEXT} NOT NULL, source {_TEXT} NOT NULL, target {_TEXT} NOT NULL, "
+        f"patch_id {_TEXT} NOT NULL, added bigint NOT NULL, removed bigint, PRIMARY KEY(space, added)"
+    ),
+    "patches": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, status {_TEXT} NOT NULL, body bytea NOT NULL, "
+        "PRIMARY KEY(space, id)"
+    ),
+    "receipts": (
+        f"space bigint NOT NULL, hash bytea NOT NULL, key {_TEXT} NOT NULL, body bytea NOT NULL, "
+        "PRIMARY KEY(space, hash)"
+    ),
+    "audit": (
+        f"space bigint NOT NULL, seq bigint NOT NULL, target {_TEXT} NOT NULL, timestamp {_TEXT} NOT NULL, "
+        f"hash {_TEXT} NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, seq)"
+    ),
+    "jobs": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, number bigint NOT NULL, body bytea NOT NULL, "
+        "PRIMARY KEY(space, id)"
+    ),
+    "leases": (
+        f"space bigint NOT NULL, name {_TEXT} NOT NULL, owner {_TEXT} NOT NULL, process bigint NOT NULL, "
+        "renewed double precision NOT NULL, seconds double precision NOT NULL, PRIMARY KEY(space, name)"
+    ),
+}
+
+_INDEXES = """
+CREATE INDEX objects_by_name ON {schema}.objects(space, left(scope, 256), type, status, left(title, 200));
+CREATE INDEX objects_by_origin ON {schema}.objects(space, left(scope, 256), left(origin, 300)) WHERE origin IS NOT NULL;
+CREATE INDEX objects_by_slug ON {schema}.objects(space, left(scope, 256), kind, left(slug, 200)) WHERE slug IS NOT NULL;
+CREATE INDEX objects_by_duplicate_key ON {schema}.objects(space, duplicate_key) WHERE duplicate_key IS NOT NULL;
+CREATE INDEX objects_by_claim_key ON {schema}.objects(space, claim_key) WHERE claim_key IS NOT NULL;
+CREATE INDEX segments_by_text ON {schema}.segments(space, hash);
+CREATE INDEX dependencies_by_dependent ON {schema}.dependencies(space, dependent);
+CREATE INDEX referrers_by_referrer ON {schema}.referrers(space, referrer);
+CREATE INDEX links_by_source ON {schema}.links(space, source);
+CREATE INDEX links_by_target ON {schema}.links(space, target);
+CREATE INDEX patches_by_status ON {schema}.patches(space, status, id);
+CREATE INDEX receipts_by_key ON {schema}.receipts(space, left(key, 200));
+CREATE INDEX audit_by_target ON {schema}.audit(space, target, seq);
+CREATE INDEX audit_by_time ON {schema}.audit(space, timestamp);
+"""
+
+_DIRECTORY = f"""
+CREATE TABLE {{schema}}.space_names(
+  name {_TEXT} PRIMARY KEY, space bigint NOT NULL UNIQUE GENERATED ALWAYS AS IDENTITY
+);
+{{fence_names}}
+"""
+
+
+def _fence(table: str, seen: str) -> str:
+    """Write what shows a session only the rows that `seen` is true of. The owner of a table is not an exception."""
+    return (
+        f"ALTER TABLE {SCHEMA}.{table} ENABLE ROW LEVEL SECURITY; "
+        f"ALTER TABLE {SCHEMA}.{table} FORCE ROW LEVEL SECURITY; "
+        f"CREATE POLICY own_space ON {SCHEMA}.{table} USING ({seen});"
+    )
+
+
+def _partitioned(table: str, columns: str) -> str:
+    """Write a table with its partitions. Each has the fence: one that is read by its own name passes its parent's."""
+    seen = "space = nullif(current_setting('treering.space', true), '')::bigint"
+    lines = [f"CREATE TABLE {SCHEMA}.{table}({columns}) PARTITION BY HASH (space);", _fence(table, seen)]
+    for number in range(PARTITIONS):
+        part = f"{table}_{number}"
+        lines.append(
+            f"CREATE TABLE {SCHEMA}.{part} PARTITION OF {SCHEMA}.{table} "
+            f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number});"
+        )
+        lines.append(_fence(part, seen))
+    return "\n".join(lines)
+
+
+def _same_rights(table: str, *, like: str) -> str:
+    """Write what gives roles the rights on a new table that they have on another one."""
+    return f"""
+DO $$ DECLARE one record; BEGIN
+  FOR one IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
+    WHERE table_schema = '{SCHEMA}' AND table_name = '{like}' AND grantee <> current_user
+      AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+  LOOP
+    EXECUTE format('GRANT %s ON {SCHEMA}.{table} TO %s', one.privilege_type,
+      CASE one.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(one.grantee) END);
+  END LOOP;
+END $$;"""  # noqa: S608 - our own names
+
+
+_FIRST: Sequence[str] = (
+    _DIRECTORY.format(
+        schema=SCHEMA, fence_names=_fence("space_names", "name = current_setting('treering.space_name', true)")
+    ),
+    *(_partitioned(table, columns) for table, columns in _LEDGER_TABLES.items()),
+    _INDEXES.format(schema=SCHEMA),
+)
+
+_INDEX: Sequence[str] = (
+    *(_partitioned(table, columns) for table, columns in INDEX_TABLES.items()),
+    INDEX_INDEXES.format(schema=SCHEMA),
+)
+
+_WORK_TABLES = {
+    # Who is at it, and until when, in the server's seconds since 1970.
+    "promised_work": (
+        f"space bigint NOT NULL, kind {_TEXT} NOT NULL, key {_TEXT} NOT NULL, promised double precision NOT NULL, "
+        f"times bigint NOT NULL, claimant {_TEXT} NOT NULL, claimed_until double precision NOT NULL, "
+        "PRIMARY KEY(space, kind, key)"
+    ),
+}
+
+TABLES = (*_LEDGER_TABLES, *INDEX_TABLES, *_WORK_TABLES)
+"""All tables that are keyed by a space."""
+
+QUEUES = ("vector_queue", "waiting_objects", "promised_work")
+"""Tables whose rows say that a space has work waiting."""
+
+FINDING = "treering.finding_work"
+"""The setting with which a session sees the queues of all spaces (`waiting_spaces`)."""
+
+_FOUND = (
+    "CREATE POLICY found_by_workers ON {schema}.{table} FOR SELECT USING (current_setting('{setting}', true) = 'on');"
+)
+
+_WORK: Sequence[str] = (
+    # Defaults that are constants rewrite no row.
+    f"ALTER TABLE {SCHEMA}.vector_queue ADD COLUMN claimant {_TEXT} NOT NULL DEFAULT '', "
+    "ADD COLUMN claimed_until double precision NOT NULL DEFAULT 0;",
+    *(_partitioned(table, columns) for table, columns in _WORK_TABLES.items()),
+    _same_rights("promised_work", like="jobs"),
+    "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
+)
+
+_ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
+
+_SERVERS: Sequence[str] = (MARK_STEP.format(schema=SCHEMA), DIRECTORY_STEP.format(schema=SCHEMA))
+
+Versions = Sequence[Sequence[str]]
+
+VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS)
+"""`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
+appended to."""
+
+
+# Taking a database from one version of the schema to the next, while its spaces are used.
+
+
+_LOCK = 0x7472_6565_7269_6E67
+"""The advisory lock that whoever migrates a database holds."""
+_LOCK_MS = 300
+_PAUSE_SECONDS = 0.3
+_ATTEMPTS = 100
+
+
+def is_current(connection: psycopg.Connection, versions: Versions = VERSIONS) -> bool:
+    """Tell whether the database has all steps of all versions. Raises `InvalidInput` where it has newer ones."""
+    return next(_left(versions, _done(connection)), None) is None
+
+
+def migrate(connection: psycopg.Connection, versions: Versions = VERSIONS) -> None:
+    """Make the steps that are missing, each in a transaction of its own.
+
+    Of several processes one makes them, and the others wait. Where a process ends between two steps, the next one goes
+    on from there. Spaces are used meanwhile: a step that finds a table in use lets others go first and tries again.
+    Raises `InvalidInput` for a database of a newer Treering, `psycopg.errors.LockNotAvailable` where a table is in use
+    for very long. `connection` is in no transaction.
+    """
+    connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+    try:
+        with connection.transaction():
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, "
+                "PRIMARY KEY(version, step))"
+            )
+        for version, step in list(_left(versions, _done(connection))):
+            _make(connection, versions[version - 1][step - 1], version, step)
+    finally:
+        if not connection.closed:
+            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+
+def _make(connection: psycopg.Connection, sql: str, version: int, step: int) -> None:
+    """Make a step. Behind a lock that is waited for everybody else waits, too: so it is waited for in small bits."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_MS}ms'")
+                connection.execute(sql)
+                noted = f"INSERT INTO {SCHEMA}.migrations(version, step) VALUES(%s, %s)"
+                connection.execute(noted, (version, step))
+        except errors.LockNotAvailable:
+            if attempt == _ATTEMPTS:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+
+
+def _done(connection: psycopg.Connection) -> set[tuple[int, int]]:
+    try:
+        rows = connection.execute(f"SELECT version, step FROM {SCHEMA}.migrations").fetchall()  # noqa: S608 - our own name
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return set()
+    return {(version, step) for version, step in rows}
+
+
+def _left(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Return version and step of what is to be made, in order."""
+    newest = max((version for version, _ in done), default=0)
+    if newest > len(versions):
+        raise InvalidInput(
+            f"The database was written by a newer Treering (schema {newest}, this one knows {len(versions)}).",
+            hint="Upgrade Treering: pip install --upgrade treering.",
+        )
+    for version, steps in enumerate(versions, start=1):
+        yield from ((version, step) for step in range(1, len(steps) + 1) if (version, step) not in done)

@@ -1,0 +1,163 @@
+"""What an address of a space on Postgres says: how to connect, and which space of the database."""
+
+import re
+from dataclasses import dataclass, replace
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from treering.core.errors import InvalidInput, nearest
+from treering.system.address import SPACE, Address
+
+POOL, DIRECTORY, REPLICA, LATEST = "pool", "directory", "replica", "replica_lag"
+CONNECTIONS = 8
+"""Connections that one process keeps to a database at most, unless the address says otherwise."""
+_MOST_CONNECTIONS = 100
+REPLICA_SECONDS = 5.0
+"""How old an answer of a replica may be, unless the address says otherwise."""
+_LIBPQ = frozenset(
+    {
+        *("host", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "channel_binding"),
+        *("require_auth", "passfile", "service", "connect_timeout", "application_name", "target_session_attrs"),
+        *("gssencmode", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
+    }
+)
+_HOST = re.compile(r"(?P<folder>/[^,@]*)|(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+_SPACE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_ON = ("on", "off")
+_OWN = frozenset({"host", "hostaddr", "port", "dbname", "service", "target_session_attrs"})
+"""What an address says of its own server alone."""
+_DEFAULTS = {"connect_timeout": "5", "application_name": "treering"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Target:
+    """A space of a database. `conninfo` may hold a password: it is for the driver, and is never shown.
+
+    `shown`: the address without its password, for errors. With `directory` the database is a directory of servers,
+    which says where the space is. `replica`: how to connect to the server's copy that answers reads which may be
+    `replica_seconds` old; empty where there is none.
+    """
+
+    conninfo: str
+    space: str
+    shown: str
+    connections: int = CONNECTIONS
+    directory: bool = False
+    replica: str = ""
+    replica_seconds: float = REPLICA_SECONDS
+
+
+def target_of(address: Address) -> Target:
+    """Read an address `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE?space=NAME`.
+
+    Other options: `pool`, how many connections a process keeps at most, `directory=on` where the database is a
+    directory of servers, `replica`, hosts of copies that follow the database, `replica_lag`, how many seconds late they
+    may be, and those of libpq about hosts, encryption and passwords. Raises `InvalidInput` naming what is wrong, and no
+    password.
+    """
+    options = dict(address.options)
+    space = options.pop(SPACE, "")
+    if not _SPACE.fullmatch(space):
+        raise InvalidInput(
+            f"The address {address} names no space of the database."
+            if not space
+            else f"{space[:_SHOWN]!r} is not a name of a space.",
+            hint="Add ?space=NAME, such as ?space=team/acme: 1 to 200 characters, no control characters.",
+        )
+    return _target(address, options, space)
+
+
+def database_of(address: Address) -> Target:
+    """Read the address of a database, which names no space. Raises `InvalidInput` as `target_of`."""
+    options = dict(address.options)
+    if SPACE in options:
+        raise InvalidInput(f"{address} names a space, and a database is wanted.", hint="Leave ?space= out.")
+    return _target(address, options, "")
+
+
+def on_server(directory: Target, server: Address, name: str, space: str) -> Target:
+    """Return a space on a server of a directory.
+
+    The user, the password, the size of the pool and the options for connecting are those of the directory's address
+    where the server's has none of its own.
+    """
+    theirs = conninfo_to_dict(directory.conninfo)
+    own = _OWN | ({"password"} if server.user not in ("", theirs.get("user")) else set())
+    inherited = {key: value for key, value in theirs.items() if key not in own}
+    given = {**({"user": server.user} if server.user else {}), **dict(server.options)}
+    conninfo = make_conninfo(database_of(server).conninfo, **{**inherited, **given})
+    shown = f"{replace(server, options=(*server.options, (SPACE, space)))} (server {name!r})"
+    return Target(conninfo, space, shown, directory.connections)
+
+
+def _target(address: Address, options: dict[str, str], space: str) -> Target:
+    connections = _connections(options.pop(POOL, str(CONNECTIONS)))
+    directory = options.pop(DIRECTORY, _ON[-1])
+    if directory not in _ON:
+        raise InvalidInput(
+            f"directory={directory[:_SHOWN]!r} says neither on nor off.",
+            hint="Write directory=on where the database is a directory of servers, else leave it out.",
+        )
+    replica, seconds = options.pop(REPLICA, ""), _seconds(options.pop(LATEST, str(REPLICA_SECONDS)))
+    if replica and directory == _ON[0]:
+        raise InvalidInput(
+            f"{address} names a replica, and its spaces are on the servers of a directory.",
+            hint="Leave out replica=, or name the server itself without directory=on.",
+        )
+    for name in options.keys() - _LIBPQ:
+        known = sorted({SPACE, POOL, DIRECTORY, REPLICA, LATEST, *_LIBPQ})
+        raise InvalidInput(f"A space on Postgres has no option {name!r}.", hint=nearest(name, known))
+    conninfo = _conninfo(address, options)
+    copy = _at_hosts(conninfo, replica) if replica else ""
+    return Target(conninfo, space, str(address), connections, directory == _ON[0], copy, seconds)
+
+
+def _seconds(given: str) -> float:
+    if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given):
+        return float(given)
+    raise InvalidInput(
+        f"{LATEST}={given[:_SHOWN]!r} is not a number of seconds.",
+        hint="Give a number, such as 5: how late a replica may be.",
+    )
+
+
+def _at_hosts(conninfo: str, hosts: str) -> str:
+    """Return how to connect to the same database at other hosts, whichever of them answers."""
+    read = [_HOST.fullmatch(host) for host in hosts.split(",")]
+    own = str(conninfo_to_dict(conninfo).get("port", "")).partition(",")[0]
+    places = [(one["folder"] or one["host"].strip("[]"), one["port"] or own) for one in read if one]
+    if len(places) < len(read):
+        raise InvalidInput(
+            f"{REPLICA}={hosts[:_SHOWN]!r} is not a host.",
+            hint="Name HOST or HOST:PORT, several with commas; user, password and database are those of the address.",
+        )
+    return make_conninfo(
+        conninfo,
+        host=",".join(host for host, _ in places),
+        port=",".join(port for _, port in places),
+        target_session_attrs="any",
+    )
+
+
+def _connections(given: str) -> int:
+    if given.isascii() and given.isdigit() and 2 <= int(given) <= _MOST_CONNECTIONS:
+        return int(given)
+    raise InvalidInput(
+        f"pool={given[:_SHOWN]!r} is not a number of connections.",
+        hint=f"Give a number from 2 to {_MOST_CONNECTIONS}: one connection is for writing.",
+    )
+
+
+def _conninfo(address: Address, options: dict[str, str]) -> str:
+    try:
+        return make_conninfo(replace(address, options=()).url, **{**_DEFAULTS, **options})
+    except psycopg.ProgrammingError:
+        pass  # the driver's words would quote the address with its password
+    raise InvalidInput(
+        f"{address} is not an address of a database.",
+        hint="Write postgresql://USER@HOST/DATABASE?space=NAME; passwords may stand in ~/.pgpass or PGPASSWORD.",
+    )
+
+
+_SHOWN = 100  # characters of an option that is refused

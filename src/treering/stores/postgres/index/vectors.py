@@ -1,0 +1,366 @@
+"""Vectors of passages: durable by content hash, searched from a table in memory that follows the database."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from treering.ports.passages import Reach
+from treering.ports.search import Lag, Near, NearRequest, Pending, Vector
+from treering.stores.postgres.connection.space import PostgresSpace
+from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.index.filters import PassageSight
+from treering.stores.postgres.index.followed_rows import (
+    LOADED_AT_ONCE,
+    Integers,
+    PostgresLog,
+    integers,
+    log_passages,
+    moment_of,
+    sights_and_states,
+)
+from treering.stores.postgres.index.index_state import (
+    MODELS,
+    SHOWN,
+    count_waiting,
+    is_under_way,
+    next_numbers,
+    read_state,
+)
+from treering.stores.postgres.ledger.object_reads import ObjectReads
+from treering.stores.rows.fold import PRIORITY, gists_of
+from treering.stores.rows.passage_log import Moment, Scopes
+from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.vectors import FollowedVectors, is_damaged, stored_vector, undamaged_vectors, vector_digest
+
+_State = tuple[int, Moment]
+
+_JOINED = (
+    "FROM passages p JOIN passage_vectors v ON v.space = p.space AND v.text_id = p.text_id "
+    "AND v.model_id = %(model)s WHERE p.space = %(space)s"
+)
+_OF_KEYS = "AND p.key = ANY(%(keys)s::bigint[])"
+_COUNT = (
+    "SELECT count(*) FROM vector_queue q JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
+    "WHERE q.space = %(space)s AND q.model_id = %(model)s AND p.live AND p.until_seq IS NULL"
+)
+_PENDING = (
+    "SELECT encode(t.hash, 'hex'), p.object_id FROM "
+    "(SELECT * FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
+    "ORDER BY priority, text_id LIMIT %(limit)s) AS q "
+    "JOIN passage_texts t ON t.space = q.space AND t.id = q.text_id CROSS JOIN LATERAL "
+    "(SELECT object_id FROM passages WHERE space = q.space AND text_id = q.text_id AND live AND until_seq IS NULL "
+    "LIMIT 1) AS p ORDER BY q.priority, q.text_id"
+)
+_VECTOR = ("text_id bigint", "model_id integer", "vector bytea", "digest bytea")
+_REPLACE = "ON CONFLICT (space, text_id, model_id) DO UPDATE SET vector = excluded.vector, digest = excluded.digest"
+
+
+class PostgresVectors:
+    """`ports.vectors.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes.
+
+    Two that embed the same text keep its vector twice, which changes nothing.
+    """
+
+    def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
+        self._space = space
+        self._model = model
+        self._dimension = dimension
+        self._model_id = 0
+        self._followed = FollowedVectors(dimension)
+        self._counted: tuple[_State, Lag] | None = None
+
+    def recognise(self, transaction: Transaction) -> bool:
+        """Tell whether the space knows the model."""
+        sql = "SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s"
+        self._model_id = transaction.first(sql, name=self._model, dimension=self._dimension) or 0
+        return bool(self._model_id)
+
+    def register(self, transaction: Transaction) -> None:
+        """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
+        if not self.recognise(transaction):
+            [self._model_id] = next_numbers(transaction, MODELS, 1)
+            row = (self._model_id, self._model, self._dimension)
+            transaction.insert("passage_models", ("id integer", "name text", "dimension integer"), [row])
+            fill_queue(transaction, self._model_id)
+
+    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
+        """Compare for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            rows = PostgresVectorRows(transaction, self._model_id)
+            seen = sights_and_states(transaction, [request.reach for request in requests])
+            return [
+                self._followed.near(rows, request, each.scopes) for request, each in zip(requests, seen, strict=True)
+            ]
+
+    def lag(self) -> Lag:
+        """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            state, known = _state(transaction), self._counted
+            if known is None or known[0] != state:
+                pending = int(transaction.first(_COUNT, model=self._model_id))
+                lag = Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
+                known = self._counted = (state, lag)
+            return known[1]
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            waiting = transaction.rows(_PENDING, model=self._model_id, limit=limit)
+            objects = ObjectReads(transaction).current(sorted({object_id for _, object_id in waiting}))
+        texts = gists_of(objects.values())
+        return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]
+
+    def add(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
+        stored = {
+            bytes.fromhex(text_hash): stored_vector(vector, model=self._model, dimension=self._dimension)
+            for text_hash, vector in vectors.items()
+        }
+        if stored:
+            with rows_of("the index", hint=REINDEX), self._space.write() as transaction:
+                self._add(transaction, stored)
+
+    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
+        """Return the vectors of those of the texts, by content hash, that have one which is not damaged."""
+        sql = (
+            "SELECT t.hash, v.vector, v.digest FROM passage_texts t JOIN passage_vectors v "
+            "ON v.space = t.space AND v.text_id = t.id AND v.model_id = %(model)s "
+            "WHERE t.space = %(space)s AND t.hash = ANY(%(hashes)s::bytea[])"
+        )
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            rows = transaction.rows(sql, model=self._model_id, hashes=list(map(bytes.fromhex, text_hashes)))
+        return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
+
+    def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
+        # A text that is not there was erased or rewritten while it was being embedded.
+        sql = "SELECT id, hash FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
+        known: dict[int, bytes] = dict(transaction.rows(sql, hashes=list(stored)))
+        rows = [
+            (text_id, self._model_id, stored[text_hash], vector_digest(self._model, text_hash, stored[text_hash]))
+            for text_id, text_hash in known.items()
+        ]
+        transaction.insert("passage_vectors", _VECTOR, rows, conflict=_REPLACE)
+        transaction.later(
+            "DELETE FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
+            "AND text_id = ANY(%(texts)s::bigint[])",
+            model=self._model_id,
+            texts=list(known),
+        )
+        sql = "SELECT key FROM passages WHERE space = %(space)s AND text_id = ANY(%(texts)s::bigint[]) ORDER BY key"
+        log_passages(transaction, transaction.column(sql, texts=list(known)))
+
+
+class PostgresVectorRows(PostgresLog):
+    """`index_rows.vectors.VectorRows` over a transaction."""
+
+    def __init__(self, transaction: Transaction, model_id: int) -> None:
+        super().__init__(transaction)
+        self._model_id = model_id
+
+    def state(self) -> Hashable:
+        """Return what changes whenever anything is written."""
+        return _state(self.transaction)
+
+    def vectors(self) -> Iterator[tuple[int, bytes]]:
+        """Return all vectors of the model, by the number of their text."""
+        sql = f"SELECT text_id, vector FROM passage_vectors WHERE space = %(space)s AND model_id = {self._model_id:d}"  # noqa: S608 - a number
+        return (
+            (text_id, vector) for text_id, vector in self.transaction.stream("vectors", sql, at_once=LOADED_AT_ONCE)
+        )
+
+    def searched(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
+        """Return key, scope and vector of those of the passages that are current and have a vector."""
+        sql = f"SELECT p.key, p.scope_id, v.vector {_JOINED} AND p.live AND p.until_seq IS NULL {_OF_KEYS}"
+        rows = self.transaction.rows(sql, model=self._model_id, keys=list(keys))
+        return [(key, scope, vector) for key, scope, vector in rows]
+
+    def vectors_of(self, keys: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Return the vectors of those of the passages that have one, current or not."""
+        rows = self.transaction.rows(
+            f"SELECT p.key, v.vector {_JOINED} {_OF_KEYS}", model=self._model_id, keys=list(keys)
+        )
+        return ((key, vector) for key, vector in rows)
+
+    def passing(self, reach: Reach, scopes: Scopes) -> Integers:
+        """Return the keys of the current passages in reach that pass its filter."""
+        seen = PassageSight(replace(reach, withdrawn=False), scopes).condition()
+        sql = f"SELECT string_agg(int8send(p.key), '') FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
+        return integers(self.transaction.first(sql, **seen.bindings))
+
+    def of_history(self, reach: Reach, scopes: Scopes) -> Iterator[tuple[int, bytes]]:
+        """Return the vectors in reach that are not among those of the current passages."""
+        seen = PassageSight(reach, scopes).condition()
+        others = "true" if reach.at is not None else "NOT p.live"
+        sql = f"SELECT p.key, v.vector {_JOINED} AND {others} AND {seen.sql}"
+        return ((key, vector) for key, vector in self.transaction.rows(sql, model=self._model_id, **seen.bindings))
+
+
+def _state(transaction: Transaction) -> _State:
+    return transaction.row.sequence, moment_of(transaction)
+
+
+# Which texts wait for a vector.
+
+
+# What should be in the queue, of all models or one: current texts without a vector.
+_WAITING = (
+    f"SELECT p.space, m.id, p.text_id, {PRIORITY} FROM passages p JOIN passage_models m ON m.space = p.space "  # noqa: S608 - a constant
+    "WHERE p.space = %(space)s AND p.live AND p.until_seq IS NULL AND {which} AND NOT EXISTS "
+    "(SELECT 1 FROM passage_vectors v WHERE v.space = p.space AND v.text_id = p.text_id AND v.model_id = m.id) "
+    "GROUP BY p.space, m.id, p.text_id"
+)
+_QUEUE = "INSERT INTO vector_queue(space, model_id, text_id, priority) {waiting} "
+_REPLACE_PRIORITY = "ON CONFLICT (space, model_id, text_id) DO UPDATE SET priority = excluded.priority"
+# Of some texts each is looked up by itself: a planner that knows nothing yet of tables that grow would read all of the
+# space for them. Most changes leave nothing to forget; then no table is looked into.
+_SHOWN = "FROM passages WHERE space = %(space)s AND text_id = asked.id AND live AND until_seq IS NULL"
+_ASKED = "unnest(%(texts)s::bigint[]) AS asked(id)"
+_OF_TEXTS = (
+    f"SELECT %(space)s, m.id, asked.id, s.priority FROM {_ASKED} "  # noqa: S608 - constants
+    f"CROSS JOIN LATERAL (SELECT {PRIORITY} AS priority {_SHOWN}) AS s JOIN passage_models m ON m.space = %(space)s "
+    "WHERE s.priority IS NOT NULL AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
+    "AND model_id = m.id) IS NULL"
+)
+_HIDDEN = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT 1 {_SHOWN} LIMIT 1) IS NULL)"  # noqa: S608 - constants
+_HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.id LIMIT 1) IS NULL"
+_FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
+
+
+def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Sequence[int]) -> None:
+    """Queue texts that current passages have and no vector; forget those of the `lost` that no passage has any more."""
+    if text_ids:
+        transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE_PRIORITY, texts=list(text_ids))
+    if lost:
+        sql = _FORGET.format(table="vector_queue", which=_HIDDEN, column="text_id")
+        transaction.later(sql, texts=list(lost))
+        forget_unused(transaction, lost)
+
+
+def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:
+    """Forget those of the texts that no passage has, and no object whose passages are still to be made."""
+    if not text_ids:
+        return
+    holders = ["passages", *(["waiting_texts"] if is_under_way(transaction) else [])]
+    held = " AND ".join(_HELD_BY.format(holder=holder) for holder in holders)
+    unused = f"ARRAY(SELECT id FROM {_ASKED} WHERE {held})"  # noqa: S608 - our tables
+    for table, column in (("passage_vectors", "text_id"), ("passage_texts", "id")):
+        transaction.later(_FORGET.format(table=table, which=unused, column=column), texts=list(text_ids))
+
+
+def fill_queue(transaction: Transaction, model_id: int) -> None:
+    """Queue everything current that has no vector of a model the space did not know so far."""
+    transaction.later(
+        _QUEUE.format(waiting=_WAITING.format(which="m.id = %(model)s")) + _REPLACE_PRIORITY, model=model_id
+    )
+
+
+def queue_differences(transaction: Transaction) -> dict[str, int]:
+    """Count, by model, the entries that are in the queue and should not be, or the other way round."""
+    waiting = _WAITING.format(which="true")
+    queued = "SELECT space, model_id, text_id, priority FROM vector_queue WHERE space = %(space)s"
+    sql = (
+        f"SELECT m.name, count(*) FROM (({waiting} EXCEPT {queued}) UNION ALL ({queued} EXCEPT {waiting})) AS wrong "  # noqa: S608 - constants
+        "JOIN passage_models m ON m.space = wrong.space AND m.id = wrong.id GROUP BY m.name"
+    )
+    return {name: int(count) for name, count in transaction.rows(sql)}
+
+
+# Which process embeds which of the texts that wait: claims on rows of the queue, which lapse by themselves.
+
+
+_OF_MODEL = (
+    "q.space = %(space)s AND q.model_id = "
+    "(SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s)"
+)
+# Rows that another process is claiming at this moment are passed over, not waited for.
+# The free ones are found once, before the update: as a part of its join they could be looked for again for each row,
+# and more be claimed than were asked for.
+_CLAIM = f"""
+WITH free AS MATERIALIZED (
+  SELECT q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
+  ORDER BY q.priority, q.text_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE vector_queue taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
+WHERE taken.space = %(space)s AND taken.model_id = free.model_id AND taken.text_id = free.text_id
+RETURNING taken.priority, taken.text_id
+"""  # noqa: S608 - our own SQL
+_TEXTS = (
+    "SELECT encode(t.hash, 'hex'), p.object_id FROM unnest(%(texts)s::bigint[]) WITH ORDINALITY AS claimed(id, place) "
+    "JOIN passage_texts t ON t.space = %(space)s AND t.id = claimed.id CROSS JOIN LATERAL "
+    "(SELECT object_id FROM passages WHERE space = t.space AND text_id = t.id AND live AND until_seq IS NULL "
+    "LIMIT 1) AS p ORDER BY claimed.place"
+)
+_RENEW = f"UPDATE vector_queue q SET claimed_until = %(until)s WHERE {_OF_MODEL} AND q.claimant = %(owner)s"  # noqa: S608
+_GIVE_BACK = (
+    "UPDATE vector_queue q SET claimant = '', claimed_until = 0 "  # noqa: S608 - our own SQL
+    f"WHERE {_OF_MODEL} AND q.claimant = %(owner)s"
+)
+_OTHERS = (
+    f"SELECT count(*) FROM vector_queue q WHERE {_OF_MODEL} "  # noqa: S608 - our own SQL
+    "AND q.claimant <> %(owner)s AND q.claimed_until > %(now)s"
+)
+
+
+class PostgresVectorClaims:
+    """`ports.vectors.VectorClaims` of one space and model. Time is that of the server."""
+
+    def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
+        self._space = space
+        self._model: dict[str, Any] = {"name": model, "dimension": dimension}
+
+    def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
+        """Claim texts that nobody has claimed, and return them."""
+        with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
+            asked = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
+            claimed = sorted(transaction.rows(_CLAIM, **asked, now=transaction.row.server_seconds))
+            waiting = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
+            objects = ObjectReads(transaction).current(sorted({object_id for _, object_id in waiting}))
+        texts = gists_of(objects.values())
+        return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]
+
+    def renew(self, owner: str, *, seconds: float) -> None:
+        """Keep what `owner` still has claimed for so many seconds from now on."""
+        with self._space.beside() as transaction:
+            until = transaction.row.server_seconds + seconds
+            transaction.later(_RENEW, **self._model, owner=owner, until=until)
+
+    def give_back(self, owner: str) -> None:
+        """Let others have what `owner` has claimed and not done."""
+        with self._space.beside() as transaction:
+            transaction.later(_GIVE_BACK, **self._model, owner=owner)
+
+    def claimed_by_others(self, owner: str) -> int:
+        """Count the texts that others are at."""
+        with self._space.read() as transaction:
+            now = transaction.row.server_seconds
+            return int(transaction.first(_OTHERS, **self._model, owner=owner, now=now))
+
+
+# Finding stored vectors that are not what was kept, by their digests.
+
+
+_STORED = (
+    "SELECT v.text_id, v.model_id, m.name, m.dimension, t.hash, v.vector, v.digest FROM passage_vectors v "
+    "LEFT JOIN passage_models m ON m.space = v.space AND m.id = v.model_id "
+    "LEFT JOIN passage_texts t ON t.space = v.space AND t.id = v.text_id WHERE v.space = %(space)s"
+)
+_FORGET_DAMAGED = (
+    "DELETE FROM passage_vectors v USING unnest(%(texts)s::bigint[], %(models)s::integer[]) AS gone(text, model) "
+    "WHERE v.space = %(space)s AND v.text_id = gone.text AND v.model_id = gone.model"
+)
+
+
+def count_damaged(transaction: Transaction) -> int:
+    """Count the vectors that are not what was kept, by their digests."""
+    return len(_damaged(transaction))
+
+
+def drop_damaged(transaction: Transaction) -> None:
+    """Forget the vectors that are not what was kept, in a write transaction."""
+    if damaged := _damaged(transaction):
+        texts, models = ([row[place] for row in damaged] for place in range(2))
+        transaction.later(_FORGET_DAMAGED, texts=texts, models=models)
+
+
+def _damaged(transaction: Transaction) -> list[tuple[int, int]]:
+    return [(text, model) for text, model, *row in transaction.stream("vectors", _STORED) if is_damaged(*row)]

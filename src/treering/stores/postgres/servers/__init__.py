@@ -1,0 +1,1 @@
+"""Several servers that share spaces: a directory of them, and moves between them."""

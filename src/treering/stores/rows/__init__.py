@@ -1,0 +1,1 @@
+"""What ledgers and indexes share that keep rows in a database."""

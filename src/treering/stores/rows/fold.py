@@ -1,0 +1,309 @@
+"""From the steps of changes to rows of passages, and what the other parts of an index have to settle afterwards."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+from treering.core.ids import render_time
+from treering.core.objects import Object
+from treering.core.scope import lineage
+from treering.ports.index import Change
+from treering.ports.models import Extractor
+from treering.ports.passages import Passage, Reach
+from treering.ports.search import Scored
+from treering.retrieval.index.code_places import NO_PLACE
+from treering.retrieval.index.passages import days_of, gist_hash, passages_of
+from treering.retrieval.index.projection import PRIORITIES, Began, Ended, Entry, Forgotten, Step, Touched, ties_in
+from treering.retrieval.index.ties import Ties
+from treering.retrieval.search.fusion import SHORTEST, name_share
+
+_BATCH = 500  # passages read for the graph at a time
+
+
+class PlacedRow(NamedTuple):
+    """A row of a passage: its key, and the number of its text."""
+
+    key: int
+    text: int
+
+
+class ErasedRow(NamedTuple):
+    """A row that was erased, and whether it was current."""
+
+    key: int
+    text: int
+    current: bool
+
+
+class PassageRows(Protocol):
+    """The rows of passages of one space, inside its write transaction."""
+
+    def open_rows(self, object_id: str) -> Mapping[str, int]:
+        """Return the keys of the rows of an object that have not ended, by part."""
+        ...
+
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
+        """Keep a passage that stands from `seq` on, with all that it is found by but vector, ties and names."""
+        ...
+
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
+        """Note that a passage stood until before `seq`, as `entry` says it."""
+        ...
+
+    def touch(self, key: int, entry: Entry) -> None:
+        """Change what of a passage may change while it stays."""
+        ...
+
+    def erase(self, object_id: str) -> Iterable[ErasedRow]:
+        """Remove all rows of an object, of whatever time."""
+        ...
+
+
+@dataclass(slots=True)
+class PassageFold:
+    """One run of changes, applied to rows; its fields say what has to be settled at its end."""
+
+    rows: PassageRows
+    texts: set[int] = field(default_factory=set)
+    """Texts that gained or lost a passage."""
+    lost: set[int] = field(default_factory=set)
+    """Texts that lost a passage."""
+    revealed: list[int] = field(default_factory=list)
+    """Passages that begin or cease to be current, or whose ties change."""
+    told: dict[int, Entry | None] = field(default_factory=dict)
+    """What the graph has to hold of passages that came, went or say something else."""
+    come: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Names of code that passages vouch for now and did not before, by key."""
+    gone: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Names of code that passages vouched for before and may do no longer."""
+    unnamed: list[int] = field(default_factory=list)
+    """Passages of erased objects that may have vouched for names, of which nobody knows which."""
+    erased: bool = False
+    shown: int = 0
+    """How many more passages are current than before."""
+
+    def apply(self, change: Change, steps: Sequence[Step]) -> None:
+        """Apply the steps of a change."""
+        rows = dict(self.rows.open_rows(change.object_id)) if change.before and change.after else {}
+        for step in steps:
+            match step:
+                case Forgotten(object_id):
+                    self._erase(object_id)
+                case Ended(entry, seq) if entry.passage.part in rows:
+                    self._end(rows.pop(entry.passage.part), entry, seq)
+                case Ended():
+                    pass  # it was not there
+                case Touched(entry) if entry.passage.part in rows:
+                    self._touch(rows[entry.passage.part], step)
+                case Began(entry, seq) | Touched(entry, seq):
+                    self._begin(entry, seq)
+
+    def ties(self, extractor: Extractor) -> Iterator[Mapping[int, Ties | None]]:
+        """Read what the graph has to hold of passages, some at a time; `None` for those that are gone from it."""
+        waiting = list(self.told)
+        for start in range(0, len(waiting), _BATCH):
+            keys = waiting[start : start + _BATCH]
+            known = {key: entry for key in keys if (entry := self.told[key])}
+            read = dict(zip(known, ties_in(list(known.values()), extractor), strict=True))
+            yield {key: read.get(key) for key in keys}
+
+    def _begin(self, entry: Entry, seq: int) -> None:
+        key, text = self.rows.begin(entry, seq)
+        self.texts.add(text)
+        if entry.passage.live:
+            self.shown += 1
+            self._tell(key, entry)
+            self._name(key, come=entry)
+
+    def _end(self, key: int, entry: Entry, seq: int) -> None:
+        self._lose(self.rows.end(key, entry, seq).text)
+        if entry.passage.live:
+            self.shown -= 1
+            self._tell(key, None)
+            self._name(key, gone=entry)
+
+    def _touch(self, key: int, step: Touched) -> None:
+        entry = step.entry
+        self.rows.touch(key, entry)
+        if entry.passage.live and step.retied:
+            self._tell(key, entry)
+        if entry.passage.live and entry.code_names != step.was.code_names:
+            self._name(key, gone=step.was, come=entry)
+
+    def _erase(self, object_id: str) -> None:
+        for key, text, current in self.rows.erase(object_id):
+            self.shown -= current
+            self._lose(text)
+            self._tell(key, None)
+            self.come.pop(key, None)
+            self.gone.pop(key, None)
+            self.unnamed += [key] if current else []
+        self.erased = True
+
+    def _lose(self, text: int) -> None:
+        self.texts.add(text)
+        self.lost.add(text)
+
+    def _tell(self, key: int, told: Entry | None) -> None:
+        self.told[key] = told
+        self.revealed.append(key)
+
+    def _name(self, key: int, *, gone: Entry | None = None, come: Entry | None = None) -> None:
+        """Note which names of code a passage vouches for no longer, and which from now on."""
+        if gone and key not in self.come:
+            self.gone.setdefault(key, gone.code_names)
+        self.come.pop(key, None)
+        if come and (names := come.code_names):
+            self.come[key] = names
+
+
+# What rows say of a passage, whatever the database is.
+
+
+PASSAGE_COLUMNS = (
+    *("object_id", "part", "position", "type", "kind", "status", "role", "title", "heading", "origin", "channel"),
+    *("created_at", "updated_at", "live", "place_role"),
+)
+"""Columns of a passage that hold what it says of itself. Besides, a row has its key, scope, text and times."""
+
+Value = str | int | bool | None
+
+
+def passage_values(passage: Passage, position: int) -> tuple[Value, ...]:
+    """Return what a passage's row says, in the order of the columns."""
+    return (
+        *(passage.object_id, passage.part, position, passage.type, passage.kind, passage.status, passage.role),
+        *(passage.title, passage.heading, passage.origin or None, passage.channel),
+        *(render_time(passage.created_at), render_time(passage.updated_at), passage.live, passage.place_role),
+    )
+
+
+def day_values(passage: Passage) -> list[tuple[int, int]]:
+    """Return the days a turn was said on or speaks of, first and last of each period, as ordinals."""
+    return [(first.toordinal(), last.toordinal()) for first, last in days_of(passage)]
+
+
+# Comparing the passages that there are with those that a rebuild would make.
+
+
+MOST_NAMED = 20
+"""Differences that are told."""
+
+Place = tuple[str, str, int]
+"""Object, part and first sequence number: what a row is, whatever its key."""
+
+NOWHERE: Place = ("", "", 0)
+"""The place of entries that belong to no passage."""
+
+
+def compared(wanted: Mapping[Place, int], actual: Mapping[Place, int]) -> Iterator[str]:
+    """Say where hashes of rows differ, by what the rows are."""
+    for place in sorted(wanted.keys() | actual.keys()):
+        identity, part, seq = place
+        name = " ".join(filter(None, (identity, part))) or "entries of no passage"
+        if place not in actual:
+            yield f"{name} (from {seq}) is missing"
+        elif place not in wanted:
+            yield f"{name} (from {seq}) should not be there"
+        elif wanted[place] != actual[place]:
+            yield f"{name} (from {seq}) is not what the ledger says"
+
+
+# Index terms of where a passage stands: its scopes, and the role of its place.
+
+
+def place_terms(passage: Passage) -> list[str]:
+    """Return the terms of a passage: its scope itself, each scope that it lies within, the role of its place."""
+    scopes = scope_terms(passage.scope)
+    return scopes if passage.place_role == NO_PLACE else [*scopes, role_term(passage.place_role)]
+
+
+def scope_terms(scope: str) -> list[str]:
+    """Return the terms of a scope: one for itself, one for each scope that it lies within."""
+    return [_exact(scope), *map(_within, lineage(scope))]
+
+
+def seen_terms(reach: Reach) -> list[str]:
+    """Return the terms of scopes of which a passage has to have one to be in reach."""
+    terms = [_exact(scope) for scope in lineage(reach.scope)]
+    return [*terms, _within(reach.scope)] if reach.descend else terms
+
+
+def role_term(role: str) -> str:
+    """Return the index term of a role of places, which equals no scope's."""
+    return f"_{role}"
+
+
+def _exact(scope: str) -> str:
+    return "_" + _opaque("=" + scope)
+
+
+def _within(scope: str) -> str:
+    return "_" + _opaque("<" + scope)
+
+
+def _opaque(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+# What a passage is called, in the form in which an ordered index finds the end of a name.
+
+
+MOST_CANDIDATES = 2_000
+"""Passages with a name that ends as is asked for that are looked at."""
+
+_KEPT_CHARS = 24
+_LAST = "\U0010ffff"
+
+
+def endings_of(names: Iterable[str]) -> set[str]:
+    """Return the last characters of names, backwards: "ends with" is a range of them."""
+    return {_backwards(name.casefold()) for name in names if name}
+
+
+def ending_range(text: str) -> tuple[str, str] | None:
+    """Return the first and the last ending of names that may end with a text; `None` where it is too short for it."""
+    folded = text.casefold()
+    if len(folded) < SHORTEST:
+        return None
+    ending = _backwards(folded)
+    return ending, ending + _LAST
+
+
+def ranked_places(
+    text: str, exact: Iterable[int], named: Iterable[tuple[int, Sequence[str]]], limit: int
+) -> list[Scored]:
+    """Rank passages by how much of what they are called a text is: 1 for the whole of it.
+
+    `exact`: those whose id it is; `named`: others, with what they are called. A piece that begins inside a word
+    counts half.
+    """
+    best: dict[int, float] = dict.fromkeys(exact, 1.0)
+    for key, names in named:
+        best[key] = max(best.get(key, 0.0), name_share(tuple(names), text))
+    return _first(best, limit)
+
+
+def _first(shares: Mapping[int, float], limit: int) -> list[Scored]:
+    ranked = sorted(((key, share) for key, share in shares.items() if share), key=lambda item: (-item[1], item[0]))
+    return [Scored(key, share) for key, share in ranked[:limit]]
+
+
+def _backwards(folded: str) -> str:
+    return folded[: -_KEPT_CHARS - 1 : -1]
+
+
+# Texts that wait for a vector: in which order, and what is embedded.
+
+
+# Not `CASE role WHEN`: Citus writes that down wrongly for its workers.
+_RANKS = " ".join(f"WHEN role = '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
+
+PRIORITY = f"min(CASE {_RANKS} ELSE 0 END)"
+"""How early a text is embedded, as SQL over the passages that have it: lower numbers come first."""
+
+
+def gists_of(objects: Iterable[Object]) -> dict[str, str]:
+    """Return the texts to embed of some objects, by content hash."""
+    return {gist_hash(passage): passage.gist for item in objects for passage in passages_of(item)}

@@ -1,0 +1,419 @@
+"""The graph of a space in memory, which follows the records in a database."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import Corrupt
+from treering.ports.search import Edges, EdgeType, Nodes, Statements
+from treering.retrieval.graph.graph_table import GraphTable, Keys
+from treering.retrieval.index.ties import NumberedTies, Ties, unpack_ties
+from treering.stores.rows.passage_log import Moment, PassageLog, follow_log
+
+# Names of the nodes of the graph in memory: about 40 bytes for each beside its letters.
+
+
+Numbers = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint64]
+
+_DIGEST = 16
+_CODE = 8
+_MOST_RECENT = 1_024
+_RECENT_SHARE = 8
+
+
+def name_digest(stored: bytes) -> bytes:
+    """Return what an index finds a name by, however long it is."""
+    return blake2b(stored, digest_size=_DIGEST).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class PackedNames:
+    """Names in the order of their numbers: the stored form of the i-th is `text[ends[i - 1]:ends[i]]`.
+
+    `codes`: the beginning of the digest of each, as a number.
+    """
+
+    numbers: Numbers
+    codes: Codes
+    ends: Numbers
+    text: bytearray
+
+    @classmethod
+    def of(cls, names: Iterable[tuple[int, bytes]]) -> "PackedNames":
+        """Pack names by number, which are in ascending order."""
+        pairs = list(names)
+        digests = b"".join(name_digest(name)[:_CODE] for _, name in pairs)
+        return cls.joined(
+            [number for number, _ in pairs], digests, [len(name) for _, name in pairs], b"".join(n for _, n in pairs)
+        )
+
+    @classmethod
+    def joined(
+        cls, numbers: Sequence[int] | Numbers, codes: bytes, lengths: Sequence[int] | Numbers, text: bytes
+    ) -> "PackedNames":
+        """Pack names whose parts are joined already."""
+        ends = np.cumsum(np.asarray(lengths, np.int64))
+        return cls(np.asarray(numbers, np.int64), np.frombuffer(codes, ">u8").astype(np.uint64), ends, bytearray(text))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def name(self, row: int) -> bytes:
+        """Return the stored form of one name."""
+        return bytes(self.text[self._letters(row)])
+
+    def blank(self, row: int) -> None:
+        """Overwrite the letters of one name."""
+        letters = self._letters(row)
+        self.text[letters] = bytes(letters.stop - letters.start)
+
+    def pairs(self) -> list[tuple[int, bytes]]:
+        """Return numbers and names."""
+        return [(number, self.name(row)) for row, number in enumerate(self.numbers.tolist())]
+
+    def _letters(self, row: int) -> slice:
+        return slice(int(self.ends[row - 1]) if row else 0, int(self.ends[row]))
+
+
+class NameTable:
+    """`NodeNames` in memory. Safe to use from many threads. A number is never given to another name.
+
+    Most names are packed, and found by bisection; the newest lie beside them until there are many.
+    """
+
+    def __init__(self) -> None:
+        self.last = 0
+        """The greatest number that was ever put."""
+        self._lock = threading.Lock()
+        self._gone: set[int] = set()
+        self._recent: dict[int, bytes] = {}
+        self._recent_numbers: dict[bytes, int] = {}
+        self._pack(PackedNames.of(()))
+
+    def put(self, names: PackedNames) -> None:
+        """Keep names whose numbers are greater than all before."""
+        if not len(names):
+            return
+        with self._lock:
+            self.last = int(names.numbers[-1])
+            if len(names) > _MOST_RECENT and not len(self._packed) and not self._recent:
+                self._pack(names)
+                return
+            for number, name in names.pairs():
+                self._recent[number] = name
+                self._recent_numbers[name] = number
+            self._settle()
+
+    def discard(self, numbers: Iterable[int]) -> None:
+        """Forget names by number; one that is not there is no error. The letters are overwritten in memory."""
+        with self._lock:
+            for number in numbers:
+                if (name := self._recent.pop(number, None)) is not None:
+                    del self._recent_numbers[name]
+                elif (row := self._row_of(number)) is not None:
+                    self._packed.blank(row)
+                    self._gone.add(number)
+            self._settle()
+
+    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the numbers of those of the entity keys that are known."""
+        with self._lock:
+            found = ((key, self._find(stored_name(entity_name(key)))) for key in keys)
+            return {key: number for key, number in found if number is not None}
+
+    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        with self._lock:
+            found = ((number, self._name(number)) for number in numbers)
+            return {number: plain_name(name) for number, name in found if name is not None}
+
+    def _find(self, name: bytes) -> int | None:
+        if (number := self._recent_numbers.get(name)) is not None:
+            return number
+        [code] = np.frombuffer(name_digest(name)[:_CODE], ">u8").astype(np.uint64)
+        first, last = (np.searchsorted(self._codes, code, side) for side in ("left", "right"))
+        for row in self._rows[first:last].tolist():
+            if self._packed.name(row) == name and (number := int(self._packed.numbers[row])) not in self._gone:
+                return number
+        return None
+
+    def _name(self, number: int) -> bytes | None:
+        if (name := self._recent.get(number)) is not None:
+            return name
+        row = self._row_of(number)
+        return None if row is None or number in self._gone else self._packed.name(row)
+
+    def _row_of(self, number: int) -> int | None:
+        row = int(np.searchsorted(self._packed.numbers, number))
+        return row if row < len(self._packed) and self._packed.numbers[row] == number else None
+
+    def _settle(self) -> None:
+        """Pack the newest names once there are many, without those that are gone."""
+        if max(len(self._recent), len(self._gone)) > max(_MOST_RECENT, len(self._packed) // _RECENT_SHARE):
+            kept = (pair for pair in self._packed.pairs() if pair[0] not in self._gone)
+            self._pack(PackedNames.of((*kept, *self._recent.items())))
+
+    def _pack(self, names: PackedNames) -> None:
+        self._packed = names
+        self._rows = np.argsort(names.codes, kind="stable")
+        self._codes = names.codes[self._rows]
+        self._recent.clear()
+        self._recent_numbers.clear()
+        self._gone.clear()
+
+
+_BATCH = 4_096
+
+
+class GraphRows(PassageLog, Protocol):
+    """The records of the graph, as one transaction sees them."""
+
+    def shown_passages(self) -> tuple[Keys, Keys, Keys]:
+        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        ...
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Return all records, by passage key."""
+        ...
+
+    def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
+        """Return key, scope and record of those of the passages that have one."""
+        ...
+
+
+class NamedGraphRows(GraphRows, Protocol):
+    """The records of the graph with the names in them."""
+
+    def names_after(self, number: int) -> PackedNames:
+        """Return the names whose numbers are greater, in the order of their numbers."""
+        ...
+
+
+Rows = TypeVar("Rows", bound=GraphRows)
+
+
+class NodeNames(Protocol):
+    """The names of nodes, by number."""
+
+    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the numbers of those of the entity keys that are known."""
+        ...
+
+    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        ...
+
+
+class FollowedGraph(Generic[Rows]):
+    """A table of the graph that is brought up to date by a log. Safe to use from many threads."""
+
+    def __init__(self, names: NodeNames) -> None:
+        self.table = GraphTable()
+        self.names = names
+        self._lock = threading.Lock()
+        self._seen: Moment | None = None
+
+    def view(self, rows: Rows, scopes: frozenset[int] | None) -> "FollowedGraphView":
+        """Return the graph at the moment of the rows, for a read that sees some scopes (`None`: all)."""
+        with self._lock:
+            self._seen = follow_log(
+                rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
+            )
+            return FollowedGraphView(self.table, self._lock, scopes, self.names)
+
+    def _load(self, rows: Rows) -> None:
+        """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""
+        self.table = GraphTable()
+        shown, scopes_of, _ = rows.shown_passages()
+        scopes = np.zeros(int(shown.max(initial=-1)) + 1, np.int32)
+        scopes[shown] = scopes_of
+        stored = rows.records()
+        while batch := list(islice(stored, _BATCH)):
+            keys = np.array([key for key, _ in batch], np.int64)
+            known = np.zeros(len(keys), np.bool_)
+            inside = (keys >= 0) & (keys < len(scopes))
+            known[inside] = scopes[keys[inside]] > 0
+            records = [body for (_, body), is_known in zip(batch, known, strict=True) if is_known]
+            self.table.put(keys[known], scopes[keys[known]], records, of=len(shown))
+
+    def _reread(self, rows: Rows, changed: Sequence[int]) -> None:
+        """Read some passages anew."""
+        found = rows.records_of(changed)
+        self.table.discard(np.array(changed, np.int64))
+        places = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
+        self.table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in found])
+
+
+class NamedGraph(FollowedGraph[NamedGraphRows]):
+    """A table of the graph with the names of its nodes beside it: asking a view for names asks no database."""
+
+    def __init__(self) -> None:
+        self._known = NameTable()
+        super().__init__(self._known)
+
+    def _load(self, rows: NamedGraphRows) -> None:
+        super()._load(rows)
+        self._known = NameTable()
+        self._known.put(rows.names_after(0))
+        self.names = self._known
+
+    def _reread(self, rows: NamedGraphRows, changed: Sequence[int]) -> None:
+        before = self.table.numbers(np.array(changed, np.int64))
+        super()._reread(rows, changed)
+        self._known.put(rows.names_after(self._known.last))
+        # A name lives as long as a passage holds it.
+        self._known.discard(before[self.table.degrees(2 * before + 1) == 0].tolist())
+
+
+class FollowedGraphView:
+    """`ports.graph.GraphView`. A passage with key k is node 2k; entities and objects have odd ones.
+
+    The table is shared by all views, each with the lock in hand: what is written while one is used may show in it.
+    """
+
+    def __init__(
+        self, table: GraphTable, lock: threading.Lock, scopes: frozenset[int] | None, names: NodeNames
+    ) -> None:
+        self._table = table
+        self._lock = lock
+        self._scopes = scopes
+        self._names = names
+
+    def of_passages(self, keys: Keys) -> Nodes:
+        """Return the nodes of passages, by key."""
+        return 2 * keys
+
+    def passages_of(self, nodes: Nodes) -> Keys:
+        """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
+        return np.where(nodes & 1, -1, nodes >> 1)
+
+    def named(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the nodes of those of the entity keys that are known."""
+        return {key: 2 * number + 1 for key, number in self._names.numbers_of(keys).items()}
+
+    def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        found = self._names.names_of([int(node) >> 1 for node in nodes if node & 1])
+        return {2 * number + 1: name for number, name in found.items()}
+
+    def edges(self, nodes: Nodes) -> Edges:
+        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        with self._lock:
+            return self._table.edges(nodes, self._scopes)
+
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        """Count the edges that `edges` would give for each node."""
+        with self._lock:
+            return self._table.degrees(nodes, self._scopes)
+
+    def statements(self, passages: Sequence[int]) -> Statements:
+        """Return what passages state, by passage key."""
+        with self._lock:
+            return self._table.statements(np.array(passages, np.int64))
+
+
+# What stored records of the graph say by name, and what is wrong with them in themselves.
+
+
+Records = Iterable[tuple[int, bytes]]
+"""Records by passage key."""
+
+
+def content_hashes(records: Records, names: Mapping[int, bytes]) -> dict[int, int]:
+    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    return {key: hash(record and named_content(record, names)) for key, record in _unpacked(records)}
+
+
+def content_hash(ties: Ties) -> int:
+    """Return the hash that `content_hashes` gives of a passage with these ties."""
+    numbers = {name: number for number, name in enumerate(sorted(names_in(ties)), start=1)}
+    names = {number: stored_name(name) for name, number in numbers.items()}
+    return hash(named_content(numbered(ties, numbers), names))
+
+
+def graph_faults(records: Records, counted: Mapping[int, int]) -> Iterator[str]:
+    """Say what is wrong with records, and with the names (`counted`: how many passages hold each) that they take."""
+    held: Counter[int] = Counter()
+    damaged = 0
+    for _, record in _unpacked(records):
+        damaged += record is None
+        held.update(record.numbers() if record else ())
+    if damaged:
+        yield f"{damaged} records of the graph are damaged"
+    if wrong := sum(counted.get(number) != held.get(number) for number in counted.keys() | held.keys()):
+        yield f"{wrong} names of the graph are missing, left over or wrongly counted"
+
+
+def _unpacked(records: Records) -> Iterator[tuple[int, NumberedTies | None]]:
+    for key, body in records:
+        try:
+            yield key, unpack_ties(body)
+        except Corrupt:
+            yield key, None
+
+
+# Names of the nodes of the graph, and ties with numbers in place of names.
+
+
+_ENTITY, _OBJECT = "e", "o"
+# By tie: the first letter of a name, which keeps the ids of objects apart from entities called the same.
+_KINDS = tuple(_OBJECT if tie in {EdgeType.PART, EdgeType.LINK} else _ENTITY for tie in EdgeType)
+
+
+def entity_name(key: str) -> str:
+    """Return the name of an entity."""
+    return _ENTITY + key
+
+
+def object_name(identity: str) -> str:
+    """Return the name of an object."""
+    return _OBJECT + identity
+
+
+def stored_name(name: str) -> bytes:
+    """Return the stored form of a name."""
+    # Half a surrogate pair has no UTF-8; a name found in odd text may hold one.
+    return name.encode(errors="surrogatepass")
+
+
+def plain_name(stored: bytes) -> str:
+    """Return the key of an entity or the id of an object."""
+    return stored[1:].decode(errors="surrogatepass")
+
+
+def names_in(ties: Ties) -> set[str]:
+    """Return all names that ties take."""
+    ends = (_KINDS[pair.tie] + end for pair in ties.pairs for end in (pair.one, pair.other))
+    return {*(_KINDS[tie] + name for name, tie in ties.nodes), *ends}
+
+
+def numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
+    """Write ties with the numbers of their names."""
+    ends = [
+        (numbers[_KINDS[pair.tie] + pair.one], numbers[_KINDS[pair.tie] + pair.other], pair.tie, pair.words)
+        for pair in ties.pairs
+    ]
+    fact = EdgeType.FACT
+    return NumberedTies(
+        tuple((numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes),
+        tuple((one, other, words) for one, other, tie, words in ends if tie is fact),
+        tuple((one, other, tie) for one, other, tie, _ in ends if tie is not fact),
+    )
+
+
+def named_content(record: NumberedTies, names: Mapping[int, bytes]) -> tuple[object, ...]:
+    """Return what a record says, by name and in no order: two that say the same are equal."""
+    return (
+        frozenset((names.get(number), tie) for number, tie in record.nodes),
+        frozenset((names.get(one), names.get(other), words) for one, other, words in record.facts),
+        frozenset((names.get(one), names.get(other), tie) for one, other, tie in record.pairs),
+        len(record.nodes) + len(record.facts) + len(record.pairs),
+    )

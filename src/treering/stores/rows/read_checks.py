@@ -1,0 +1,325 @@
+"""Checking what is read against the audit log: one object, one segment, one link at a time.
+
+`verification` checks a whole ledger, the chain included. Here what is about to be shown is checked: that the stored
+form of a revision is the one its audit event tells of, that no later event tells of a newer one, that the rows read
+instead of it agree with it, and that a text is the one that was hashed. It shows what was changed behind the
+ledger's back without its audit log; who rewrites both is shown by the chain and its anchor.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Generic, Protocol, TypeVar
+
+from treering.core.audit import AuditEvent, event_hash
+from treering.core.canonical import canonical_json
+from treering.core.errors import Corrupt, InvalidInput
+from treering.core.evidence import Segment, segment_hash
+from treering.core.ids import parse_time, render_time
+from treering.core.objects import Object, Source, content_hash, title_of
+from treering.core.patch import Link, PatchRecord, record_hash
+from treering.core.policy import Policy
+from treering.core.writing.journal import POLICY, policy_in
+from treering.stores.rows.packing import unpack, unpack_json, unpack_model
+
+HINT = "Run lint audit at the scope /; restore the space from a backup or an export made before this."
+_EVENTS = 4_096
+_SOURCES = 1_024
+_PARTS = 50_000
+
+Body = str | bytes
+"""A packed text, as `packing` makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row of the table `revisions`."""
+
+    identity: str
+    number: int
+    seq: int
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest revision of an object, and what has to agree with it."""
+
+    stored: Stored
+    event: Body | None
+    last: int
+    """The sequence number of the last event about the object."""
+    row: tuple[str | int, ...]
+
+
+class EventRows(Protocol):
+    """The audit log of an open transaction, as far as checks of single objects ask for it."""
+
+    def body_at(self, seq: int) -> Body | None:
+        """Return the stored event of a sequence number, or `None`."""
+        ...
+
+    def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
+        """Return the sequence numbers behind `after` of the events about something, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceParts:
+    """What a revision of a source says of its segments: by segment id a digest of each, its text apart."""
+
+    identity: str
+    salt: str
+    content: str
+    """The hash of the revision's stored form."""
+    row: tuple[str | int, ...]
+    segments: Mapping[str, bytes]
+    good: set[bytes] = field(default_factory=set)
+    """Digests of stored places that were found to agree."""
+
+
+class ReadChecks:
+    """Checks what is read. Safe to use from many threads.
+
+    What was found good is remembered by a digest of the bytes that were read, so a change made later is seen.
+    """
+
+    def __init__(self) -> None:
+        self._events: _Remembered[AuditEvent] = _Remembered(_EVENTS)
+        self._parts: _Remembered[SourceParts] = _Remembered(
+            _SOURCES, most_weight=_PARTS, weigh=lambda parts: len(parts.segments)
+        )
+
+    def check_newest(self, rows: EventRows, newest: Newest, item: Object) -> None:
+        """Check the newest revision, that it is the newest, and the object's row. Raises `Corrupt`."""
+        self._check_item(newest.stored, item)
+        content = content_hash(unpack(newest.stored.body), salt=item.salt)
+        self._check_standing(rows, newest, content, _row_of(item))
+
+    def check_as_of(self, rows: EventRows, stored: Stored, item: Object, seq: int) -> None:
+        """Check the revision that was the newest at a sequence number. Raises `Corrupt`."""
+        self.check_revision(rows, stored, item)
+        self._check_later(rows, stored, seq)
+
+    def check_revision(self, rows: EventRows, stored: Stored, item: Object) -> None:
+        """Check one revision, and the words of its segments. Raises `Corrupt`."""
+        event = self._event(rows, stored.seq, stored.identity)
+        _check_stored(event, stored, content_hash(unpack(stored.body), salt=item.salt))
+        self._check_item(stored, item)
+
+    def _check_item(self, stored: Stored, item: Object) -> None:
+        if (item.id, item.revision) != (stored.identity, stored.number):
+            raise _altered(f"revision {stored.number} of {stored.identity} is another object's", stored.identity)
+        for segment in item.segments if isinstance(item, Source) else ():
+            _check_words(stored.identity, segment, item.salt)
+
+    def newest_parts(self, rows: EventRows, newest: Newest) -> SourceParts:
+        """Check the newest revision of a source but for its words; return what it says of its segments.
+
+        Once it is known, that costs little, however many segments it has. Raises `Corrupt`.
+        """
+        parts = self._parts_of(newest.stored)
+        self._check_standing(rows, newest, parts.content, parts.row)
+        return parts
+
+    def earlier_parts(self, rows: EventRows, stored: Stored) -> SourceParts:
+        """Check an earlier revision of a source in the same way. Raises `Corrupt`."""
+        parts = self._parts_of(stored)
+        _check_stored(self._event(rows, stored.seq, stored.identity), stored, parts.content)
+        return parts
+
+    def _parts_of(self, stored: Stored) -> SourceParts:
+        return self._parts.get((stored.identity, stored.number), _digest(stored.body), lambda: _parts(stored))
+
+    def check_segment(self, parts: SourceParts, segment: Segment, place: str | bytes) -> None:
+        """Check a segment and its place (its stored form without its text) against its source. Raises `Corrupt`."""
+        if (digest := _digest(place)) not in parts.good:
+            if parts.segments.get(segment.segment_id) != _digest(canonical_json(unpack_json(place))):
+                what = f"segment {segment.segment_id} of {parts.identity} is not as its source says"
+                raise _altered(what, parts.identity)
+            parts.good.add(digest)
+        _check_words(parts.identity, segment, parts.salt)
+
+    def check_link(self, rows: EventRows, link: Link, added: int) -> None:
+        """Check that the event which added a link tells of it. Raises `Corrupt`."""
+        event = self._event(rows, added, link.source)
+        told = event.after.get("link") if event.after else None
+        if told != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
+            what = f"the link {link.source} {link.type} {link.target} is not what the audit log says"
+            raise _altered(what, link.source)
+
+    def check_event(self, event: AuditEvent) -> None:
+        """Check an event against its own hash. Raises `Corrupt`."""
+        if event.hash != event_hash(event):
+            raise _altered(f"event {event.seq}, about {event.target}, was changed", event.target)
+
+    def check_record(self, rows: EventRows, record: PatchRecord) -> None:
+        """Check the record of a patch, where an event tells of it. Raises `Corrupt`.
+
+        What was decided about a patch is told by an event about it, and what was applied directly by the last event
+        of the patch: that of its last effect, or about the patch it reverts. Those of earlier versions have no hash.
+        """
+        decisions = list(self._told_of(rows, record.id, after=0))
+        told = [str(event.after["hash"]) for event in decisions if event.after and "hash" in event.after]
+        if not decisions and record.effects:
+            targets = filter(None, [record.effects[-1].target, record.reverts])
+            events = [event for target in targets for event in self._told_of(rows, target, after=0)]
+            own = [event for event in events if event.patch_id == record.id]
+            told = [event.patch_hash for event in own if event.patch_hash] if own else ["no event tells of it"]
+        if told and told[0] != record_hash(record):
+            raise _altered(f"the record of {record.id} is not what the audit log says", record.id)
+
+    def _check_standing(self, rows: EventRows, newest: Newest, content: str, expected: tuple[str | int, ...]) -> None:
+        stored = newest.stored
+        _check_stored(self._known_event(stored.seq, stored.identity, newest.event), stored, content)
+        if newest.last != stored.seq:
+            self._check_later(rows, stored, None)
+        if newest.row != expected:
+            what = f"the row of {stored.identity} does not agree with its newest revision"
+            raise _altered(what, stored.identity)
+
+    def _check_later(self, rows: EventRows, stored: Stored, until: int | None) -> None:
+        for event in self._told_of(rows, stored.identity, after=stored.seq):
+            newer = event.event_type == "erased" or (event.after and "revision" in event.after)
+            if newer and (until is None or event.seq <= until):
+                raise _altered(f"revision {stored.number} of {stored.identity} is not its newest", stored.identity)
+
+    def _told_of(self, rows: EventRows, target: str, *, after: int) -> Iterator[AuditEvent]:
+        """Return the events about something, newest first."""
+        return (self._event(rows, seq, target) for seq in rows.numbers_of(target, after=after))
+
+    def _event(self, rows: EventRows, seq: int, target: str) -> AuditEvent:
+        return self._known_event(seq, target, rows.body_at(seq))
+
+    def _known_event(self, seq: int, target: str, body: Body | None) -> AuditEvent:
+        if body is None:
+            raise _altered(f"event {seq}, which tells of {target}, is missing", target)
+        event = self._events.get(seq, _digest(body), lambda: self._read_event(body, target))
+        if (event.seq, event.target) != (seq, target):
+            raise _altered(f"event {seq} does not tell of {target}", target)
+        return event
+
+    def _read_event(self, body: Body, target: str) -> AuditEvent:
+        try:
+            event = unpack_model(AuditEvent, body)
+        except Corrupt as error:
+            raise _altered(f"an event that tells of {target} cannot be read", target) from error
+        self.check_event(event)
+        return event
+
+
+@lru_cache(maxsize=16)
+def policy_told(seq: int, body: Body) -> Policy:
+    """Return the policy in a stored event, checked against the event's own hash. Raises `Corrupt`.
+
+    It is asked for with every write and most reads, and changes seldom.
+    """
+    event = unpack_model(AuditEvent, body)
+    if (event.seq, event.target, event.hash) != (seq, POLICY, event_hash(event)):
+        raise _altered(f"event {seq}, about the policy, was changed", POLICY)
+    return policy_in(event)
+
+
+_Value = TypeVar("_Value")
+
+
+class _Remembered(Generic[_Value]):
+    """Values made from stored bytes, those used last, each with the digest of its bytes."""
+
+    def __init__(self, most: int, *, most_weight: int = 0, weigh: Callable[[_Value], int] = lambda _: 0) -> None:
+        self._most = most
+        self._most_weight = most_weight
+        self._weigh = weigh
+        self._weight = 0
+        self._values: OrderedDict[Hashable, tuple[bytes, _Value]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, digest: bytes, make: Callable[[], _Value]) -> _Value:
+        """Return the value of a key, made anew where its bytes are others. What `make` raises is not remembered."""
+        with self._lock:
+            known = self._values.get(key)
+            if known and known[0] == digest:
+                self._values.move_to_end(key)
+                return known[1]
+        value = make()
+        with self._lock:
+            self._forget(key)
+            self._values[key] = (digest, value)
+            self._weight += self._weigh(value)
+            while len(self._values) > 1 and (len(self._values) > self._most or self._weight > self._most_weight > 0):
+                self._forget(next(iter(self._values)))
+        return value
+
+    def _forget(self, key: Hashable) -> None:
+        if gone := self._values.pop(key, None):
+            self._weight -= self._weigh(gone[1])
+
+
+def _parts(stored: Stored) -> SourceParts:
+    try:
+        data = unpack_json(stored.body)
+        segments = {part["segment_id"]: _digest(canonical_json(part)) for part in data["segments"]}
+        salt = str(data["salt"])
+        content = content_hash(unpack(stored.body), salt=salt)
+        return SourceParts(stored.identity, salt, content, _row_of_stored(data), segments)
+    except (AttributeError, Corrupt, InvalidInput, KeyError, TypeError, ValueError) as error:
+        raise unreadable(stored) from error
+
+
+def unreadable(stored: Stored) -> Corrupt:
+    """Return the error for a revision that cannot be read at all."""
+    return _altered(f"revision {stored.number} of {stored.identity} cannot be read", stored.identity)
+
+
+def missing_revision(identity: str, number: int) -> Corrupt:
+    """Return the error for a revision that is not there, though the log tells of it and of no erasure."""
+    return _altered(f"revision {number} of {identity} is missing", identity)
+
+
+def unreadable_segment(source_id: str) -> Corrupt:
+    """Return the error for a segment that cannot be read at all."""
+    return _altered(f"a segment of {source_id} cannot be read", source_id)
+
+
+def _row_of(item: Object) -> tuple[str | int, ...]:
+    times = (render_time(item.created_at), render_time(item.updated_at))
+    origin = item.origin if isinstance(item, Source) else ""
+    return (
+        *(item.type, item.kind, item.status, item.scope, item.revision, title_of(item), item.origin_channel),
+        *times,
+        origin,
+    )
+
+
+def _row_of_stored(data: Mapping[str, Any]) -> tuple[str | int, ...]:
+    names = ("type", "kind", "status", "scope", "revision", "title", "origin_channel")
+    times = (render_time(parse_time(data[name])) for name in ("created_at", "updated_at"))
+    return (*(data[name] for name in names), *times, data["origin"])
+
+
+def _check_stored(event: AuditEvent, stored: Stored, content: str) -> None:
+    after = event.after or {}
+    if (after.get("revision"), after.get("hash")) != (stored.number, content):
+        what = f"revision {stored.number} of {stored.identity} is not what the audit log says"
+        raise _altered(what, stored.identity)
+
+
+def _check_words(identity: str, segment: Segment, salt: str) -> None:
+    if segment.hash != segment_hash(segment.excerpt, salt=salt):
+        raise _altered(f"the text of segment {segment.segment_id} of {identity} was changed", identity)
+
+
+def _digest(stored: str | bytes) -> bytes:
+    data = stored.encode() if isinstance(stored, str) else stored
+    return blake2b(data, digest_size=16).digest()
+
+
+def _altered(what: str, identity: str) -> Corrupt:
+    return Corrupt(
+        f"The ledger does not verify: {what}.",
+        hint=HINT,
+        details={"id": identity},
+    )

@@ -1,0 +1,304 @@
+"""Everything a ledger's rows hold as records, and back."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from treering.core.audit import AuditEvent
+from treering.core.canonical import canonical_json
+from treering.core.errors import Corrupt, InvalidInput
+from treering.core.objects import Object, no_export
+from treering.core.patch import PatchRecord
+from treering.core.writing.copying import LinkRow
+from treering.core.writing.draft import Erased, Put, Write
+from treering.ports.index import Change
+from treering.ports.ledger import TABLES, Record
+from treering.ports.runtime import JobRow
+from treering.retrieval.index.projection import Named, origins_in
+from treering.stores.rows.packing import json_of, pack_sealed, unpack, unpack_json, unpack_sealed
+from treering.stores.rows.read_checks import Body, Stored
+from treering.stores.rows.row_failures import RESTORE, row_of
+from treering.stores.rows.verification import EventRow
+
+_LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
+
+
+class ExportedRows(Protocol):
+    """The rows of a ledger, all of one moment, each kind in the order of its records (`ports.ledger.Record`)."""
+
+    def event_rows(self) -> Iterable[EventRow]:
+        """Return the audit log."""
+        ...
+
+    def stored_revisions(self) -> Iterable[Stored]:
+        """Return the rows of all revisions."""
+        ...
+
+    def segment_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return source id, segment id and text of all segments."""
+        ...
+
+    def link_rows(self) -> Iterable[LinkRow]:
+        """Return all links."""
+        ...
+
+    def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return id, status and stored record of all patches."""
+        ...
+
+    def receipt_rows(self) -> Iterable[tuple[str, Body]]:
+        """Return all idempotency keys, and what they stand for, sealed."""
+        ...
+
+
+class LoadedRows(Protocol):
+    """The rows of an empty ledger inside the transaction that fills it."""
+
+    def keep_event(self, event: AuditEvent) -> None:
+        """Keep an event."""
+        ...
+
+    def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
+        """Keep a revision's stored form."""
+        ...
+
+    def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
+        """Keep the words of a segment, whose place is settled later."""
+        ...
+
+    def keep_link(self, row: LinkRow) -> None:
+        """Keep a link."""
+        ...
+
+    def keep_new_record(self, record: PatchRecord) -> None:
+        """Keep the record of a patch that is not there."""
+        ...
+
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Keep what an idempotency key stands for, as JSON."""
+        ...
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision of those that were kept."""
+        ...
+
+    def settle(self, item: Object) -> None:
+        """Have the tables that are read instead of the revisions say what a revision says."""
+        ...
+
+
+def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[Record]:
+    """Return every record of some tables, in the order the port names.
+
+    Raises `Corrupt` for a row that holds what JSON cannot.
+    """
+    for table in TABLES:
+        for row in _READ[table](rows) if table in only else ():
+            if any(isinstance(value, bytes) for value in row.values()):
+                raise Corrupt(f"A stored {table} cannot be read: it has bytes in place of text.", hint=RESTORE)
+            yield Record(table, row)
+
+
+_Rows = Iterator[dict[str, Any]]
+
+
+def _events(rows: ExportedRows) -> _Rows:
+    return (unpack_json(body) for *_, body in rows.event_rows())
+
+
+def _revisions(rows: ExportedRows) -> _Rows:
+    for one in rows.stored_revisions():
+        yield {"id": one.identity, "revision": one.number, "seq": one.seq, "body": unpack_json(one.body)}
+
+
+def _segments(rows: ExportedRows) -> _Rows:
+    for source_id, segment_id, body in rows.segment_rows():
+        yield {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)}
+
+
+def _links(rows: ExportedRows) -> _Rows:
+    return (dict(zip(_LINK_COLUMNS, row, strict=True)) for row in rows.link_rows())
+
+
+def _patches(rows: ExportedRows) -> _Rows:
+    return (unpack_json(body) for _, _, body in rows.patch_rows())
+
+
+def _receipts(rows: ExportedRows) -> _Rows:
+    for key, body in rows.receipt_rows():
+        yield {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))}
+
+
+_READ: dict[str, Callable[[ExportedRows], _Rows]] = {
+    "event": _events,
+    "revision": _revisions,
+    "segment": _segments,
+    "link": _links,
+    "patch": _patches,
+    "receipt": _receipts,
+}
+
+
+_Number = Annotated[int, Field(ge=0, lt=2**63)]
+"""What a database keeps as a whole number."""
+
+
+class _Row(BaseModel):
+    """A row of an export, whose values somebody may have changed: none counts as another of a like kind."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class _RevisionRow(_Row):
+    id: str
+    revision: _Number
+    seq: _Number
+    body: Any
+
+
+class _WordsRow(_Row):
+    source_id: str
+    segment_id: str
+    text: str
+
+
+class _LinkRow(_Row):
+    type: str
+    source: str
+    target: str
+    patch_id: str
+    added: _Number
+    removed: _Number | None
+
+
+class _ReceiptRow(_Row):
+    key: str
+    receipt: Any
+
+
+def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:
+    """Write records into an empty ledger; return the changes its followers have to see, in order.
+
+    Raises `InvalidInput` for what is not an export.
+    """
+    try:
+        revisions = [known for record in records if (known := _load(rows, record))]
+        return [_settled(rows, *revision) for revision in revisions]
+    except (KeyError, TypeError, OverflowError, ValidationError) as error:
+        raise no_export(error) from error
+
+
+def _load(rows: LoadedRows, record: Record) -> tuple[int, str, int] | None:
+    """Write one record; of a revision, return the number of its event, the object's id and its own number."""
+    row: Any = record.row
+    match record.table:
+        case "revision":
+            made = _RevisionRow.model_validate(row)
+            rows.keep_revision(made.id, made.revision, made.seq, canonical_json(made.body))
+            return made.seq, made.id, made.revision
+        case "event":
+            rows.keep_event(AuditEvent.model_validate(row))
+        case "segment":
+            words = _WordsRow.model_validate(row)
+            rows.keep_words(words.source_id, words.segment_id, words.text)
+        case "link":
+            link = _LinkRow.model_validate(row)
+            rows.keep_link((link.type, link.source, link.target, link.patch_id, link.added, link.removed))
+        case "patch":
+            rows.keep_new_record(PatchRecord.model_validate(row))
+        case "receipt":
+            receipt = _ReceiptRow.model_validate(row)
+            rows.keep_key(receipt.key, json.dumps(receipt.receipt))
+        case other:
+            raise InvalidInput(
+                f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."
+            )
+    return None
+
+
+def _settled(rows: LoadedRows, seq: int, identity: str, revision: int) -> Change:
+    after = rows.revision(identity, revision)
+    if after is None:
+        raise InvalidInput(f"Revision {revision} of {identity} is not in the export.", hint="Export the space again.")
+    rows.settle(after)
+    return Change(seq, identity, rows.revision(identity, revision - 1), after)
+
+
+# What followers of a ledger see of its writes.
+
+
+def changes_of(write: Write, seq: int) -> list[Change]:
+    """Return what a write changes of an object; nothing for links."""
+    match write:
+        case Put(before=before, after=after):
+            return [Change(seq, after.id, before, after)]
+        case Erased(before=before):
+            return [Change(seq, before.id, before, None)]
+        case _:
+            return []
+
+
+# Reading a long audit log a part at a time.
+
+
+_BATCH = 500
+
+
+def events_in_batches(
+    read: Callable[[int, int], Sequence[AuditEvent]], *, after: int, limit: int | None
+) -> Iterator[AuditEvent]:
+    """Return audit events in order, in batches, so that a long log does not fill memory.
+
+    `read` is asked for events behind a sequence number, and how many at the most; each time by itself, so that
+    whoever reads slowly holds nothing open.
+    """
+    left = limit
+    while left is None or left > 0:
+        size = _BATCH if left is None else min(left, _BATCH)
+        batch = read(after, size)
+        yield from batch
+        if len(batch) < size:
+            return
+        after = batch[-1].seq
+        left = None if left is None else left - len(batch)
+
+
+# Jobs as rows keep them: sealed, read again, and without what they tell of erased objects.
+
+
+def packed_job(job_id: str, row: JobRow) -> bytes:
+    """Return a job as its row keeps it."""
+    return pack_sealed(canonical_json(dict(row)), name=job_id)
+
+
+def job_of(job_id: str, body: str | bytes) -> JobRow:
+    """Return what `packed_job` packed. Raises `Corrupt` for a damaged row."""
+    with row_of("a job"):
+        row = json_of(unpack_sealed(body, name=job_id))
+    if not isinstance(row, dict):
+        raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
+    return row
+
+
+def scope_of_job(row: JobRow) -> str:
+    """Return the scope a job works at. Raises `Corrupt` for a damaged row."""
+    with row_of("a job"):
+        return str(row["scope"])
+
+
+def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
+    """Return a job without what it tells of objects that are erased, by their ids."""
+    return Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
+
+
+def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Set[str]) -> dict[str, JobRow]:
+    """Return those jobs that tell of erased objects or of where these were read from, without it, by job."""
+    named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
+    return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
+
+
+def _origins(row: JobRow, ids: Set[str]) -> list[str]:
+    with row_of("a job"):
+        return list(origins_in(row, ids))

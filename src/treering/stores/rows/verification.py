@@ -1,0 +1,282 @@
+"""Checking a ledger's rows against its own audit log."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, get_args
+
+from treering.core.audit import Anchor, AuditEvent, verify_chain
+from treering.core.errors import Corrupt
+from treering.core.evidence import Segment
+from treering.core.ids import render_time
+from treering.core.objects import Channel, Knowledge, Node, Object, ObjectType, Source, title_of
+from treering.core.patch import PatchRecord, Receipt, Remembered
+from treering.core.writing.copying import Account, LinkRow, account
+from treering.core.writing.references import references_of
+from treering.ports.ledger import Head, SourceState
+from treering.stores.rows.packing import unpack_model
+from treering.stores.rows.read_checks import Body
+
+# What rows say of objects as they stand: made of an object, and kept beside its revisions for quick reads.
+
+
+_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
+
+ObjectRow = tuple[str | int | None, ...]
+"""A row of the table `objects`, in the order of `OBJECT_COLUMNS`."""
+
+OBJECT_COLUMNS = (
+    *("id", "type", "kind", "status", "scope", "revision", "title", "channel", "created_at", "updated_at"),
+    *("origin", "fingerprint", "slug", "duplicate_key", "claim_key"),
+)
+
+
+def current_row(item: Object) -> ObjectRow:
+    """Return an object's row of the table `objects`."""
+    knowledge = item if isinstance(item, Knowledge) else None
+    return (
+        item.id,
+        item.type,
+        item.kind,
+        item.status,
+        item.scope,
+        item.revision,
+        title_of(item),
+        item.origin_channel,
+        render_time(item.created_at),
+        render_time(item.updated_at),
+        item.origin if isinstance(item, Source) else None,
+        item.fingerprint if isinstance(item, Source) else None,
+        item.slug if isinstance(item, Node) else None,
+        knowledge.duplicate_key() if knowledge else None,
+        knowledge.claim_key() if knowledge else None,
+    )
+
+
+def checked_head(head: Head) -> Head:
+    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is none that there is."""
+    if head.type in _TYPES and head.origin_channel in _CHANNELS:
+        return head
+    raise Corrupt(
+        f"The row of {head.id} names an unknown type or channel.",
+        hint="Run lint audit.",
+        details={"id": head.id},
+    )
+
+
+def newest_states(rows: Iterable[tuple[str, SourceState]]) -> dict[str, SourceState]:
+    """Return the state of the source with each origin, from origins and states in the order of their ids."""
+    states: dict[str, SourceState] = {}
+    for origin, state in rows:
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = state
+    return states
+
+
+def targets_of(item: Knowledge) -> list[str]:
+    """Return the ids a piece of knowledge rests on, in order."""
+    return sorted({*item.derived_from, *(ref.source_id for ref in item.evidence_refs)})
+
+
+def place_of(segment: Segment) -> str:
+    """Return where a segment stands in its source, as it is kept: all of it but its text."""
+    return segment.model_dump_json(exclude={"excerpt"})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlace:
+    """Where a segment stood last, and the revision it vanished with, if it did."""
+
+    place: str
+    vanished: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What a new revision of a source changes about where its segments stand."""
+
+    new: tuple[tuple[Segment, str], ...]
+    """Segments that were never there, each with its place."""
+    moved: tuple[tuple[str, str], ...]
+    """Ids of those that stand elsewhere now, or had vanished, each with its place."""
+    vanished: tuple[str, ...]
+    """Ids of those that are gone."""
+
+
+def placing_of(segments: Iterable[Segment], known: Mapping[str, KnownPlace]) -> Placing:
+    """Compare the segments of a new revision with what was kept of the earlier ones."""
+    new, moved, left = [], [], dict(known)
+    for segment in segments:
+        place, earlier = place_of(segment), left.pop(segment.segment_id, None)
+        if earlier is None:
+            new.append((segment, place))
+        elif earlier != KnownPlace(place, None):
+            moved.append((segment.segment_id, place))
+    gone = tuple(segment_id for segment_id, known_place in left.items() if known_place.vanished is None)
+    return Placing(tuple(new), tuple(moved), gone)
+
+
+EventRow = tuple[int, str, str, str, Body]
+"""Sequence number, target, time and hash as they stand in columns, and the stored event."""
+
+Stood = Mapping[str, tuple[int | None, Segment]]
+"""By id of a segment, the revision it vanished with, if it did, and the segment as it stands or stood last."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRows:
+    """What the tables that are read instead of the revisions say of an object, and its newest revision."""
+
+    identity: str
+    item: Object | None
+    row: ObjectRow | None
+    names: frozenset[str] | None
+    """What it is noted to refer to; `None` where this is not kept."""
+    segments: Stood
+    """Of a source, all segments that are kept."""
+
+
+class VerifiedRows(Protocol):
+    """The rows of a ledger, all of one moment. What cannot be read raises `Corrupt`."""
+
+    def event_rows(self) -> Iterator[EventRow]:
+        """Return the audit log, by sequence number."""
+        ...
+
+    def revision_items(self) -> Iterator[tuple[str, int, int, Object]]:
+        """Return every revision: id, number and the sequence number of its event as they stand in columns, and it."""
+        ...
+
+    def link_rows(self) -> Iterable[LinkRow]:
+        """Return all links, also those that were removed."""
+        ...
+
+    def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return all patches: id and status as they stand in columns, and the stored record."""
+        ...
+
+    def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
+        """Return the idempotency keys that begin so, each with what it stands for."""
+        ...
+
+    def has_event(self, seq: int, digest: str) -> bool:
+        """Tell whether the row of an event has this hash."""
+        ...
+
+    def current(self) -> Iterator[CurrentRows]:
+        """Return all objects that have a revision or a row."""
+        ...
+
+    def revisions(self, identity: str) -> Sequence[Object]:
+        """Return every revision of an object, oldest first."""
+        ...
+
+    def dependencies(self) -> Iterable[tuple[str, str]]:
+        """Return what rests on what: the id of a target, and that of the knowledge that names it."""
+        ...
+
+    def count_segments(self) -> int:
+        """Return how many segments are kept."""
+        ...
+
+
+def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
+    """Check the chain, that the ledger holds exactly what the log tells of, and every segment's words.
+
+    Returns the head of the log. Raises `Corrupt` naming the first thing that does not verify.
+    """
+    head = verify_chain(_events(rows), anchor=anchor)
+    told = account(_events(rows))
+    seen: set[tuple[str, int]] = set()
+    for identity, number, seq, item in rows.revision_items():
+        told.check_revision(item, seq)
+        seen.add((identity, number))
+    told.check_complete(seen)
+    told.check_links(rows.link_rows())
+    patches = _check_patches(rows, told)
+    _check_keys(rows, patches)
+    _check_current(rows)
+    return head
+
+
+def wrong(what: str, identity: str) -> Corrupt:
+    """Return the error for something that is not what the audit log says."""
+    return Corrupt(
+        f"The ledger does not verify: {what}.",
+        hint="Restore the space from a backup or an export made before this.",
+        details={"id": identity},
+    )
+
+
+def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
+    for *columns, body in rows.event_rows():
+        event = unpack_model(AuditEvent, body)
+        if columns != [event.seq, event.target, render_time(event.timestamp), event.hash]:
+            raise wrong(f"the row of audit event {columns[0]} does not agree with it", event.target)
+        yield event
+
+
+def _check_patches(rows: VerifiedRows, told: Account) -> set[str]:
+    found: set[str] = set()
+    for identity, status, body in rows.patch_rows():
+        record = unpack_model(PatchRecord, body)
+        told.check_patch(record)
+        if (record.id, record.status) != (identity, status):
+            raise wrong(f"the row of {identity} does not agree with its patch", identity)
+        found.add(identity)
+    told.check_patches_complete(found)
+    return found
+
+
+def _check_keys(rows: VerifiedRows, patches: set[str]) -> None:
+    """Check what idempotency keys stand for: each row in itself, and what it says of the log."""
+    for key, known in rows.keys(""):
+        first = known.outcome
+        told = rows.has_event(first.sequence, first.head) if isinstance(first, Receipt) else known.patch_id in patches
+        if not told:
+            raise wrong(f"what the idempotency key {key!r} stands for is not what the audit log says", key)
+
+
+def _check_current(rows: VerifiedRows) -> None:
+    """Check the tables that are read instead of the revisions."""
+    known: set[tuple[str, str]] = set()
+    segments = 0
+    for found in rows.current():
+        item = _check_row(found)
+        if isinstance(item, Knowledge):
+            known |= {(target, item.id) for target in targets_of(item)}
+        if isinstance(item, Source):
+            _check_segments(rows, item, found.segments)
+            segments += len(found.segments)
+    for target, dependent in sorted(known ^ set(rows.dependencies())):
+        raise wrong(f"that {dependent} rests on {target} does not agree with its newest revision", dependent)
+    if segments != rows.count_segments():
+        raise wrong("a segment belongs to a source that does not exist", "segments")
+
+
+def _check_row(found: CurrentRows) -> Object:
+    identity, item = found.identity, found.item
+    if item is None or found.row != current_row(item):
+        raise wrong(f"the row of {identity} does not agree with its newest revision", identity)
+    if found.names is not None and not found.names.issuperset(references_of(item)):
+        raise wrong(f"what {identity} refers to does not agree with its newest revision", identity)
+    return item
+
+
+def _check_segments(rows: VerifiedRows, item: Source, found: Stood) -> None:
+    """Check where segments stand now, or stood last."""
+    revisions = rows.revisions(item.id) if item.revision > 1 else [item]
+    if dict(found) != _stood(revisions):
+        raise wrong(f"the segments of {item.id} do not agree with its revisions", item.id)
+
+
+def _stood(revisions: Sequence[Object]) -> dict[str, tuple[int | None, Segment]]:
+    """Return all segments that the revisions of a source have or had, and the revision each vanished with."""
+    stood: dict[str, tuple[int | None, Segment]] = {}
+    for item in revisions:
+        here = {segment.segment_id: segment for segment in item.segments} if isinstance(item, Source) else {}
+        for name, (vanished, segment) in stood.items():
+            if vanished is None and name not in here:
+                stood[name] = item.revision, segment
+        stood |= {name: (None, segment) for name, segment in here.items()}
+    return stood

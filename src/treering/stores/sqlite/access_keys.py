@@ -1,0 +1,106 @@
+"""Access keys in a small SQLite file of their own, which any number of servers and commands share."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from treering.core.errors import InvalidInput
+from treering.ports.access_keys import AccessKey
+from treering.stores.sqlite.database import Database
+from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
+from treering.system.address import Address
+
+APPLICATION_ID = 0x54524B59  # "TRKY"
+_VERSION = 2
+_SCHEMA = f"""
+CREATE TABLE access_keys(
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, space TEXT NOT NULL, scope TEXT NOT NULL,
+  granted TEXT NOT NULL, channel TEXT NOT NULL, created TEXT NOT NULL, expires TEXT, revoked TEXT, used TEXT,
+  per_minute INTEGER, at_once INTEGER, max_body INTEGER
+) STRICT;
+CREATE UNIQUE INDEX access_keys_by_name ON access_keys(name) WHERE revoked IS NULL;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {_VERSION};
+"""
+_FROM_1 = f"""
+ALTER TABLE access_keys ADD COLUMN per_minute INTEGER;
+ALTER TABLE access_keys ADD COLUMN at_once INTEGER;
+ALTER TABLE access_keys ADD COLUMN max_body INTEGER;
+PRAGMA user_version = {_VERSION};
+"""
+_ALL = f"SELECT {', '.join(COLUMNS)} FROM access_keys"  # noqa: S608 - our own names
+
+
+class SqliteAccessKeys:
+    """`ports.access_keys.AccessKeys` in one file, whose transactions survive `kill -9` and loss of power."""
+
+    def __init__(self, address: Address, *, create: bool) -> None:
+        """Open the file of an address. Raises `NotFound` with `create=False`, `InvalidInput` for another file."""
+        self._database = Database(address.place, create=create)
+        try:
+            self._prepare()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def add(self, key: AccessKey) -> None:
+        """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
+        marks = ", ".join("?" * len(COLUMNS))
+        with self._database.write() as connection:
+            if next(
+                connection.execute("SELECT 1 FROM access_keys WHERE name = ? AND revoked IS NULL", (key.name,)), None
+            ):
+                raise taken_name(key.name)
+            connection.execute(f"INSERT INTO access_keys({', '.join(COLUMNS)}) VALUES({marks})", row_of(key))
+
+    def find(self, key_id: str) -> AccessKey | None:
+        """Return a key, also one that is revoked or has expired."""
+        row = self._database.row(f"{_ALL} WHERE id = ?", (key_id,))
+        return key_of(row) if row else None
+
+    def all(self) -> Sequence[AccessKey]:
+        """Return all keys, the oldest first."""
+        return [key_of(row) for row in self._database.rows(f"{_ALL} ORDER BY created, id")]
+
+    def revoke(self, key_id: str, *, at: datetime) -> None:
+        """Have a key open nothing from now on."""
+        self._change("UPDATE access_keys SET revoked = ? WHERE id = ? AND revoked IS NULL", (at.isoformat(), key_id))
+
+    def note_use(self, key_id: str, *, at: datetime) -> None:
+        """Keep when a key was used last."""
+        self._change("UPDATE access_keys SET used = ? WHERE id = ?", (at.isoformat(), key_id))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def _change(self, sql: str, values: tuple[Any, ...]) -> None:
+        with self._database.write() as connection:
+            connection.execute(sql, values)
+
+    def _prepare(self) -> None:
+        if self._state() == (APPLICATION_ID, _VERSION):
+            return
+        with self._database.write() as connection:
+            state = _state_of(connection)  # another process may have been quicker
+            if not next(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1"), None):
+                connection.execute(_SCHEMA)
+            elif state == (APPLICATION_ID, 1):
+                connection.execute(_FROM_1)
+            elif state != (APPLICATION_ID, _VERSION):
+                raise InvalidInput(
+                    f"{self._database.path} holds no access keys that this version of Treering can read.",
+                    hint="Name another file with --keys; one that does not exist yet is made by `treering key create`.",
+                )
+
+    def _state(self) -> tuple[int, int]:
+        with self._database.read() as connection:
+            return _state_of(connection)
+
+
+def _state_of(connection: apsw.Connection) -> tuple[int, int]:
+    application = next(connection.execute("PRAGMA application_id"))[0]
+    version = next(connection.execute("PRAGMA user_version"))[0]
+    return int(application), int(version)

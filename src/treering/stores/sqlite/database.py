@@ -1,0 +1,361 @@
+"""One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import apsw
+
+from treering.core.errors import TreeringError, Unavailable
+from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
+from treering.stores.sqlite.failures import closed, translated
+from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
+
+MEMORY = ":memory:"
+_WAIT_SECONDS = 20.0
+_LOOKING_MS = 8  # three times: after 1, 2 and 5 ms
+_CACHE_KIB = 16_384
+_STEPS = 20_000  # of SQLite's machine between two looks whether a query has to end: about a millisecond
+
+
+class Database:
+    """A connection for writing, guarded by a lock, and one for reading per thread.
+
+    WAL, `synchronous=FULL`: a transaction that returned survives `kill -9` and loss of power. Writes begin
+    `IMMEDIATE`: a transaction that reads first and upgrades later is what gives "database is locked".
+    In memory there is one connection for everything. A file that cannot be written is opened for reading. With
+    `arriving` it is opened to be filled: nobody else opens a file that is marked as an unfinished copy.
+    """
+
+    def __init__(
+        self, path: str, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS, arriving: bool = False
+    ) -> None:
+        self.path = path
+        self._arriving = arriving
+        self._wait_seconds = wait_seconds
+        self._patience_ms = int(min(wait_seconds, 5.0) * 1000)
+        self._lock = threading.RLock()
+        # Readers have locks of their own: a thread that reads for the first time waits for no writer.
+        self._readers = Readers(path, self._connect_reader)
+        self._closed = False
+        with translated(path):
+            if not self.in_memory:
+                ensure_file(path, create=create, application=ARRIVING_ID if arriving else APPLICATION_ID)
+            self._file = None if self.in_memory else ReadOnlyFile.at(path)
+            self._writer = self._prepared(self._open())
+            self.read_only = self._writer.readonly("main")
+            try:
+                self._require_whole(self._writer)
+            except BaseException:  # Ctrl-C too: nobody else would close it
+                self._writer.close()
+                raise
+
+    @property
+    def in_memory(self) -> bool:
+        """Tell whether the database ends with this object."""
+        return self.path == MEMORY
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """Hold the one write transaction; commit durably at the end, roll back on any error.
+
+        Raises `Unavailable` where another process holds it longer than the bounded wait, and where the file can only
+        be read.
+        """
+        with self._lock, translated(self.path):
+            self._require_writable()
+            self._begin()
+            try:
+                self._require_whole(self._writer)
+                yield self._writer
+                check_interrupt()
+                with uninterrupted():
+                    self._writer.execute("COMMIT")
+                note_commit()
+            except BaseException:  # Ctrl-C too: whatever it is, nothing half-written may stay
+                # After some errors (disk full, I/O) SQLite has rolled back by itself already.
+                with suppress(apsw.Error), uninterrupted():
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """Hold a snapshot: everything read inside is of one moment."""
+        check_interrupt()
+        with translated(self.path):
+            if self.in_memory:
+                with self._lock:
+                    yield self._writer
+                return
+            with self._undisturbed(), self._readers.snapshot() as connection:
+                yield connection
+
+    @contextmanager
+    def read_fresh(self) -> Iterator[apsw.Connection]:
+        """Hold a snapshot on a connection opened for it, which knows nothing but what the file says.
+
+        For checks of the whole file: a connection that searched full text keeps what it read of that index, and
+        `quick_check` compares this with a file that others have changed since. Also for reads that are long or may be
+        left half-way: they hold up no other read of this thread.
+        """
+        check_interrupt()
+        with translated(self.path), self._undisturbed(), self._readers.fresh() as connection:
+            yield connection
+
+    @contextmanager
+    def separate(self) -> Iterator[apsw.Connection]:
+        """Hold a connection opened for one use, outside of any transaction."""
+        with translated(self.path), self._undisturbed(), self._readers.fresh(transaction=False) as connection:
+            yield connection
+
+    def rows(self, sql: str, bindings: Sequence[Any] = ()) -> list[Any]:
+        """Read all rows of one query."""
+        with self.read() as connection:
+            return list(connection.execute(sql, bindings))
+
+    def row(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
+        """Read the first row of one query, or `None`."""
+        with self.read() as connection:
+            return next(connection.execute(sql, bindings), None)
+
+    def outside_transaction(self, action: Callable[[apsw.Connection], None], *, wait_seconds: float) -> None:
+        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), as the only writer here.
+
+        Each of its steps waits so long for other processes, then raises `Unavailable`.
+        """
+        with self._lock, translated(self.path):
+            self._require_writable()
+            self._writer.set_busy_timeout(int(wait_seconds * 1000))
+            try:
+                action(self._writer)
+            finally:
+                self._writer.set_busy_timeout(self._patience_ms)
+
+    def close(self) -> None:
+        """Close every connection. Doing it twice is harmless. Other threads' reads end with `Unavailable`."""
+        with self._lock:
+            self._closed = True
+            self._readers.close()
+            self._writer.close()
+
+    def _require_writable(self) -> None:
+        if self._closed:
+            raise closed(self.path)
+        if self.read_only:
+            raise Unavailable(
+                f"{self.path} cannot be written: it was opened for reading only.",
+                hint="Copy the space to a folder you can write in, and use the copy; or correct the permissions of "
+                "the file and its folder.",
+            )
+
+    def _require_whole(self, connection: apsw.Connection) -> None:
+        if not self._arriving and connection.pragma("application_id") == ARRIVING_ID:
+            raise Unavailable(
+                f"{self.path} is a copy that a move has begun and not finished.",
+                hint="Call `treering move` again with the same places, which goes on with it; or remove the file.",
+            )
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Hold that a file read without locks is not changed while it is read."""
+        if self._file is None:
+            yield
+            return
+        self._file.check()
+        try:
+            yield
+        except (apsw.Error, TreeringError):
+            self._file.check()
+            raise
+        self._file.check()
+
+    def _begin(self) -> None:
+        deadline = time.monotonic() + self._wait_seconds
+        # SQLite looks less and less often, in the end every 100 ms: where many write, whoever came last would be
+        # served first, and a few would wait for seconds. Beginning again each time, all look equally often.
+        self._writer.set_busy_timeout(_LOOKING_MS)
+        try:
+            while True:
+                check_interrupt()
+                try:
+                    self._writer.execute("BEGIN IMMEDIATE")
+                except apsw.BusyError:
+                    if time.monotonic() > deadline:
+                        raise
+                else:
+                    return
+        finally:
+            self._writer.set_busy_timeout(self._patience_ms)
+
+    def _connect_reader(self) -> apsw.Connection:
+        return self._prepared(self._copy_of_memory() if self.in_memory else self._open())
+
+    def _open(self) -> apsw.Connection:
+        if self._file:
+            return apsw.Connection(self._file.address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        # Without the flag to create: `ensure_file` makes new files.
+        created = apsw.SQLITE_OPEN_CREATE if self.in_memory else 0
+        return apsw.Connection(self.path, apsw.SQLITE_OPEN_READWRITE | created)
+
+    def _copy_of_memory(self) -> apsw.Connection:
+        with self._lock:
+            content = self._writer.serialize("main")
+        copy = apsw.Connection(MEMORY)
+        copy.deserialize("main", content)
+        return copy
+
+    def _prepared(self, connection: apsw.Connection) -> apsw.Connection:
+        try:
+            self._prepare(connection)
+        except apsw.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: apsw.Connection) -> None:
+        # No space has triggers or views: one that has them came from elsewhere, and they are not run.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+        connection.set_progress_handler(_has_to_end, _STEPS)
+        connection.set_busy_timeout(self._patience_ms)
+        if not connection.readonly("main"):
+            self._use_wal(connection)
+        for pragma in (
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "secure_delete=ON",
+            f"cache_size=-{_CACHE_KIB}",
+            "temp_store=MEMORY",
+            "trusted_schema=OFF",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def _use_wal(self, connection: apsw.Connection) -> None:
+        """Switch the file to WAL. Where several make a new one at once SQLite refuses at once instead of waiting."""
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOKING_MS / 1000)
+            else:
+                return
+
+
+def _has_to_end() -> bool:
+    """Raise what ends the query that is running in this thread, if it has to end."""
+    check_interrupt()
+    return False
+
+
+# Connections for reading: one per thread, and fresh ones; closed by another thread without harm.
+
+
+_CLOSING_SECONDS = 1.0
+_LOOKING_SECONDS = 0.01
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Reader:
+    """A connection, the number of the thread that reads with it, and how many reads it is in (one inside another)."""
+
+    connection: apsw.Connection
+    thread: int
+    uses: int = 0
+
+
+class Readers:
+    """Hands out snapshots. Only the thread that reads with a connection closes it while it reads."""
+
+    def __init__(self, path: str, connect: Callable[[], apsw.Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._lock = threading.Lock()
+        # The entry of a thread that has ended goes with it, and its connection with the entry.
+        self._own: WeakKeyDictionary[threading.Thread, _Reader] = WeakKeyDictionary()
+        self._all: WeakSet[_Reader] = WeakSet()
+        self._closed = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """Read with this thread's connection. A read inside another is of the same moment."""
+        thread = threading.current_thread()
+        with self._lock:
+            reader = self._own.get(thread)
+        if reader is None:
+            reader = self._new()
+            with self._lock:
+                self._own[thread] = reader
+        with self._used(reader):
+            yield reader.connection
+
+    @contextmanager
+    def fresh(self, *, transaction: bool = True) -> Iterator[apsw.Connection]:
+        """Read with a connection of its own, which remembers nothing of what was read before."""
+        reader = self._new()
+        try:
+            with self._used(reader, transaction=transaction):
+                yield reader.connection
+        finally:
+            reader.connection.close()
+
+    def close(self) -> None:
+        """Close all connections. Reads of other threads are stopped, and end with `Unavailable`."""
+        with self._lock:
+            self._closed = True
+        own, deadline = threading.get_ident(), time.monotonic() + _CLOSING_SECONDS
+        while self._stop(own) and time.monotonic() < deadline:
+            time.sleep(_LOOKING_SECONDS)
+
+    def _stop(self, own: int) -> bool:
+        """Close what is idle, or read by this thread; interrupt the rest. Tell whether any is left."""
+        with self._lock:
+            readers = list(self._all)
+            busy = [reader for reader in readers if reader.uses and reader.thread != own]
+            for reader in readers:
+                if reader in busy:
+                    with suppress(apsw.ConnectionClosedError):
+                        reader.connection.interrupt()
+                else:
+                    reader.connection.close()
+                    self._all.discard(reader)
+        return bool(busy)
+
+    def _new(self) -> _Reader:
+        self._require_open()
+        reader = _Reader(self._connect(), threading.get_ident())
+        with self._lock:
+            self._all.add(reader)
+        return reader
+
+    @contextmanager
+    def _used(self, reader: _Reader, *, transaction: bool = True) -> Iterator[None]:
+        with self._lock:
+            self._require_open()
+            reader.uses += 1
+        try:
+            if transaction and reader.uses == 1:
+                reader.connection.execute("BEGIN")
+            yield
+        finally:
+            self._release(reader)
+
+    def _release(self, reader: _Reader) -> None:
+        if reader.uses == 1:
+            with suppress(apsw.Error), uninterrupted():
+                reader.connection.execute("ROLLBACK")
+        with self._lock:
+            reader.uses -= 1
+            if self._closed and not reader.uses:
+                reader.connection.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise closed(self._path)

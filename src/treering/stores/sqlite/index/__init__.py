@@ -1,0 +1,1 @@
+"""The index in a SQLite file, written in the transactions of the ledger."""

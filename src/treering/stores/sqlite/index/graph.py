@@ -1,0 +1,124 @@
+"""The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from zlib import crc32
+
+import apsw
+
+from treering.ports.search import EdgeType
+from treering.retrieval.index.ties import HEADER, NumberedTies, Ties, pack_ties, reference, unpack_ties
+from treering.stores.rows.graph import (
+    content_hashes,
+    entity_name,
+    graph_faults,
+    names_in,
+    numbered,
+    object_name,
+    plain_name,
+    stored_name,
+)
+from treering.stores.rows.row_failures import REINDEX, rows_of
+
+_FEW = 500  # values in one statement
+
+_RECORDS = "SELECT key, body FROM graph_passages"
+_OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
+
+
+def settle_ties(connection: apsw.Connection, ties: Mapping[int, Ties | None]) -> None:
+    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it."""
+    with rows_of("the graph", hint=REINDEX):
+        _settle(connection, list(ties), {key: each for key, each in ties.items() if each})
+
+
+def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those of the entity keys that are known."""
+    names = {stored_name(entity_name(key)): key for key in keys}
+    return {names[name]: number for name, number in _known(connection, list(names)).items()}
+
+
+def name_code(name: bytes) -> int:
+    """Return the number under which a name is looked up: 31 bits, for SQLite keeps those in 4 bytes.
+
+    Names may share one. An index of the names themselves would keep each of them twice.
+    """
+    return crc32(name) >> 1
+
+
+def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the keys of entities, the ids of objects."""
+    rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
+    return {number: plain_name(name) for number, name in rows}
+
+
+def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
+    """Count the records of objects, by what the records say. Reads all of them."""
+    own = [stored_name(object_name(identity)) for identity in object_ids]
+    nodes = _known(connection, own).values()
+    first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number in nodes]
+    sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
+    return sum(1 for _ in _in_batches(connection, sql, first))
+
+
+def graph_contents(connection: apsw.Connection) -> dict[int, int]:
+    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    return content_hashes(connection.execute(_RECORDS), dict(connection.execute("SELECT id, name FROM graph_nodes")))
+
+
+def graph_damage(connection: apsw.Connection) -> Iterator[str]:
+    """Say what is wrong with the graph in itself: damaged records, names that are not counted as they are held."""
+    counted = dict(connection.execute("SELECT id, passages FROM graph_nodes"))
+    return graph_faults(connection.execute(_RECORDS), counted)
+
+
+def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[int, Ties]) -> None:
+    released = Counter(number for old in _held(connection, keys) for number in old.numbers())
+    held = Counter(name for ties in wanted.values() for name in sorted(names_in(ties)))
+    # Held first: a name that goes with one passage and comes with another keeps its number.
+    numbers = _hold(connection, held)
+    gone = ((key,) for key in keys if key not in wanted)
+    connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
+    records = ((key, pack_ties(numbered(ties, numbers))) for key, ties in wanted.items())
+    connection.executemany("INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)", records)
+    less = ((count, number) for number, count in released.items())
+    connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
+    unused = ((number,) for number in released)
+    connection.executemany("DELETE FROM graph_nodes WHERE id = ? AND passages <= 0", unused)
+
+
+def _hold(connection: apsw.Connection, held: Mapping[str, int]) -> dict[str, int]:
+    """Count names as held by so many more passages; return the number of each. New ones get the next numbers."""
+    stored = {stored_name(name): name for name in held}
+    known = {stored[name]: number for name, number in _known(connection, list(stored)).items()}
+    more = ((held[name], number) for name, number in known.items())
+    connection.executemany("UPDATE graph_nodes SET passages = passages + ? WHERE id = ?", more)
+    # The sequence of the table, and not its last row: the number of a name that is gone is never given to another.
+    row = next(connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'graph_nodes'"), (0,))
+    new = {name: number for number, name in enumerate((name for name in held if name not in known), start=row[0] + 1)}
+    rows = ((new[name], body, name_code(body), held[name]) for body, name in stored.items() if name in new)
+    connection.executemany("INSERT INTO graph_nodes(id, name, code, passages) VALUES(?, ?, ?, ?)", rows)
+    return known | new
+
+
+def _known(connection: apsw.Connection, names: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the numbers of those of the names that are there."""
+    wanted = frozenset(names)
+    sql = "SELECT id, name FROM graph_nodes WHERE code IN (?*)"
+    rows = _in_batches(connection, sql, sorted({name_code(name) for name in names}))
+    return {name: number for number, name in rows if name in wanted}
+
+
+def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:
+    """Read what the graph holds of passages so far."""
+    rows = _in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
+    return (unpack_ties(body) for _, body in rows)
+
+
+def _in_batches(
+    connection: apsw.Connection, sql: str, values: Sequence[bytes] | Sequence[int]
+) -> Iterable[tuple[int, bytes]]:
+    """Run a query whose `?*` stands for a list of values, a few hundred at a time."""
+    for start in range(0, len(values), _FEW):
+        batch = values[start : start + _FEW]
+        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), batch)

@@ -1,0 +1,252 @@
+"""Search in the ledger's own database: what was written is found as soon as it is written."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from treering.ports.index import Behind, Change
+from treering.ports.models import Extractor
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.ties import DIALOGUE_KINDS
+from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
+from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.graph import names_of, numbers_of, records_of
+from treering.stores.sqlite.index.reach import PassingKeys, sight
+from treering.stores.sqlite.index.rebuild import (
+    passage_differences,
+    passages_prepared,
+    prepare_passages,
+    rebuild_passages,
+)
+from treering.stores.sqlite.index.replay import advance_replay, follow_changes, progress_of, texts_waiting
+from treering.stores.sqlite.index.tables import Integers, shown_passages
+from treering.stores.sqlite.index.text import SqliteTextSearch, on_days, passages_named
+from treering.stores.sqlite.index.vectors import SqliteLog, SqliteVectors
+
+MOST_AT_ONCE = 2_000
+"""Passages that are made anew while a space is opened; more are made beside reads. About two seconds."""
+
+STEP_SECONDS = 0.2
+"""How long one step of making passages anew holds writers up."""
+
+
+class SqliteIndex:
+    """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step.
+
+    Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what
+    another model made is kept, but neither searched nor mixed. The graph is what one extractor (the built-in one
+    unless another is given) finds; what another found is made anew when the space is opened: up to `most_at_once`
+    passages then, more by `upkeep.advance` in steps of `step_seconds`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        model_id: str,
+        dimension: int,
+        extractor: Extractor | None = None,
+        most_at_once: int = MOST_AT_ONCE,
+        step_seconds: float = STEP_SECONDS,
+    ) -> None:
+        self._extractor = extractor or BuiltInExtractor()
+        self._most_at_once = most_at_once
+        self.passages = SqlitePassages(database)
+        passing = PassingKeys()
+        self.text = SqliteTextSearch(database, passing)
+        self.vectors = SqliteVectors(database, passing, model_id, dimension)
+        self.graph = SqliteGraph(database)
+        self.upkeep = SqliteUpkeep(database, self._extractor, step_seconds)
+
+    def is_prepared(self, connection: apsw.Connection) -> bool:
+        """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
+        return passages_prepared(connection, self._extractor) and self.vectors.recognise(connection)
+
+    def prepare(self, connection: apsw.Connection) -> None:
+        """Make the tables where they are missing; make passages anew that another version made, or begin with it."""
+        prepare_passages(connection, self._extractor, most_at_once=self._most_at_once)
+        self.vectors.register(connection)
+
+    def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
+        """Apply changes inside the ledger's write transaction."""
+        follow_changes(connection, changes, self._extractor)
+
+
+class SqliteUpkeep:
+    """`ports.index.Upkeep` over the ledger's `Database`."""
+
+    def __init__(self, database: Database, extractor: Extractor, step_seconds: float) -> None:
+        self._database = database
+        self._extractor = extractor
+        self._step_seconds = step_seconds
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count what the index holds of objects, in whatever state: passages, texts that wait, records of the graph."""
+        sql = "SELECT count(*) FROM passages WHERE object_id = ?"
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            passages = sum(next(connection.execute(sql, (identity,)))[0] for identity in object_ids)
+            waiting = texts_waiting(connection, object_ids)
+            return int(passages) + waiting + records_of(connection, object_ids)
+
+    def behind(self) -> Behind:
+        """Tell how far it is with making passages anew, where that was begun."""
+        with self._database.read() as connection:
+            return progress_of(connection)
+
+    def advance(self) -> Behind:
+        """Make passages anew for a moment, where that was begun; tell how far it is then."""
+        behind = self.behind()
+        if not behind.total:
+            return behind
+        with self._database.write() as connection:
+            behind = advance_replay(connection, self._extractor, seconds=self._step_seconds)
+        time.sleep(self._step_seconds / 10)  # or writers would wait for their turn as long as this goes on
+        return behind
+
+    def rebuild(self) -> int:
+        """Throw away the passages and make them anew from the ledger; return their number."""
+        with self._database.write() as connection:
+            return rebuild_passages(connection, self._extractor)
+
+    def differences(self) -> Sequence[str]:
+        """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
+        with rows_of("the index", hint=REINDEX), self._database.read_fresh() as connection:
+            return passage_differences(connection, self._extractor)
+
+
+# Questions to the graph: answered from a table in memory that follows the file.
+
+
+_FEW = 500  # keys in one statement
+
+_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN "
+
+
+class SqliteGraph:
+    """`ports.graph.Graph` over the ledger's `Database`. Safe to use from many threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database))
+
+    def view(self, reach: Reach) -> FollowedGraphView:
+        """Return the graph as it stands now, for a read at the scope of `reach`."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
+
+
+class SqliteNames:
+    """`index_rows.graph.NodeNames`, read from the file when they are asked for."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the numbers of those of the entity keys that are known."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return numbers_of(connection, keys)
+
+    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return names_of(connection, numbers)
+
+
+class SqliteGraphRows(SqliteLog):
+    """`index_rows.graph.GraphRows` over a connection inside a transaction."""
+
+    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
+        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        return shown_passages(self.connection)
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Return all records, by passage key."""
+        return self.connection.execute("SELECT key, body FROM graph_passages")
+
+    def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
+        """Return key, scope and record of those of the passages that have one."""
+        found: list[tuple[int, int, bytes]] = []
+        for start in range(0, len(keys), _FEW):
+            batch = keys[start : start + _FEW]
+            found += self.connection.execute(f"{_TIED} ({','.join('?' * len(batch))})", batch)
+        return found
+
+
+# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
+
+
+# keys in one statement
+_HEADS = (
+    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
+    "place_role "
+    "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
+)
+# Beside a turn stands what has the next or the last position in the same object, of the same time.
+_BESIDE = (
+    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
+    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
+    "WHERE p.key IN (?*) ORDER BY n.position"
+)
+
+
+class SqlitePassages:
+    """`ports.passages.Passages` over the ledger's `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
+        """Read passages for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            return [_found(connection, request) for request in requests]
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            seen = sight(connection, reach).condition()
+            sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+            return int(next(connection.execute(sql, seen.bindings))[0])
+
+
+def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
+    heads = _heads(connection, request.keys)
+    beside = _beside(connection, heads) if request.beside else {}
+    new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
+    named = passages_named(connection, request.named, request.reach)
+    more = dict.fromkeys((*new, *(key for keys in named.values() for key in keys if key not in heads)))
+    heads |= _heads(connection, list(more))
+    visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
+    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)), named)
+
+
+def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
+    return {row[0]: PassageHead(*row) for row in _by_keys(connection, _HEADS, keys)}
+
+
+def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
+    turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
+    found: dict[int, list[int]] = {}
+    for key, other in _by_keys(connection, _BESIDE, turns):
+        found.setdefault(key, []).append(other)
+    return found
+
+
+def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
+    seen = sight(connection, reach).condition()
+    sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
+    return frozenset(key for (key,) in _by_keys(connection, sql, keys, before=seen.bindings))
+
+
+def _by_keys(
+    connection: apsw.Connection, sql: str, keys: Sequence[int], *, before: Sequence[str | int | float | bytes] = ()
+) -> list[Any]:
+    """Run a query whose `?*` stands for a list of keys, a few hundred at a time."""
+    rows: list[Any] = []
+    for start in range(0, len(keys), _FEW):
+        batch = keys[start : start + _FEW]
+        rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
+    return rows

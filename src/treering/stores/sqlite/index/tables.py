@@ -1,0 +1,246 @@
+"""The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
+
+import re
+from collections.abc import Iterable
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from treering.stores.rows.row_failures import REINDEX, row_of
+
+# The query language and the tokenizers of FTS5, SQLite's full text.
+
+
+WORD_TOKENIZER = "ascii tokenchars '_'"
+"""FTS5 tokenizer that splits the output of `index_text` at its spaces and nowhere else."""
+
+IDENTIFIER_TOKENIZER = "trigram"
+"""FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
+
+
+def fts_query(terms: Iterable[str]) -> str:
+    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
+
+    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
+    parentheses: it may be joined with others by `AND`.
+    """
+    quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
+    return f"({quoted})" if quoted else '("")'
+
+
+PROJECTION_VERSION = 7
+"""Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
+
+VERSION = "projection_version"
+"""The state that names the version that made the passages; 0 while they are being made."""
+
+TARGET = "rebuild_version"
+"""The state that names the version that is making the passages, while it is at it."""
+
+SHOWN = "shown_passages"
+"""The state that counts current passages, so that nobody has to count them."""
+
+WORDS = "passage_words"
+WORDS_HISTORY = "passage_words_history"
+NAMES = "passage_names"
+NAMES_HISTORY = "passage_names_history"
+FULL_TEXT = (WORDS, WORDS_HISTORY, NAMES, NAMES_HISTORY)
+
+
+def _words(name: str) -> str:
+    return (
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(title, heading, body, scope, "
+        f"content='', contentless_delete=1, tokenize=\"{WORD_TOKENIZER}\")"
+    )
+
+
+def _names(name: str) -> str:
+    return (
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(name, "
+        f"content='', contentless_delete=1, tokenize='{IDENTIFIER_TOKENIZER}')"
+    )
+
+
+JOBS = "CREATE TABLE IF NOT EXISTS jobs(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)"
+
+KEPT: tuple[str, ...] = (
+    "CREATE TABLE IF NOT EXISTS index_state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    # A text is a row while any passage has it, current or not; its vectors live and die with it.
+    "CREATE TABLE IF NOT EXISTS passage_texts(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE)",
+    """CREATE TABLE IF NOT EXISTS passage_models(
+         id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimension INTEGER NOT NULL, UNIQUE(name, dimension))""",
+    # `digest`: of the vector, its text and its model (`vector_digests`); spaces of older versions get the column late.
+    """CREATE TABLE IF NOT EXISTS passage_vectors(
+         key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL,
+         digest BLOB)""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS passage_vectors_by_text ON passage_vectors(text_id, model_id)",
+    """CREATE TABLE IF NOT EXISTS vector_queue(
+         model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, priority INTEGER NOT NULL,
+         PRIMARY KEY(model_id, text_id)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS vector_queue_by_priority ON vector_queue(model_id, priority, text_id)",
+    # Which passages' vectors came or went: how other connections' tables in memory learn of it.
+    "CREATE TABLE IF NOT EXISTS vector_log(position INTEGER PRIMARY KEY AUTOINCREMENT, key INTEGER NOT NULL)",
+    # `renewed`: seconds on the clock of the machine that nobody sets. (`leases`, of older versions, had times of day.)
+    """CREATE TABLE IF NOT EXISTS held_leases(
+         name TEXT PRIMARY KEY, owner TEXT NOT NULL, process INTEGER NOT NULL, renewed REAL NOT NULL,
+         seconds REAL NOT NULL) WITHOUT ROWID""",
+    JOBS,
+)
+"""What outlives a rebuild."""
+
+REBUILT: tuple[str, ...] = (
+    "CREATE TABLE IF NOT EXISTS passage_scopes(id INTEGER PRIMARY KEY, scope TEXT NOT NULL UNIQUE)",
+    # A row says how a passage stood from `from_seq` until before `until_seq`; a change makes a new row, but for
+    # `updated_at`, `position` (its place in the object) and metadata, which change in place.
+    """CREATE TABLE IF NOT EXISTS passages(
+         key INTEGER PRIMARY KEY, object_id TEXT NOT NULL, part TEXT NOT NULL, position INTEGER NOT NULL,
+         type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope_id INTEGER NOT NULL,
+         role TEXT NOT NULL, title TEXT NOT NULL, heading TEXT NOT NULL, origin TEXT, channel TEXT NOT NULL,
+         created_at TEXT NOT NULL, updated_at TEXT NOT NULL, live INTEGER NOT NULL, text_id INTEGER NOT NULL,
+         from_seq INTEGER NOT NULL, until_seq INTEGER, place_role TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, position)",
+    "CREATE INDEX IF NOT EXISTS passages_by_part ON passages(part) WHERE part <> ''",
+    "CREATE INDEX IF NOT EXISTS passages_by_text ON passages(text_id)",
+    # Holds what most filters ask for, so that they are answered without the rows.
+    """CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id, text_id, type, kind, role, status, place_role)
+         WHERE live = 1 AND until_seq IS NULL""",
+    # One value per row, with its own type: truth values as a blob of one byte, so that they equal no number.
+    """CREATE TABLE IF NOT EXISTS passage_metadata(
+         key INTEGER NOT NULL, name TEXT NOT NULL, value, PRIMARY KEY(key, name)) WITHOUT ROWID""",
+    # Last characters of titles, headings and origins, backwards, so that "ends with" is a range of an index.
+    """CREATE TABLE IF NOT EXISTS passage_endings(
+         ending TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(ending, key)) WITHOUT ROWID""",
+    # Days a turn was said on or speaks of, from the first to the last, counted as Python counts them (ordinals).
+    """CREATE TABLE IF NOT EXISTS passage_days(
+         key INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY(key, first, last))
+         WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS passage_days_by_first ON passage_days(first, last)",
+    # By the number of a name of code (`derived.code_names`), the current passages that vouch for it.
+    """CREATE TABLE IF NOT EXISTS code_names(
+         name INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(name, key)) WITHOUT ROWID""",
+    # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
+    # table in memory may remember it.
+    # `code`: of the name, by which it is looked up.
+    """CREATE TABLE IF NOT EXISTS graph_nodes(
+         id INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL, code INTEGER NOT NULL,
+         passages INTEGER NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS graph_nodes_by_code ON graph_nodes(code)",
+    # By passage: its ties, as `derived.graph_records` writes them.
+    "CREATE TABLE IF NOT EXISTS graph_passages(key INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    _words(WORDS),
+    _words(WORDS_HISTORY),
+    _names(NAMES),
+    _names(NAMES_HISTORY),
+)
+"""What a rebuild throws away and makes anew."""
+
+WAITING: tuple[str, ...] = (
+    "CREATE TABLE IF NOT EXISTS waiting_objects(object_id TEXT PRIMARY KEY) WITHOUT ROWID",
+    # Texts of objects that wait: as long as one has a text, its vectors are kept.
+    """CREATE TABLE IF NOT EXISTS waiting_texts(
+         object_id TEXT NOT NULL, text_id INTEGER NOT NULL, PRIMARY KEY(object_id, text_id)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS waiting_texts_by_text ON waiting_texts(text_id)",
+)
+"""What is there only while the passages are being made beside reads."""
+
+SCHEMA = KEPT + REBUILT
+
+_NAMES = frozenset(re.findall(r"IF NOT EXISTS (\w+)", "\n".join(SCHEMA)))
+
+TABLES = (
+    *re.findall(r"TABLE IF NOT EXISTS (\w+)", "\n".join(SCHEMA)),
+    *(f"{table}_{part}" for table in FULL_TEXT for part in ("config", "data", "docsize", "idx")),
+)
+"""All tables of the index, with those that full text is made of."""
+
+_REBUILT_TABLES = (
+    *("passage_scopes", "passages", "passage_metadata", "passage_endings", "passage_days"),
+    "code_names",
+    *("graph_nodes", "graph_passages"),
+    *FULL_TEXT,
+)
+
+
+def has_tables(connection: apsw.Connection) -> bool:
+    """Tell whether no table and no index is missing."""
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")} >= _NAMES
+
+
+def create_tables(connection: apsw.Connection) -> None:
+    """Make the tables that are missing."""
+    _drop_older_names(connection)
+    for statement in SCHEMA:
+        connection.execute(statement)
+    add_digests(connection)
+
+
+def _drop_older_names(connection: apsw.Connection) -> None:
+    """Drop names of the graph that an older version kept without codes: its whole projection is made anew."""
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(graph_nodes)")}
+    if columns and "code" not in columns:
+        connection.execute("DROP TABLE graph_nodes")
+
+
+def has_digests(connection: apsw.Connection) -> bool:
+    """Tell whether vectors are kept with digests: in a space of an older version, once a vector was written."""
+    return any(name == "digest" for _, name, *_ in connection.execute("PRAGMA table_info(passage_vectors)"))
+
+
+def add_digests(connection: apsw.Connection) -> None:
+    """Make room for digests of vectors in a space of an older version, in a write transaction."""
+    if not has_digests(connection):
+        connection.execute("ALTER TABLE passage_vectors ADD COLUMN digest BLOB")
+
+
+def drop_passages(connection: apsw.Connection) -> None:
+    """Drop what a rebuild makes anew."""
+    for table in _REBUILT_TABLES:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    write_state(connection, SHOWN, 0)
+
+
+def is_under_way(connection: apsw.Connection) -> bool:
+    """Tell whether the passages are being made beside reads, so that some objects have none yet."""
+    return read_state(connection, TARGET) == PROJECTION_VERSION and not read_state(connection, VERSION)
+
+
+def count_waiting(connection: apsw.Connection) -> int:
+    """Count the objects whose passages are still to be made."""
+    if not is_under_way(connection):
+        return 0
+    return int(next(connection.execute("SELECT count(*) FROM waiting_objects"))[0])
+
+
+def read_state(connection: apsw.Connection, name: str) -> int:
+    """Return a number the projection remembers; 0 where it remembers none."""
+    row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
+    with row_of(f"the state {name!r} of the index", hint=REINDEX):
+        return int(row[0]) if row else 0
+
+
+def write_state(connection: apsw.Connection, name: str, value: int) -> None:
+    """Remember a number."""
+    connection.execute("INSERT OR REPLACE INTO index_state(name, value) VALUES(?, ?)", (name, value))
+
+
+# Reading whole columns as arrays: SQLite joins the values, for to hand over a row costs more than to find it.
+
+
+Integers = npt.NDArray[np.int64]
+
+_SHOWN = (
+    "SELECT group_concat(key), group_concat(scope_id), group_concat(text_id) FROM passages "
+    "WHERE live = 1 AND until_seq IS NULL"
+)
+
+
+def integers(joined: str | None) -> Integers:
+    """Return the integers that `group_concat` joined."""
+    return np.fromstring(joined or "", np.int64, sep=",")
+
+
+def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
+    """Return the keys of all current passages, and for each the number of its scope and of its text."""
+    keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
+    return keys, scopes, texts

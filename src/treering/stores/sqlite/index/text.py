@@ -1,0 +1,210 @@
+"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import apsw
+
+from treering.ports.passages import MOST_NAMED, AskedDays, Passage, Reach
+from treering.ports.search import Scored, TextFound, TextRequest
+from treering.retrieval.index.code_names import name_code
+from treering.retrieval.index.passages import MAX_DAYS
+from treering.retrieval.index.projection import places_of
+from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
+from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.reach import PassingKeys, Sight, sight
+from treering.stores.sqlite.index.word_tables import WordTables
+from treering.stores.sqlite.index.words import (
+    COLUMNS,
+    WEIGHTS,
+    count_passages,
+    count_words,
+    known_words,
+    rank_names,
+    rank_words,
+)
+
+
+class SqliteTextSearch:
+    """`ports.text.TextSearch` over the ledger's `Database`: as new as the ledger."""
+
+    def __init__(self, database: Database, passing: PassingKeys) -> None:
+        self._database = database
+        self._passing = passing
+        self._words = WordTables(WEIGHTS, COLUMNS)
+
+    def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
+        """Search for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            return [self._found(connection, request) for request in requests]
+
+    def _found(self, connection: apsw.Connection, request: TextRequest) -> TextFound:
+        seen, limit = sight(connection, request.reach), request.limit
+        known = known_words(connection, sorted({part.whole for part in request.names if part.whole}), seen)
+        names = [part.name for part in request.names if part.whole not in known]
+        words, words_in = self._ranked(connection, request, seen)
+        return TextFound(
+            words=words,
+            words_in=words_in,
+            names=rank_names(connection, names, seen, limit),
+            places=rank_places(connection, request.place, seen, limit) if request.place else (),
+            days=rank_days(connection, request.days, seen, request.days_limit),
+            counts=count_words(connection, request.counted, seen),
+            passages=count_passages(connection, seen) if request.counted else 0,
+        )
+
+    def _ranked(
+        self, connection: apsw.Connection, request: TextRequest, seen: Sight
+    ) -> tuple[list[Scored], list[Scored]]:
+        """Rank by words, and those of one role once more: in memory what is seen as it is now, else by FTS5."""
+        terms, role, limit = request.words, request.words_in, request.limit
+        if terms and not seen.of_history and (seen.filtered or seen.scopes is None):
+            among = self._passing.of(connection, seen) if seen.filtered else None
+            ranked = self._words.rank(connection, terms, limit, role=role, among=among)
+            if ranked is not None:
+                return ranked
+        in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
+        return rank_words(connection, terms, seen, limit), in_role
+
+
+# Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
+
+
+def add_places(connection: apsw.Connection, key: int, passage: Passage) -> None:
+    """Make a passage findable by the ends of its names."""
+    for ending in endings_of(places_of(passage)):
+        connection.execute("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", (ending, key))
+
+
+def remove_places(connection: apsw.Connection, key: int) -> None:
+    """Forget the names of a passage."""
+    sql = "SELECT title, heading, coalesce(origin, '') FROM passages WHERE key = ?"
+    for names in connection.execute(sql, (key,)):
+        for ending in endings_of(names):
+            connection.execute("DELETE FROM passage_endings WHERE ending = ? AND key = ?", (ending, key))
+
+
+def rank_places(connection: apsw.Connection, text: str, sight: Sight, limit: int) -> list[Scored]:
+    """Rank passages by how much of an id, origin, title or heading `text` is (`ranked_places`)."""
+    seen = sight.condition()
+    sql = (
+        "SELECT p.key FROM passages p "  # noqa: S608 - only our own SQL
+        f"WHERE (p.object_id = ? OR (p.part = ? AND p.part <> '')) AND {seen.sql} ORDER BY p.key LIMIT ?"
+    )
+    exact = [key for (key,) in connection.execute(sql, (text, text, *seen.bindings, limit))]
+    return ranked_places(text, exact, _named(connection, text, sight), limit)
+
+
+def _named(connection: apsw.Connection, text: str, sight: Sight) -> Iterable[tuple[int, tuple[str, ...]]]:
+    """Return passages one of whose names ends with the last characters of a text."""
+    endings, seen = ending_range(text), sight.condition()
+    sql = (
+        "SELECT p.key, p.title, p.heading, coalesce(p.origin, '') "  # noqa: S608 - only our own SQL
+        "FROM passage_endings e CROSS JOIN passages p ON p.key = e.key "
+        f"WHERE e.ending >= ? AND e.ending <= ? AND {seen.sql} LIMIT ?"
+    )
+    for key, *names in connection.execute(sql, (*endings, *seen.bindings, MOST_CANDIDATES)) if endings else ():
+        yield key, tuple(names)
+
+
+# Finding turns by time: said on the days asked for, or speaking of them.
+
+
+_FEW = 500  # keys in one statement
+
+# How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
+# reach into the days asked for are a short range of the index.
+_SCORE = "max(a.weight * (min(d.last, a.last) - max(d.first, a.first) + 1.0) / (d.last - d.first + 1))"
+_TOUCHED = f"d.first BETWEEN a.first - {MAX_DAYS} AND a.last AND d.last >= a.first"
+
+
+def add_days(connection: apsw.Connection, key: int, passage: Passage) -> None:
+    """Make a turn findable by the day it was said and the days it speaks of."""
+    rows = [(key, *period) for period in day_values(passage)]
+    if rows:
+        connection.executemany("INSERT INTO passage_days(key, first, last) VALUES(?, ?, ?)", rows)
+
+
+def remove_days(connection: apsw.Connection, key: int) -> None:
+    """Forget the days of a passage."""
+    connection.execute("DELETE FROM passage_days WHERE key = ?", (key,))
+
+
+def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Sight, limit: int) -> list[Scored]:
+    """Rank turns by how much of a period they tell of is asked for; then the newest first."""
+    if not asked:
+        return []
+    seen = sight.condition()
+    sql = (
+        f"WITH {_asked(asked)} SELECT d.key, {_SCORE} AS score "  # noqa: S608 - only our own SQL
+        f"FROM asked a CROSS JOIN passage_days d ON {_TOUCHED} CROSS JOIN passages p ON p.key = d.key "
+        f"WHERE {seen.sql} GROUP BY d.key ORDER BY score DESC, d.key DESC LIMIT ?"
+    )
+    rows = connection.execute(sql, (*_bound(asked), *seen.bindings, limit))
+    return [Scored(key, score) for key, score in rows]
+
+
+def on_days(connection: apsw.Connection, asked: Sequence[AskedDays], keys: Sequence[int]) -> dict[int, float]:
+    """Return the scores of those of the keys that tell of days asked for."""
+    scores: dict[int, float] = {}
+    for start in range(0, len(keys) if asked else 0, _FEW):
+        batch = keys[start : start + _FEW]
+        sql = (
+            f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
+            f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} "
+            f"WHERE d.key IN ({','.join('?' * len(batch))}) GROUP BY d.key"
+        )
+        scores |= dict(connection.execute(sql, (*_bound(asked), *batch)))
+    return scores
+
+
+def _asked(asked: Sequence[AskedDays]) -> str:
+    return f"asked(first, last, weight) AS (VALUES {','.join(['(?,?,?)'] * len(asked))})"
+
+
+def _bound(asked: Sequence[AskedDays]) -> list[float]:
+    return [value for days in asked for value in (days.first.toordinal(), days.last.toordinal(), days.weight)]
+
+
+# Finding passages of code by the names they vouch for: what they define, import and use.
+
+
+# keys in one statement
+
+
+def settle_names(
+    connection: apsw.Connection, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
+) -> None:
+    """Forget names that passages vouched for, then keep those that they vouch for now, both by key."""
+    connection.executemany("DELETE FROM code_names WHERE name = ? AND key = ?", _rows(gone))
+    connection.executemany("INSERT OR IGNORE INTO code_names(name, key) VALUES(?, ?)", _rows(come))
+
+
+def purge_names(connection: apsw.Connection, keys: Sequence[int]) -> None:
+    """Forget all names of passages of which nothing else is known any more."""
+    for start in range(0, len(keys), _FEW):
+        batch = keys[start : start + _FEW]
+        marks = ",".join("?" * len(batch))
+        connection.execute(f"DELETE FROM code_names WHERE key IN ({marks})", batch)  # noqa: S608 - only marks
+
+
+def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Reach | None) -> dict[str, list[int]]:
+    """Return the current passages that vouch for each name and that a read in reach may see, by key."""
+    if not names or reach is None:
+        return {}
+    seen = sight(connection, reach).condition()
+    sql = (
+        "SELECT p.key FROM code_names n CROSS JOIN passages p ON p.key = n.key "  # noqa: S608 - only our own SQL
+        f"WHERE n.name = ? AND {seen.sql} ORDER BY n.key LIMIT {MOST_NAMED}"
+    )
+    found = {}
+    for name in names:
+        keys = [key for (key,) in connection.execute(sql, (name_code(name), *seen.bindings))]
+        if keys:
+            found[name] = keys
+    return found
+
+
+def _rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
+    # In the order of the table, so that neighbours are written together.
+    return sorted((name_code(name), key) for key, each in names.items() for name in each)

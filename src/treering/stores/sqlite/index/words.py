@@ -1,0 +1,283 @@
+"""Full text of passages: words ranked by BM25, names by any stretch of them.
+
+Contentless FTS5: only the inverted index is kept. What is current stands in one table, everything older in
+another of the same shape, so that withdrawn text neither costs nor distorts everyday ranking.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
+from math import log
+
+import apsw
+
+from treering.ports.passages import Passage
+from treering.ports.search import MOST_COUNTED, Scored
+from treering.retrieval.index.projection import names_of, words_of
+from treering.stores.rows.fold import place_terms
+from treering.stores.sqlite.filters import ALWAYS, Condition, joined
+from treering.stores.sqlite.index.reach import Sight
+from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY, fts_query
+
+WEIGHTS = (2.0, 1.5, 1.0, 0.0)
+"""What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
+
+COLUMNS = ("title", "heading", "body", "scope")
+_FEW = 500  # keys in one statement
+_SHORTEST_NAME = 3  # a trigram index finds no less
+
+
+def add_words(connection: apsw.Connection, key: int, passage: Passage, *, current: bool) -> None:
+    """Index a passage's text."""
+    words, names = _tables(current)
+    found = words_of(passage)
+    connection.execute(
+        f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
+        (key, found.title, found.heading, found.body, " ".join(place_terms(passage))),
+    )
+    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, names_of(passage)))
+
+
+def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:
+    """Take a passage out of the index. Its words stay in the file until `purge_words`."""
+    for table in _tables(current):
+        connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 - our tables
+
+
+def purge_words(connection: apsw.Connection) -> None:
+    """Rewrite the index without what was taken out of it. Costs what the whole index weighs."""
+    for table in FULL_TEXT:
+        connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+
+
+def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
+    """Rank by BM25 over words and phrases (terms of several words)."""
+    if not terms:
+        return []
+    match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
+    ranked = [_ranked(connection, WORDS, match, WEIGHTS, narrowed, limit)]
+    if sight.of_history:
+        ranked.append(_ranked_past(connection, terms, sight, limit))
+    return _best(ranked, limit)
+
+
+def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
+    """Rank by BM25 over stretches of names."""
+    names = [name for name in wanted if len(name) >= _SHORTEST_NAME]
+    if not names:
+        return []
+    match, narrowed = fts_query(names), _all_of([_beyond_scope(sight), sight.place()])
+    tables = (NAMES, NAMES_HISTORY) if sight.of_history else (NAMES,)
+    return _best([_ranked(connection, table, match, (1.0,), narrowed, limit) for table in tables], limit)
+
+
+def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> frozenset[str]:
+    """Return those of the terms that occur in current text in the scopes that are seen."""
+    sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
+    return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
+
+
+def count_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> dict[str, int]:
+    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen that have each of the terms."""
+    counts = {word: _count(connection, sight.match(fts_query([word]))) for word in words}
+    return {word: count for word, count in counts.items() if count}
+
+
+def count_passages(connection: apsw.Connection, sight: Sight) -> int:
+    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen."""
+    if scopes := sight.match_of_scopes():
+        return _count(connection, scopes)
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {WORDS}_docsize LIMIT ?)"  # noqa: S608 - our table
+    return int(next(connection.execute(sql, (MOST_COUNTED,)))[0])
+
+
+def _count(connection: apsw.Connection, match: str) -> int:
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT ?)"  # noqa: S608 - our table
+    return int(next(connection.execute(sql, (match, MOST_COUNTED)))[0])
+
+
+def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
+    """Give, by table and passage key, a hash of all that the index holds of the passage: each term and its place."""
+    contents: dict[tuple[str, int], int] = {}
+    for table in FULL_TEXT:
+        for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize"):  # noqa: S608 - our tables
+            contents[table, key] = hash(counts)
+        vocabulary = f"temp.{table}_terms"
+        connection.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {vocabulary} USING fts5vocab('main', {table}, instance)"
+        )
+        for key, *place in connection.execute(f"SELECT doc, term, col, offset FROM {vocabulary}"):  # noqa: S608 - as above
+            contents[table, key] = contents.get((table, key), 0) + hash(tuple(place))
+    return contents
+
+
+def lost_terms(connection: apsw.Connection) -> dict[str, int]:
+    """Count, by table, the terms that are there and are not found when they are looked up."""
+    lost: dict[str, int] = {}
+    for table in FULL_TEXT:
+        terms = _vocabulary(connection, table, "row")
+        same = (
+            f"SELECT 1 FROM {terms} found WHERE (found.term, found.doc, found.cnt) = (known.term, known.doc, known.cnt)"  # noqa: S608 - our tables
+        )
+        sql = f"SELECT count(*) FROM {terms} known WHERE NOT EXISTS ({same})"  # noqa: S608 - as above
+        if count := next(connection.execute(sql))[0]:
+            lost[table] = count
+    return lost
+
+
+def word_totals(connection: apsw.Connection) -> list[list[int]]:
+    """Return what each table counts of all its rows (the rows, the terms of each column), which weights depend on."""
+    # FTS5 keeps it in the row with this number: https://sqlite.org/fts5.html#the_data_table
+    sql = "SELECT block FROM {table}_data WHERE id = 1"
+    return [_numbers(next(connection.execute(sql.format(table=table)))[0]) for table in FULL_TEXT]
+
+
+def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
+    """Return the name of a table that lists the terms of another: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
+    name = f"temp.{table}_{kind}"
+    connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})")
+    return name
+
+
+def _numbers(block: bytes) -> list[int]:
+    """Read a row of SQLite's numbers of seven bits a byte; zeros at the end, which an empty table may lack, apart."""
+    numbers, number = list[int](), 0
+    for byte in block:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(number)
+            number = 0
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return [*numbers, *([number] if number else [])]
+
+
+def _tables(current: bool) -> tuple[str, str]:
+    return (WORDS, NAMES) if current else (WORDS_HISTORY, NAMES_HISTORY)
+
+
+def _beyond_scope(sight: Sight) -> Condition:
+    """Return what has to be asked of the rows, the scope apart; nothing for the everyday read."""
+    return _all_of([sight.state() if sight.of_history else ALWAYS, sight.filter()])
+
+
+def _all_of(parts: Sequence[Condition]) -> Condition:
+    return joined([part for part in parts if part != ALWAYS], "AND")
+
+
+def _ranked(
+    connection: apsw.Connection, table: str, match: str, weights: Sequence[float], narrowed: Condition, limit: int
+) -> Iterable[tuple[int, float]]:
+    rank = f"bm25({table}, {', '.join(map(str, weights))})"
+    if narrowed == ALWAYS:
+        source, where = table, f"{table} MATCH ?"
+    else:
+        # CROSS JOIN keeps the order: full text first, then the row of each match.
+        source, where = f"{table} CROSS JOIN passages p ON p.key = {table}.rowid", f"{table} MATCH ? AND {narrowed.sql}"
+    sql = f"SELECT {table}.rowid, -{rank} FROM {source} WHERE {where} ORDER BY {rank} LIMIT ?"  # noqa: S608 - only our own SQL
+    return connection.execute(sql, (match, *narrowed.bindings, limit))
+
+
+def _ranked_past(
+    connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int
+) -> Iterable[tuple[int, float]]:
+    """Rank what is no longer current; phrases count by their words."""
+    words = list(dict.fromkeys(word for term in terms for word in term.split()))
+    scores = score_history(connection, words, dict(zip(COLUMNS, WEIGHTS, strict=True)))
+    seen, kept = sight.condition(), 0
+    ranked = sorted(scores, key=lambda key: (-scores[key], key))
+    for start in range(0, len(ranked), _FEW):
+        batch = ranked[start : start + _FEW]
+        marks = ",".join("?" * len(batch))
+        sql = f"SELECT p.key FROM passages p WHERE p.key IN ({marks}) AND {seen.sql}"  # noqa: S608 - only our own SQL
+        visible = {key for (key,) in connection.execute(sql, (*batch, *seen.bindings))}
+        yield from ((key, scores[key]) for key in batch if key in visible)
+        kept += len(visible)
+        if kept >= limit:
+            return
+
+
+def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[Scored]:
+    found = (Scored(key, score) for ranking in rankings for key, score in ranking)
+    return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))
+
+
+# Ranking text that is no longer current by the statistics of text that is.
+
+
+_K1 = 1.2
+_B = 0.75
+_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, not against
+# keys in one statement
+
+
+def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
+    """Return the score of every past passage that has any of the (single) terms, by key."""
+    _name_vocabularies(connection)
+    total = next(connection.execute(f"SELECT count(*) FROM {WORDS}_docsize"))[0]  # noqa: S608 - our table
+    found = {term: _weighted_counts(connection, term, weights) for term in terms}
+    lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*found.values())))
+    usual = _usual_length(connection) or sum(lengths.values()) / max(1, len(lengths))
+    scores: dict[int, float] = {}
+    for term, counts in found.items():
+        rarity = _idf(total, _documents_with(connection, term))
+        for key, count in counts.items():
+            norm = _K1 * (1 - _B + _B * lengths.get(key, usual) / (usual or 1))
+            scores[key] = scores.get(key, 0.0) + rarity * count * (_K1 + 1) / (count + norm)
+    return scores
+
+
+def _name_vocabularies(connection: apsw.Connection) -> None:
+    for name, table, kind in (("now", WORDS, "row"), ("past", WORDS_HISTORY, "instance")):
+        connection.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary_{name} USING fts5vocab(main, {table}, {kind})"
+        )
+
+
+def _documents_with(connection: apsw.Connection, term: str) -> int:
+    row = next(connection.execute("SELECT doc FROM temp.vocabulary_now WHERE term = ?", (term,)), None)
+    return int(row[0]) if row else 0
+
+
+def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[str, float]) -> dict[int, float]:
+    sql = "SELECT doc, col, count(*) FROM temp.vocabulary_past WHERE term = ? GROUP BY doc, col"
+    counts: dict[int, float] = {}
+    for key, column, count in connection.execute(sql, (term,)):
+        if weights[column]:
+            counts[key] = counts.get(key, 0.0) + weights[column] * count
+    return counts
+
+
+def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> dict[int, int]:
+    """Return how many terms passages have in all columns, from FTS5's own record of it."""
+    lengths: dict[int, int] = {}
+    for start in range(0, len(keys), _FEW):
+        batch = keys[start : start + _FEW]
+        marks = ",".join("?" * len(batch))
+        sql = f"SELECT id, sz FROM {table}_docsize WHERE id IN ({marks})"  # noqa: S608 - our tables and marks
+        lengths |= {key: sum(_varints(sizes)) for key, sizes in connection.execute(sql, batch)}
+    return lengths
+
+
+def _usual_length(connection: apsw.Connection) -> float:
+    """Return the mean length of current passages: FTS5 keeps their number and each column's total in row 1."""
+    row = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"), None)  # noqa: S608 - our table
+    rows, *totals = _varints(row[0]) if row and row[0] else [0]
+    return sum(totals) / rows if rows else 0.0
+
+
+def _idf(total: int, having: int) -> float:
+    return max(_LEAST_IDF, log((total - having + 0.5) / (having + 0.5))) if total >= having else _LEAST_IDF
+
+
+def _varints(data: bytes) -> list[int]:
+    """Read SQLite's variable-length integers: seven bits a byte, the high bit says that more follows.
+
+    Nine-byte ones use all bits of their last byte; counts of terms never get that large.
+    """
+    numbers, value = [], 0
+    for byte in data:
+        value = (value << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            numbers.append(value)
+            value = 0
+    return numbers

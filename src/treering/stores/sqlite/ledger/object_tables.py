@@ -1,0 +1,334 @@
+"""Tables of objects: reading and writing revisions, segments and links over one connection.
+
+`ObjectTables` is also the `View` that planning a patch asks for.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from treering.core.evidence import Segment
+from treering.core.objects import Knowledge, Object, Source
+from treering.core.patch import Link
+from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
+from treering.ports.ledger import Altered, noted
+from treering.stores.rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
+from treering.stores.rows.read_checks import (
+    HINT,
+    Newest,
+    ReadChecks,
+    SourceParts,
+    Stored,
+    unreadable,
+    unreadable_segment,
+)
+from treering.stores.rows.row_failures import row_of
+from treering.stores.rows.verification import KnownPlace, current_row, placing_of, targets_of
+from treering.stores.sqlite.ledger.log_tables import SqliteEvents, read_each_newest, read_newest
+from treering.stores.sqlite.ledger.schema import find_referrers, forget_referrer, keep_referrer
+
+_STORED = "SELECT id, revision, seq, body FROM revisions "
+_AS_OF = _STORED + "WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
+_FEW = 200  # places in one statement
+_ONE = _STORED + "WHERE id = ? AND revision = ?"
+_ALL = _STORED + "WHERE id = ? ORDER BY revision"
+
+
+class ObjectTables:
+    """The object tables of one ledger, over a connection inside a transaction.
+
+    With `checks` each object and segment is checked against the audit log as it is read; `Corrupt` names what was
+    changed behind the ledger's back.
+    """
+
+    def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
+        self._connection = connection
+        self._events = SqliteEvents(connection)
+        self._checks = checks
+
+    def get(self, identity: str) -> Object | None:
+        """Return the current revision."""
+        newest = read_newest(self._connection, identity)
+        if newest is None:
+            return None
+        item = self._item(newest.stored)
+        if self._checks:
+            self._checks.check_newest(self._events, newest, item)
+        return item
+
+    def get_as_of(self, identity: str, seq: int) -> Object | None:
+        """Return the revision that was current at an audit sequence number."""
+        stored = self._stored(_AS_OF, (identity, seq))
+        if stored is None:
+            return None
+        item = self._item(stored)
+        if self._checks:
+            self._checks.check_as_of(self._events, stored, item, seq)
+        return item
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision."""
+        stored = self._stored(_ONE, (identity, number))
+        return self._checked(stored) if stored else None
+
+    def revisions(self, identity: str) -> list[Object]:
+        """Return every revision, oldest first."""
+        return [self._checked(Stored(*row)) for row in self._connection.execute(_ALL, (identity,))]
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether an object has this id."""
+        return self._first("SELECT 1 FROM objects WHERE id = ?", (identity,)) is not None
+
+    def scope_of(self, identity: str) -> str | None:
+        """Return the scope of an object, without reading it."""
+        found: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
+        return found
+
+    def ever_existed(self, identity: str) -> bool:
+        """Tell whether the audit log knows of this id."""
+        return self._first("SELECT 1 FROM audit WHERE target = ? LIMIT 1", (identity,)) is not None
+
+    def source_by_origin(self, scope: str, origin: str) -> str | None:
+        """Return the id of the source with this origin that is not archived."""
+        sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"
+        found: str | None = self._first(sql, (scope, origin))
+        return found
+
+    def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
+        """Return the id of the active node with this slug."""
+        sql = "SELECT id FROM objects WHERE scope = ? AND kind = ? AND slug = ? AND status = 'active'"
+        found: str | None = self._first(sql, (scope, kind, slug))
+        return found
+
+    def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
+        """Return ids of knowledge with this key, oldest first."""
+        return self._column("SELECT id FROM objects WHERE duplicate_key = ? ORDER BY id", (key,))
+
+    def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
+        """Return ids of claims with this key, oldest first."""
+        return self._column("SELECT id FROM objects WHERE claim_key = ? ORDER BY id", (key,))
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge that names this id, in order."""
+        return self._column("SELECT dependent FROM dependencies WHERE target = ? ORDER BY dependent", (identity,))
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id, in order."""
+        return find_referrers(self._connection, identity)
+
+    def links_of(self, identity: str) -> Sequence[Link]:
+        """Return the links that start or end here now."""
+        return self.links_as_of(identity, None)
+
+    def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
+        """Return the links that started or ended here at an audit sequence number."""
+        when = "removed IS NULL" if seq is None else "added <= :seq AND (removed IS NULL OR removed > :seq)"
+        sql = (
+            "SELECT type, source, target, patch_id FROM links "  # noqa: S608 - `when` is one of two literals
+            f"WHERE (source = :id OR target = :id) AND {when} ORDER BY type, source, target"
+        )
+        rows = self._connection.execute(sql, {"id": identity, "seq": seq})
+        with row_of(identity):
+            return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
+
+    def segment_text(self, source_id: str, segment_id: str) -> str | None:
+        """Return the words a segment id stands for, also where the segment has vanished from its source."""
+        segment = self.segment(source_id, segment_id)
+        return segment.excerpt if segment else None
+
+    def segment(self, source_id: str, segment_id: str) -> Segment | None:
+        """Return a segment as it last stood in its source, also one that has vanished from it."""
+        sql = (
+            "SELECT vanished, place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+            "WHERE source_id = ? AND segment_id = ?"
+        )
+        row = next(self._connection.execute(sql, (source_id, segment_id)), None)
+        if row is None:
+            self._require_absent(source_id, segment_id)
+            return None
+        vanished, place, body = row
+        parts = self._parts(source_id, None if vanished is None else vanished - 1)
+        return self._segment(source_id, parts, place, body)
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], altered: Altered | None = None
+    ) -> dict[tuple[str, str], Segment]:
+        """Return those of the segments (source id, segment id) that are in their sources now.
+
+        What does not verify is left out where `altered` takes it.
+        """
+        found: dict[tuple[str, str], Segment] = {}
+        parts: dict[str, SourceParts | None] = {}
+        for start in range(0, len(places), _FEW):
+            batch = places[start : start + _FEW]
+            sql = (
+                f"WITH wanted(source_id, segment_id) AS (VALUES {','.join(['(?,?)'] * len(batch))}) "  # noqa: S608 - marks
+                "SELECT s.source_id, s.segment_id, s.place, texts.body FROM wanted w "
+                "CROSS JOIN segments s ON s.source_id = w.source_id AND s.segment_id = w.segment_id "
+                "JOIN texts ON texts.row = s.text_row WHERE s.vanished IS NULL"
+            )
+            rows = list(self._connection.execute(sql, [x for pair in batch for x in pair]))
+            new = dict.fromkeys(row[0] for row in rows if row[0] not in parts)
+            newest = read_each_newest(self._connection, new) if self._checks else {}
+            for source_id, segment_id, place, body in rows:
+                with noted(altered):
+                    if source_id not in parts:
+                        parts[source_id] = self._newest_parts(source_id, newest.get(source_id))
+                    found[source_id, segment_id] = self._segment(source_id, parts[source_id], place, body)
+        for source_id, segment_id in places if self._checks else ():
+            if (source_id, segment_id) not in found:
+                with noted(altered):
+                    self._require_absent(source_id, segment_id)
+        return found
+
+    def load(self, stored: str) -> Object:
+        """Make an object from its stored form, with the words of its segments."""
+        return unpack_object(stored, self._words_of)
+
+    def store(self, write: Write, seq: int, stored: str) -> None:
+        """Keep one write under its audit sequence number; `stored` is the stored form of the object it puts."""
+        match write:
+            case Put(before=before, after=after):
+                self._put(after, seq, stored, is_new=before is None)
+            case Linked(link):
+                sql = "INSERT INTO links(type, source, target, patch_id, added) VALUES(?, ?, ?, ?, ?)"
+                self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id, seq))
+            case Unlinked(link):
+                sql = "UPDATE links SET removed = ? WHERE type = ? AND source = ? AND target = ? AND removed IS NULL"
+                self._connection.execute(sql, (seq, link.type, link.source, link.target))
+            case Erased(before):
+                self._erase(before.id)
+
+    def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
+        """Keep a revision's stored form."""
+        sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
+        self._connection.execute(sql, (identity, revision, seq, pack_row(stored)))
+
+    def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
+        """Keep the words of a new segment, each text once."""
+        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if self._first("SELECT 1 FROM texts WHERE hash = ?", (key,)) is None:
+            self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
+        sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
+        self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
+
+    def keep_places(self, item: Source, *, is_new: bool = False) -> None:
+        """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
+        sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
+        rows = () if is_new else self._connection.execute(sql, (item.id,))
+        placing = placing_of(item.segments, {row[0]: KnownPlace(unpack(row[1]), row[2]) for row in rows})
+        for segment, place in placing.new:
+            self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
+        for segment_id, place in placing.moved:
+            sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
+            self._connection.execute(sql, (pack_row(place), item.id, segment_id))
+        for segment_id in placing.vanished:
+            sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
+            self._connection.execute(sql, (item.revision, item.id, segment_id))
+
+    def set_current(self, item: Object) -> None:
+        """Make an object's row say what its newest revision says."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", current_row(item)
+        )
+        keep_referrer(self._connection, item)
+        if isinstance(item, Knowledge):
+            self._set_dependencies(item)
+
+    def _put(self, item: Object, seq: int, stored: str, *, is_new: bool) -> None:
+        if isinstance(item, Source):
+            self.keep_places(item, is_new=is_new)
+        self.keep_revision(item.id, item.revision, seq, stored)
+        self.set_current(item)
+
+    def _set_dependencies(self, item: Knowledge) -> None:
+        self._connection.execute("DELETE FROM dependencies WHERE dependent = ?", (item.id,))
+        for target in targets_of(item):
+            self._connection.execute("INSERT INTO dependencies(target, dependent) VALUES(?, ?)", (target, item.id))
+
+    def _erase(self, identity: str) -> None:
+        texts = self._column("SELECT text_row FROM segments WHERE source_id = ?", (identity,))
+        for sql in (
+            "DELETE FROM segments WHERE source_id = ?",
+            "DELETE FROM revisions WHERE id = ?",
+            "DELETE FROM objects WHERE id = ?",
+            "DELETE FROM dependencies WHERE dependent = ?",
+            "DELETE FROM links WHERE source = ?",
+            "DELETE FROM links WHERE target = ?",
+        ):
+            self._connection.execute(sql, (identity,))
+        forget_referrer(self._connection, identity)
+        for row in texts:
+            sql = "DELETE FROM texts WHERE row = ? AND NOT EXISTS (SELECT 1 FROM segments WHERE text_row = ?)"
+            self._connection.execute(sql, (row, row))
+
+    def _words_of(self, source_id: str) -> dict[str, str]:
+        sql = (
+            "SELECT segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+            "WHERE source_id = ?"
+        )
+        return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
+
+    def checked_links(self, identity: str, seq: int | None) -> list[Link]:
+        """Return the links as `links_as_of` does, each checked against the audit log."""
+        links = self.links_as_of(identity, seq)
+        if self._checks is None:
+            return links
+        sql = "SELECT added FROM links WHERE type = ? AND source = ? AND target = ? AND patch_id = ?"
+        for link in links:
+            for (added,) in self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id)):
+                self._checks.check_link(self._events, link, added)
+        return links
+
+    def _stored(self, sql: str, bindings: Sequence[Any]) -> Stored | None:
+        row = next(self._connection.execute(sql, bindings), None)
+        return Stored(*row) if row else None
+
+    def _item(self, stored: Stored) -> Object:
+        with row_of(stored.identity, hint=HINT):
+            return self.load(unpack(stored.body))
+
+    def _checked(self, stored: Stored) -> Object:
+        item = self._item(stored)
+        if self._checks:
+            self._checks.check_revision(self._events, stored, item)
+        return item
+
+    def _parts(self, source_id: str, number: int | None) -> SourceParts | None:
+        if self._checks is None:
+            return None
+        if number is None:
+            return self._newest_parts(source_id, read_newest(self._connection, source_id))
+        if stored := self._stored(_ONE, (source_id, number)):
+            return self._checks.earlier_parts(self._events, stored)
+        raise unreadable(Stored(source_id, number, 0, ""))
+
+    def _newest_parts(self, source_id: str, newest: Newest | None) -> SourceParts | None:
+        if self._checks is None:
+            return None
+        if newest is None:
+            raise unreadable(Stored(source_id, 0, 0, ""))
+        return self._checks.newest_parts(self._events, newest)
+
+    def _require_absent(self, source_id: str, segment_id: str) -> None:
+        """Raise `Corrupt` where a segment that was not found is in its source by what the log says."""
+        known = self._checks and read_newest(self._connection, source_id)
+        parts = self._parts(source_id, None) if known else None
+        if parts and segment_id in parts.segments:
+            raise unreadable_segment(source_id)
+
+    def _segment(self, source_id: str, parts: SourceParts | None, place: str | bytes, body: str | bytes) -> Segment:
+        with row_of(source_id, hint=HINT):
+            segment = Segment.model_validate({**unpack_json(place), "excerpt": unpack(body)})
+        if self._checks and parts:
+            self._checks.check_segment(parts, segment, place)
+        return segment
+
+    def _first(self, sql: str, bindings: Sequence[Any]) -> Any:
+        row = next(self._connection.execute(sql, bindings), None)
+        return None if row is None else row[0]
+
+    def _column(self, sql: str, bindings: Sequence[Any]) -> list[Any]:
+        return [value for (value,) in self._connection.execute(sql, bindings)]

@@ -1,0 +1,215 @@
+"""The tables of a ledger, by numbered migrations. A file of any older version must open for ever."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import apsw
+
+from treering.core.errors import Corrupt, InvalidInput
+from treering.core.objects import Knowledge, Object, parse_object
+from treering.core.writing.references import references_of
+from treering.stores.rows.packing import unpack, unpack_json, unpack_object
+from treering.stores.rows.row_failures import row_of
+from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
+
+# Which objects name which in their fields: an index of every revision, made from the objects.
+
+
+REFERRERS = """
+CREATE TABLE referrers(
+  target TEXT NOT NULL, referrer TEXT NOT NULL, PRIMARY KEY(target, referrer)
+) WITHOUT ROWID;
+CREATE INDEX referrers_by_referrer ON referrers(referrer);
+"""
+_HAS_TABLE = "SELECT 1 FROM sqlite_schema WHERE name = 'referrers'"
+_KEEP = "INSERT OR IGNORE INTO referrers(target, referrer) VALUES(?, ?)"
+# Sources refer to nothing, and are most of a space.
+_BODIES = "SELECT id, body FROM revisions WHERE id NOT LIKE 'src:%'"
+
+
+def find_referrers(connection: apsw.Connection, identity: str) -> list[str]:
+    """Return ids of objects of which a revision names this id, in order."""
+    if not _is_there(connection):
+        # A space of an older version that can only be read.
+        return sorted({referrer for target, referrer in _pairs(connection) if target == identity})
+    sql = "SELECT referrer FROM referrers WHERE target = ? ORDER BY referrer"
+    return [referrer for (referrer,) in connection.execute(sql, (identity,))]
+
+
+def keep_referrer(connection: apsw.Connection, item: Object) -> None:
+    """Note what a revision of an object names. What earlier ones named stays: a read may ask how things stood."""
+    for target in references_of(item):
+        connection.execute(_KEEP, (target, item.id))
+
+
+def forget_referrer(connection: apsw.Connection, identity: str) -> None:
+    """Drop what an erased object named."""
+    connection.execute("DELETE FROM referrers WHERE referrer = ?", (identity,))
+
+
+def references_noted(connection: apsw.Connection, identity: str) -> frozenset[str] | None:
+    """Return what an object is noted to name; `None` in a space of an older version, where nothing is."""
+    if not _is_there(connection):
+        return None
+    rows = connection.execute("SELECT target FROM referrers WHERE referrer = ?", (identity,))
+    return frozenset(target for (target,) in rows)
+
+
+def fill_referrers(connection: apsw.Connection) -> None:
+    """Note what all revisions of a space of an older version name."""
+    for pair in list(_pairs(connection)):
+        connection.execute(_KEEP, pair)
+
+
+def _is_there(connection: apsw.Connection) -> bool:
+    return next(connection.execute(_HAS_TABLE), None) is not None
+
+
+def _pairs(connection: apsw.Connection) -> Iterator[tuple[str, str]]:
+    for identity, body in connection.execute(_BODIES):
+        # A damaged row keeps no space from opening: whoever reads it, and lint audit, say so.
+        with suppress(Corrupt), row_of(identity):
+            yield from ((target, identity) for target in references_of(parse_object(unpack_json(body))))
+
+
+_FIRST = """
+CREATE TABLE objects(
+  id TEXT PRIMARY KEY, type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope TEXT NOT NULL,
+  revision INTEGER NOT NULL, title TEXT NOT NULL, channel TEXT NOT NULL,
+  created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
+  origin TEXT, fingerprint TEXT, slug TEXT, duplicate_key TEXT, claim_key TEXT
+) WITHOUT ROWID;
+CREATE INDEX objects_by_scope ON objects(scope, type);
+CREATE INDEX objects_by_origin ON objects(scope, origin) WHERE origin IS NOT NULL;
+CREATE INDEX objects_by_slug ON objects(scope, kind, slug) WHERE slug IS NOT NULL;
+CREATE INDEX objects_by_duplicate_key ON objects(duplicate_key) WHERE duplicate_key IS NOT NULL;
+CREATE INDEX objects_by_claim_key ON objects(claim_key) WHERE claim_key IS NOT NULL;
+
+CREATE TABLE revisions(
+  row INTEGER PRIMARY KEY, id TEXT NOT NULL, revision INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX revisions_by_id ON revisions(id, revision);
+
+CREATE TABLE texts(row INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
+CREATE TABLE segments(
+  source_id TEXT NOT NULL, segment_id TEXT NOT NULL, text_row INTEGER NOT NULL REFERENCES texts(row),
+  place BLOB NOT NULL, vanished INTEGER, PRIMARY KEY(source_id, segment_id)
+) WITHOUT ROWID;
+CREATE INDEX segments_by_text ON segments(text_row);
+
+CREATE TABLE dependencies(
+  target TEXT NOT NULL, dependent TEXT NOT NULL, PRIMARY KEY(target, dependent)
+) WITHOUT ROWID;
+CREATE INDEX dependencies_by_dependent ON dependencies(dependent);
+
+CREATE TABLE links(
+  row INTEGER PRIMARY KEY, type TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, patch_id TEXT NOT NULL,
+  added INTEGER NOT NULL, removed INTEGER
+);
+CREATE INDEX links_by_source ON links(source, target, type);
+CREATE INDEX links_by_target ON links(target);
+
+CREATE TABLE patches(id TEXT PRIMARY KEY, status TEXT NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX patches_by_status ON patches(status, id);
+CREATE TABLE receipts(key TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE audit(
+  seq INTEGER PRIMARY KEY, target TEXT NOT NULL, timestamp TEXT NOT NULL, hash TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX audit_by_target ON audit(target, seq);
+CREATE INDEX audit_by_time ON audit(timestamp);
+"""
+
+# Together with this table come audit events and patches with parts that an older Treering cannot read (the hash of a
+# patch, the scope it was made at) and idempotency keys that know their request. What was there before stays as it is.
+_SECOND = """
+CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER NOT NULL);
+"""
+
+# No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
+_THIRD = ""
+
+# The table of which objects name which, filled by `fill_referrers`; two decisions on one question contradict each
+# other, so decisions get a claim key (`_give_claim_keys`); and records and objects may have parts that an older
+# Treering cannot read (operations of an applied patch, disputes, lines of evidence).
+_FOURTH = REFERRERS
+
+# No table: from here on rows are packed with a dictionary (`packing`), which an older Treering could not read. What was
+# there before stays as it is.
+_FIFTH = ""
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+"""`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
+
+VERSION = len(MIGRATIONS)
+CLAIMING_DECISIONS = 4
+"""From this version on the rows of decisions have claim keys."""
+_WITH_REFERRERS = 4
+_OURS = (APPLICATION_ID, ARRIVING_ID)
+_READABLE = 2
+"""A space of this version or a later one has every table that reads ask for."""
+
+# It belongs to no version: a space without it reads the same, only slower, and gets it when it is opened to write.
+_BY_NAME = "CREATE INDEX IF NOT EXISTS objects_by_name ON objects(scope, type, status, title)"
+# It begins with the columns of this one, which has nothing left to find. A space that is only read may still have it.
+_NO_LONGER = "DROP INDEX IF EXISTS objects_by_scope"
+
+
+def is_current(connection: apsw.Connection) -> bool:
+    """Tell whether this is a space whose schema is up to date."""
+    return bool(connection.pragma("application_id") in _OURS and connection.pragma("user_version") == VERSION)
+
+
+def is_quick(connection: apsw.Connection) -> bool:
+    """Tell whether objects are found by their names without reading all of their scope."""
+    return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects_by_name'"), None) is not None
+
+
+def is_readable(connection: apsw.Connection) -> bool:
+    """Tell whether this is a space that can be read as it is."""
+    version = connection.pragma("user_version")
+    return bool(connection.pragma("application_id") in _OURS and _READABLE <= version <= VERSION)
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Bring the schema up to date inside the open transaction.
+
+    Raises `InvalidInput` for a space of a newer Treering, `Corrupt` for some other program's database.
+    """
+    version = connection.pragma("user_version")
+    application = connection.pragma("application_id")
+    if version > VERSION:
+        raise InvalidInput(
+            f"{path} was written by a newer Treering (schema {version}, this one knows {VERSION}).",
+            hint="Upgrade Treering: pip install --upgrade treering.",
+        )
+    if application not in (0, *_OURS) or (application == 0 and _has_tables(connection)):
+        raise Corrupt(f"{path} is a database of another program.", hint="Name another file for the space.")
+    for script in MIGRATIONS[version:]:
+        for statement in filter(str.strip, script.split(";")):
+            connection.execute(statement)
+    if 0 < version < CLAIMING_DECISIONS:
+        _give_claim_keys(connection)
+    if version < _WITH_REFERRERS:
+        fill_referrers(connection)
+    connection.execute(_BY_NAME)
+    connection.execute(_NO_LONGER)
+    connection.pragma("user_version", VERSION)
+    if application not in _OURS:
+        connection.pragma("application_id", APPLICATION_ID)
+
+
+def _give_claim_keys(connection: apsw.Connection) -> None:
+    sql = (
+        "SELECT o.id, r.body FROM objects o JOIN revisions r ON r.id = o.id AND r.revision = o.revision "
+        "WHERE o.type = 'knowledge' AND o.kind = 'decision'"
+    )
+    for identity, body in list(connection.execute(sql)):
+        with suppress(Corrupt):  # a damaged row is for the audit to report
+            item = unpack_object(unpack(body), lambda _: {})
+            if isinstance(item, Knowledge):
+                connection.execute("UPDATE objects SET claim_key = ? WHERE id = ?", (item.claim_key(), identity))
+
+
+def _has_tables(connection: apsw.Connection) -> bool:
+    return next(connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"), None) is not None

@@ -1,0 +1,201 @@
+"""Opening a space that is one SQLite file, or one in memory."""
+
+import json
+import os
+from collections.abc import Sequence, Set
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any
+
+import apsw
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import Source
+from treering.core.scope import sees
+from treering.ports.index import Change
+from treering.ports.runtime import LONGEST_SECONDS, Clock, Holding, JobRow
+from treering.ports.stores import Needs, Stores
+from treering.retrieval.index.projection import Named, sources_in
+from treering.stores.rows.records import changed_by_erasure, job_of, packed_job, scope_of_job, without_erased
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
+from treering.stores.sqlite.index.index import SqliteIndex
+from treering.stores.sqlite.index.tables import JOBS
+from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed
+from treering.stores.sqlite.ledger.ledger import SqliteLedger
+from treering.system.address import Address
+
+
+def open_stores(address: Address, needs: Needs) -> Stores:
+    """Open the file an address names. Raises `NotFound`, `Unavailable`, `Corrupt`."""
+    with ExitStack() as closing:
+        database = Database(address.place, create=needs.create, arriving=needs.arriving)
+        closing.callback(database.close)
+        index = SqliteIndex(database, model_id=needs.model_id, dimension=needs.dimension)
+        jobs = SqliteJobs(database)
+        ledger = SqliteLedger(
+            database,
+            clock=needs.clock,
+            policy=needs.policy if database.read_only else None,
+            # They move in the ledger's own transactions: what was committed is found.
+            followers=(index, jobs),
+            anchor=needs.anchor,
+        )
+        return Stores(
+            ledger=ledger,
+            index=index,
+            jobs=jobs,
+            leases=SqliteLeases(database, needs.clock),
+            back_up=ledger.back_up,
+            close=closing.pop_all().close,
+            read_only=database.read_only,
+            feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
+            arrival=SqliteArrival(database) if needs.arriving else None,
+        )
+
+
+class SqliteArrival:
+    """Marks the file of a space as an unfinished copy, by the number that tells whose database it is."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self) -> None:
+        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        self._mark(ARRIVING_ID)
+
+    def end(self) -> None:
+        """Let the space be used."""
+        self._mark(APPLICATION_ID)
+
+    def _mark(self, application: int) -> None:
+        with self._database.write() as connection:
+            connection.pragma("application_id", application)
+
+
+# Leases in a space's database. Operational: neither audited nor exported.
+
+
+_COLUMNS = "SELECT name, owner, process, renewed, seconds FROM held_leases"
+
+
+class SqliteLeases:
+    """`ports.lease.Leases` over a space's `Database`, whose tables `SqliteIndex.prepare` makes."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def take(self, name: str, owner: str, *, seconds: float) -> bool:
+        """Take or renew a lease; tell whether `owner` holds it now."""
+        if seconds > LONGEST_SECONDS:
+            raise InvalidInput(
+                f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
+                hint="Take it for less, and renew it.",
+            )
+        with self._database.write() as connection:
+            now = self._clock.elapsed()
+            known = _find(connection, name, now)
+            if known and known.owner != owner:
+                return False
+            sql = "INSERT OR REPLACE INTO held_leases(name, owner, process, renewed, seconds) VALUES(?, ?, ?, ?, ?)"
+            connection.execute(sql, (name, owner, os.getpid(), now, seconds))
+            return True
+
+    def holder(self, name: str) -> str | None:
+        """Tell who holds a lease now."""
+        with self._database.read() as connection:
+            known = _find(connection, name, self._clock.elapsed())
+        return known.owner if known else None
+
+    def held(self) -> Sequence[Holding]:
+        """List the leases that are held now, by name."""
+        rows = self._database.rows(f"{_COLUMNS} ORDER BY name")
+        now = self._clock.elapsed()
+        return [known for row in rows if (known := _holding(row, now))]
+
+    def clear(self, name: str) -> Holding | None:
+        """Take a lease away from its owner; return what was held."""
+        with self._database.write() as connection:
+            known = _find(connection, name, self._clock.elapsed())
+            connection.execute("DELETE FROM held_leases WHERE name = ?", (name,))
+        return known
+
+
+def _find(connection: apsw.Connection, name: str, now: float) -> Holding | None:
+    row = next(connection.execute(f"{_COLUMNS} WHERE name = ?", (name,)), None)
+    return _holding(row, now) if row else None
+
+
+def _holding(row: tuple[Any, ...], now: float) -> Holding | None:
+    """Return a lease as it stands; `None` where its time is over, or it is of a time before the machine started."""
+    name, owner, process, renewed, seconds = row
+    if not all(isinstance(value, int | float) for value in (process, renewed, seconds)):
+        return None  # a row that something else wrote holds nothing: the next who takes the lease replaces it
+    age = now - renewed
+    left = min(seconds, LONGEST_SECONDS) - age
+    return Holding(name, owner, process, age, left) if age >= 0 and left > 0 else None
+
+
+# The outcome of long work, kept beside the ledger. Not part of it: neither audited nor exported.
+
+
+class SqliteJobs:
+    """`ports.jobs.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(self, job_id: str, row: JobRow) -> None:
+        """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
+        with self._database.write() as connection:
+            kept = without_erased(row, _erased_of(connection, row))
+            connection.execute(
+                "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
+                (job_id, packed_job(job_id, kept)),
+            )
+
+    def find(self, job_id: str) -> JobRow | None:
+        """Return a job's last state."""
+        row = self._database.row("SELECT body FROM jobs WHERE id = ?", (job_id,))
+        return job_of(job_id, row[0]) if row else None
+
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        """Return the newest of the jobs at, below or above a scope, those begun last first."""
+        with self._database.read() as connection:
+            rows = (job_of(*row) for row in connection.execute("SELECT id, body FROM jobs ORDER BY row DESC"))
+            return list(islice((row for row in rows if sees(scope, scope_of_job(row), descend=True)), limit))
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the jobs that still name one of these objects."""
+        named = Named(frozenset(object_ids), frozenset())
+        return sum(named.is_in(job_of(*row)) for row in self._database.rows("SELECT id, body FROM jobs"))
+
+    def is_prepared(self, connection: apsw.Connection) -> bool:
+        """Tell whether the table is there."""
+        return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'jobs'"), None) is not None
+
+    def prepare(self, connection: apsw.Connection) -> None:
+        """Make the table where it is missing."""
+        connection.execute(JOBS)
+
+    def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
+        """Take out of all jobs what they tell of erased objects, in the transaction that erases them."""
+        erased = [change for change in changes if change.after is None]
+        if not erased:
+            return
+        jobs = {job: job_of(job, body) for job, body in connection.execute("SELECT id, body FROM jobs")}
+        ids = frozenset(change.object_id for change in erased)
+        origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
+        for job, row in changed_by_erasure(jobs, ids, origins).items():
+            connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (packed_job(job, row), job))
+
+
+def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
+    """Return those of the objects a job names that are in the audit log, but not in the ledger any more."""
+    ids = json.dumps(sources_in(row))
+    sql = (
+        "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM objects WHERE id = value) "
+        "AND EXISTS (SELECT 1 FROM audit WHERE target = value)"
+    )
+    return frozenset(identity for (identity,) in connection.execute(sql, (ids,)))

@@ -1,0 +1,1 @@
+"""Where people and programs meet the verbs. Frames only: the parts say what they bring."""

@@ -1,0 +1,83 @@
+"""The command `treering`: the four verbs, review and upkeep of a space, for people and for scripts.
+
+What a command declares is in `*_commands`, which load nothing heavy, so that `--help` is quick; what it does is in
+modules that are imported when it runs.
+"""
+
+import gc
+import signal
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from types import FrameType
+
+import typer
+
+from treering import __version__
+from treering.core.errors import TreeringError
+from treering.surfaces.cli import printing
+from treering.surfaces.cli.app import app
+from treering.surfaces.cli.printing import clean_terminals, say, tell_crash
+
+__all__ = ["main", "run"]
+
+_INTERRUPTED = 130
+_OBJECTS_PER_COLLECTION = 50_000  # Python's default looks for cycles a hundred times while the modules are loaded
+_ASKS_VERSION = (["version"], ["--version"])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    _accept_any_text()
+    clean_terminals()
+    sys.excepthook = tell_crash
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    raise SystemExit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code. What went wrong is told on stderr, never as a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in _ASKS_VERSION:
+        say(f"treering {__version__}")  # at once: typer's parsing of values would take longer than the answer
+        return 0
+    _accept_any_text()
+    try:
+        outcome = app(args=given, prog_name="treering", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - what is not known here is raised again
+        outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)
+    if outcome == _INTERRUPTED:
+        printing.tell_interrupted()
+    return outcome if isinstance(outcome, int) else 0
+
+
+_interrupts: list[int] = []
+"""Each Ctrl-C. A library that is being imported may turn the exception of one into another, such as `ImportError`."""
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _interrupts.append(number)
+    signal.default_int_handler(number, frame)
+
+
+def _told(error: Exception, given: Sequence[str]) -> int:
+    """Tell an error on stderr and return its exit code. Raises it where it is nobody's fault but ours."""
+    match error:
+        case TreeringError():
+            known = error
+        case printing.Misuse():
+            known = printing.misuse(error)
+        case OSError():
+            known = printing.blocked(error)
+        case _:
+            raise error
+    return printing.tell_failure(known, as_json="--json" in given)
+
+
+def _accept_any_text() -> None:
+    """Let stored text through that the terminal's encoding lacks, escaped, instead of failing on it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,284 @@
+"""The command that serves spaces over HTTP."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option, Typer
+
+from treering.surfaces.cli.flags import spread
+from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.printing import say
+
+if TYPE_CHECKING:
+    from treering.parts.discussions.settings import MakingPlan
+
+_EXTRA = "server"
+_OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
+
+
+def add_serving(app: Typer) -> None:
+    """Add the command to the command line."""
+    app.command("serve", cls=Command)(spread(serve))
+
+
+@dataclass(frozen=True, slots=True)
+class Chatting:
+    """Which API answers chats, and what memory may cost them."""
+
+    upstream: Annotated[
+        str,
+        Option("--upstream", metavar="URL", help="The API that answers chats, …/v1. Default: TREERING_UPSTREAM."),
+    ] = ""
+    key_env: Annotated[
+        str,
+        Option(
+            "--upstream-key-env", metavar="NAME", help="The variable with its key. Default: OPENAI_API_KEY, if set."
+        ),
+    ] = ""
+    seconds: Annotated[
+        float, Option("--upstream-timeout", metavar="SECONDS", min=1, help="How long it may be silent.")
+    ] = 600.0
+    within: Annotated[
+        str, Option("--memory-within", metavar="PATH", help="The scope below which discussions are kept.")
+    ] = "/"
+    tokens: Annotated[int, Option("--memory-tokens", metavar="N", min=1, help="At most so much is recalled.")] = 1_000
+    wait_ms: Annotated[
+        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for what is recalled.")
+    ] = 300
+    store_ms: Annotated[
+        int,
+        Option("--memory-store-wait", metavar="MS", min=1, help="Its end waits at most so long until it is stored."),
+    ] = 2_000
+    tags: Annotated[
+        bool,
+        Option("--discussion-tags", help="Let [DiscussionId] tags of system and user messages name the discussion."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMemoryFlags:
+    """What makes the memories of chats."""
+
+    config: Annotated[
+        Path | None,
+        Option("--memory-config", metavar="FILE", help="Which workflows, models and prompts make memories."),
+    ] = None
+    endpoint: Annotated[
+        list[str] | None,
+        Option("--memory-endpoint", metavar="NAME=MODEL", help="A model that makes memories. Default: rules."),
+    ] = None
+    endpoint_url: Annotated[
+        str, Option("--memory-endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has it.")
+    ] = ""
+    requests: Annotated[
+        int, Option("--memory-requests", metavar="N", min=0, help="How often it is asked at most, until the end.")
+    ] = 10_000
+    nodes: Annotated[
+        list[str] | None,
+        Option("--nodes", metavar="MODULE:NAME", help="A type of workflow node of your own; repeatable."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransportFlags:
+    """How other machines reach the server."""
+
+    cert: Annotated[
+        Path | None, Option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
+    ] = None
+    key: Annotated[Path | None, Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None
+    proxies: Annotated[
+        list[str] | None,
+        Option(
+            "--behind-proxy",
+            metavar="ADDRESS",
+            help="A proxy, or a network of them, that says where requests came from; repeatable. Needs keys.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineFlags:
+    """How long calls may take."""
+
+    reading: Annotated[
+        float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query or retrieve may take.")
+    ] = 30.0
+    working: Annotated[
+        float, Option("--work-timeout", metavar="SECONDS", min=1, help="How long any other call may take.")
+    ] = 3_600.0
+    arriving: Annotated[
+        float, Option("--arrival-timeout", metavar="SECONDS", min=1, help="How long a request may take to arrive.")
+    ] = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFlags:
+    """What whoever runs the server is told, and how it stops."""
+
+    log_format: Annotated[
+        str,
+        Option("--log-format", metavar="json|text", help="Log every request, without content. Default: warnings only."),
+    ] = ""
+    metrics_to_all: Annotated[
+        bool, Option("--metrics-to-all", help="Answer /metrics without a key. Default: to keys with the right admin.")
+    ] = False
+    stopping: Annotated[
+        float,
+        Option(
+            "--stop-timeout", metavar="SECONDS", min=0, help="How long calls that run may go on when it is stopped."
+        ),
+    ] = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFlags:
+    """How much may be asked."""
+
+    per_minute: Annotated[
+        int | None,
+        Option(
+            "--requests-per-minute",
+            metavar="N",
+            min=1,
+            help="Of a key that says nothing else; without keys, of all programs. Default: 1200; without keys, any.",
+        ),
+    ] = None
+    at_once: Annotated[
+        int, Option("--at-once", metavar="N", min=1, help="Requests of a key, that says nothing else, at one time.")
+    ] = 16
+    max_body: Annotated[
+        int, Option("--max-body", metavar="BYTES", min=1, help="The largest request; a key may be allowed less.")
+    ] = 20_000_000
+    max_upload: Annotated[
+        int, Option("--max-upload", metavar="BYTES", min=1, help="The largest file that may be sent to be read.")
+    ] = 200_000_000
+
+
+def serve(
+    reached: TransportFlags,
+    waiting: DeadlineFlags,
+    limits: LimitFlags,
+    running: OperationFlags,
+    chat: Chatting,
+    making: ChatMemoryFlags,
+    space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
+    projects: Annotated[
+        str,
+        Option(
+            "--projects",
+            metavar="PLACE",
+            help="A folder, or postgresql://…?space=NAME for spaces NAME/PROJECT. Default: TREERING_DATA_DIR/projects.",
+        ),
+    ] = "",
+    files: Annotated[
+        Path | None,
+        Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        Option(
+            "--allow",
+            metavar="WHAT",
+            help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
+        ),
+    ] = None,
+    allow_urls: Annotated[
+        bool, Option("--allow-urls", help="Let those who may write have ingest fetch pages of the web. Default: none.")
+    ] = False,
+    keys: Annotated[
+        str,
+        Option(
+            "--keys",
+            metavar="PLACE",
+            help="Need a key of those kept there (see `treering key`). Default: keys for other machines, none here.",
+        ),
+    ] = "",
+    host: Annotated[
+        str, Option("--host", metavar="NAME", help="A name or address to listen on; beyond this machine, with keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8420,
+) -> None:
+    """Serve the four tools, project memory and chats with memory over HTTP.
+
+    To this machine without keys, to others with keys (`treering key create`). Prints its address, and answers until
+    it is told to stop (Ctrl-C); /openapi.json there says what it can be asked. Chats are answered by the API that
+    --upstream names.
+    """
+    # Only what serving needs; and the extra, where it is missing, is missed here.
+    from treering.core.errors import MissingExtra
+    from treering.surfaces.python.logs import log_format_of
+    from treering.system.settings import Settings, read_key
+
+    try:
+        from treering.parts.discussions.chat.endpoint import MemorySettings
+        from treering.parts.discussions.chat.upstream import UpstreamPlace
+        from treering.surfaces.http.app import Serving
+        from treering.surfaces.http.bounds import Bounds, Certificate, Transport, proxies_of
+        from treering.surfaces.http.request_guard import is_loopback
+        from treering.surfaces.http.serving import serve_until_stopped
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_THE_EXTRA:
+            raise
+        raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
+
+    settings = Settings.read()
+    url = chat.upstream or settings.upstream
+    address = settings.space_address(space or None)
+    needs_keys = bool(keys or reached.proxies) or not is_loopback(host)
+    what = Serving.of(
+        settings,
+        space=space,
+        projects=projects or None,
+        files=files,
+        keys=settings.keys_address(keys or None, space=address) if needs_keys else None,
+        allow=allow or (),
+        urls=allow_urls,
+        upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
+        memory=MemorySettings(
+            within=chat.within,
+            tokens=chat.tokens,
+            wait_seconds=chat.wait_ms / 1_000,
+            tags=chat.tags,
+            store_seconds=chat.store_ms / 1_000,
+        ),
+        making=_plan(making),
+        bounds=Bounds(
+            max_body_bytes=limits.max_body,
+            max_upload_bytes=limits.max_upload,
+            most_of_a_key=limits.at_once,
+            requests_per_minute=limits.per_minute or Bounds().requests_per_minute,
+            requests_per_minute_without_key=limits.per_minute,
+            stop_seconds=running.stopping,
+            read_seconds=waiting.reading,
+            work_seconds=waiting.working,
+            header_seconds=waiting.arriving,
+            body_seconds=waiting.arriving,
+        ),
+        metrics_to_all=running.metrics_to_all,
+    )
+    serve_until_stopped(
+        what,
+        host=host,
+        port=port,
+        tell=lambda place: say(f"Treering listens on {place}"),
+        transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
+        log_format=log_format_of(running.log_format),
+    )
+
+
+def _plan(making: ChatMemoryFlags) -> "MakingPlan":
+    """Return how the memories of chats are made."""
+    from treering.parts.workflows.endpoints import plan_of
+    from treering.surfaces.cli.flags import MakingFlags
+
+    return plan_of(
+        MakingFlags(
+            config=making.config,
+            endpoint=making.endpoint,
+            endpoint_url=making.endpoint_url,
+            max_requests=making.requests,
+            nodes=making.nodes,
+        )
+    )

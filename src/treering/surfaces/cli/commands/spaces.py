@@ -1,0 +1,243 @@
+"""Commands that make, move, serve and show a space."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Context, Option, Typer
+
+from treering import __version__
+from treering.surfaces.cli.flags import Access, WriteFlags, spread
+from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.printing import say
+
+Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of plain files.")]
+
+
+def add_spaces(app: Typer) -> None:
+    """Add the commands to the command line."""
+    for name, command in (
+        ("try", try_it),
+        ("init", init),
+        ("backup", backup),
+        ("move", move),
+        ("export", export),
+        ("import", import_from),
+        ("vectors", vectors),
+        ("unlock", unlock),
+        ("mcp", mcp),
+        ("version", version),
+    ):
+        app.command(name, cls=Command)(spread(command))
+
+
+def try_it(
+    question: Annotated[str, Argument(metavar="QUESTION", help="Default: one made of a heading of the README.")] = "",
+    wait: Annotated[bool, Option("--wait", help="First make all vectors, so that meaning counts too.")] = False,
+) -> None:
+    """Show what Treering does with the folder you are in.
+
+    It asks the folder something, records a decision with the line that it
+    rests on, and notices when a copy of that line is changed. Nothing stays.
+    """
+    from treering.surfaces.cli import trying
+
+    trying.try_here(question, wait=wait)
+
+
+def init(access: Access) -> None:
+    """Make a space for this folder, or where --space says."""
+    from treering.surfaces.cli import upkeep
+
+    upkeep.init(access)
+
+
+def backup(
+    file: Annotated[Path, Argument(metavar="FILE", help="The file to copy the space to.")],
+    access: Access,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy a space to a new file, while others use it.
+
+    The copy is checked, and is a space: opening it is all that restoring takes.
+    """
+    from treering.surfaces.cli import upkeep
+
+    upkeep.backup(file, access, replace=force)
+
+
+def move(
+    source: Annotated[str, Argument(metavar="FROM", help="The address of the space to copy.")],
+    target: Annotated[str, Argument(metavar="TO", help="Where to: a new file, or a new space of a database.")],
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+) -> None:
+    """Copy a space to another file or database.
+
+    With the same ids and the same audit log, and compared at the end. The old
+    one stays as it is. What was broken off goes on when called again.
+    """
+    from treering.surfaces.cli import upkeep
+
+    upkeep.move(source, target, as_json=as_json)
+
+
+def export(folder: Folder, access: Access) -> None:
+    """Write a space as plain files into a new folder."""
+    from treering.surfaces.cli import upkeep
+
+    upkeep.export(folder, access)
+
+
+def import_from(folder: Folder, writing: WriteFlags, access: Access) -> None:
+    """Fill an empty space from an export.
+
+    It has the same ids and the same audit log.
+    """
+    from treering.surfaces.cli import upkeep
+
+    upkeep.import_from(folder, access, writing)
+
+
+def vectors(
+    access: Access,
+    quiet: Annotated[
+        bool, Option("--quiet", help="Say nothing, and leave at once where another process is at it.")
+    ] = False,
+) -> None:
+    """Make the vectors that wait.
+
+    Until then, what is new is found by words and names only.
+    """
+    from treering.surfaces.cli import upkeep
+
+    upkeep.vectors(access, quiet=quiet)
+
+
+def unlock(
+    access: Access,
+    name: Annotated[str, Argument(metavar="NAME", help="The lease to take away, as the list names it.")] = "",
+) -> None:
+    """List who holds a lease of a space, or take one away.
+
+    A lease lets one process at a time make vectors or memories. It lapses when
+    it is not renewed, so this is for a process that hangs and renews.
+    """
+    from treering.surfaces.cli import upkeep
+
+    upkeep.unlock(name, access)
+
+
+def mcp(
+    space: Annotated[str, Option("--space", metavar="ADDRESS", help="As for every command.")] = "",
+    underscore_names: Annotated[
+        bool, Option("--underscore-names", help="wiki_query instead of wiki.query, for clients that refuse a dot.")
+    ] = False,
+    files: Annotated[
+        Path | None,
+        Option(
+            "--files",
+            metavar="FOLDER",
+            help="Let ingest read what lies below it. Default: the folder you are in; no files in / or your home.",
+        ),
+    ] = None,
+    allow_urls: Annotated[
+        bool, Option("--allow-urls", help="Let ingest fetch pages of the web. Default: none.")
+    ] = False,
+    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query may take.")] = 60.0,
+) -> None:
+    """Serve the four tools to an agent over MCP (stdio)."""
+    # Only what serving needs: a client waits for the handshake.
+    from treering.surfaces.mcp import serve
+    from treering.system.settings import Settings
+
+    settings = Settings.read()
+    underscored = underscore_names or settings.underscore_names
+    address = settings.space_address(space or None)
+    serve(address, underscore_names=underscored, files=files, urls=allow_urls, read_seconds=timeout)
+
+
+def version() -> None:
+    """Print the version."""
+    say(f"treering {__version__}")
+
+
+# Commands that keep a space up to date by themselves: a watcher, and hooks of git.
+
+
+Repository = Annotated[Path, Argument(metavar="REPOSITORY", help="A folder in the work tree. Default: this one.")]
+
+
+def add_watching(app: Typer) -> None:
+    """Add the commands to the command line."""
+    app.command("watch", cls=Command)(spread(watch))
+    hook = Typer(rich_markup_mode=None, invoke_without_command=True)
+    hook.callback()(tell)
+    for name, command in (("install", install), ("uninstall", uninstall), ("status", status), ("run", run)):
+        hook.command(name, cls=Command)(spread(command))
+    app.add_typer(hook, name="hook")
+
+
+def watch(
+    access: Access,
+    writing: WriteFlags,
+    path: Annotated[
+        Path, Argument(metavar="PATH", help="A folder, a file or a repository. Default: this one.")
+    ] = Path(),
+    worktree: Annotated[
+        bool, Option("--worktree", help="A repository as it lies, with uncommitted changes; else its commits.")
+    ] = False,
+    every: Annotated[
+        float, Option("--every", metavar="SECONDS", min=1, help="Also look without a change, after so long.")
+    ] = 600,
+) -> None:
+    """Bring in what changes, as it changes, until told to stop.
+
+    Does what `treering ingest PATH` does, once at the beginning and then
+    after each change, and shows what lint finds new. Needs the extra `watch`.
+    """
+    from treering.surfaces.cli import watching
+
+    watching.watch(access, writing, watching.WatchFlags(path, every, worktree))
+
+
+def tell(context: Context) -> None:
+    """Have git bring in each commit, merge and checkout."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def install(access: Access, repository: Repository = Path()) -> None:
+    """Have git call Treering after each commit, merge, checkout and rebase.
+
+    The hooks ingest in the background, and hold nothing up. What stands in a
+    hook stays; `treering hook uninstall` puts it back byte for byte. Without
+    --space they use the space of the work tree they are called in, if there
+    is one.
+    """
+    from treering.surfaces.cli import watching as hooking
+
+    hooking.install(access, repository)
+
+
+def uninstall(access: Access, repository: Repository = Path()) -> None:
+    """Take Treering out of the hooks of a repository."""
+    from treering.surfaces.cli import watching as hooking
+
+    hooking.uninstall(access, repository)
+
+
+def status(access: Access, repository: Repository = Path()) -> None:
+    """Tell which hooks there are, and how the last run ended."""
+    from treering.surfaces.cli import watching as hooking
+
+    hooking.status(access, repository)
+
+
+def run(access: Access) -> None:
+    """Do what the hooks do: ingest the repository of this folder.
+
+    One run at a time; one that is asked for meanwhile follows it. Without a
+    space nothing is done.
+    """
+    from treering.surfaces.cli import watching as hooking
+
+    hooking.run(access)

@@ -1,0 +1,225 @@
+"""The four verbs as commands."""
+
+from typing import Annotated
+
+from typer import Argument, Context, Option, Typer
+
+from treering.surfaces.cli.flags import (
+    Access,
+    Calling,
+    IngestFlags,
+    Note,
+    QueryFlags,
+    RecordFlags,
+    Recording,
+    WriteFlags,
+    modes,
+    spread,
+)
+from treering.surfaces.cli.help import Command, VerbCommand
+from treering.surfaces.cli.printing import say
+
+
+def add_verbs(app: Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (ingest, query, crystallize, lint):
+        app.command(cls=VerbCommand)(spread(command))
+
+
+def ingest(
+    bringing: IngestFlags,
+    note: Note,
+    calling: Calling,
+    writing: WriteFlags,
+    access: Access,
+    what: Annotated[
+        str, Argument(metavar="PATH", help="A folder, a file, a repository; - for a text from stdin.")
+    ] = "",
+    mode: Annotated[
+        str,
+        Option(
+            "--mode",
+            metavar="MODE",
+            help="See below. Default: repo where git knows the path, else path.",
+            autocompletion=modes,
+        ),
+    ] = "",
+) -> None:
+    """Bring in repositories, folders, files and texts.
+
+    Unchanged input changes nothing, so it is always safe to do it again.
+    """
+    from treering.surfaces.cli import verbs
+
+    verbs.ingest(what, mode, access, calling, bringing, note, writing)
+
+
+def query(
+    reading: QueryFlags,
+    calling: Calling,
+    access: Access,
+    words: Annotated[list[str] | None, Argument(metavar="TEXT", help="The task, the words, or the ids.")] = None,
+    mode: Annotated[
+        str, Option("--mode", metavar="MODE", help="See below. Default: context.", autocompletion=modes)
+    ] = "",
+) -> None:
+    """Ask what is known, for a task or in general.
+
+    Text is a task to gather context for, unless --mode says otherwise.
+    """
+    from treering.surfaces.cli import verbs
+
+    verbs.query(words or [], mode, access, calling, reading)
+
+
+def crystallize(
+    saying: RecordFlags,
+    recording: Recording,
+    calling: Calling,
+    writing: WriteFlags,
+    access: Access,
+    ids: Annotated[list[str] | None, Argument(metavar="ID", help="What to change, promote or supersede.")] = None,
+    mode: Annotated[
+        str,
+        Option(
+            "--mode",
+            metavar="MODE",
+            help="See below. Default: what --kind belongs to, else activity.",
+            autocompletion=modes,
+        ),
+    ] = "",
+) -> None:
+    """Record what was done, decided and learned.
+
+    Everything of one call is written as one patch, whole or not at all.
+    """
+    from treering.surfaces.cli import verbs
+
+    verbs.crystallize(ids or [], mode, access, calling, saying, recording, writing)
+
+
+def lint(
+    calling: Calling,
+    writing: WriteFlags,
+    access: Access,
+    mode: Annotated[str, Argument(metavar="MODE", help="Default: structure and semantic.", autocompletion=modes)] = "",
+    about: Annotated[str, Argument(metavar="ID", help="For audit: whose history.")] = "",
+    rule: Annotated[list[str] | None, Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")] = None,
+    limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many findings.")] = None,
+    apply: Annotated[bool, Option("--apply", help="Apply the repairs, or rebuild the index.")] = False,
+    wait: Annotated[bool, Option("--wait", help="For reindex: also make all vectors that wait.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 where there are errors.")] = False,
+) -> None:
+    """Find drift, and repair it.
+
+    Broken references, contradictions, stale beliefs; the audit log and the indexes verified.
+    """
+    from treering.surfaces.cli import verbs
+
+    options = {"limit": limit, "apply": apply or None, "wait": wait or None}
+    verbs.lint(mode, about, rule or [], access, calling, options, writing, strict=strict)
+
+
+# Commands by which a person decides: review, revert, erase.
+
+
+Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
+Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the audit log.")]
+
+
+def add_reviews(app: Typer) -> None:
+    """Add the commands to the command line."""
+    review = Typer(rich_markup_mode=None, invoke_without_command=True)
+    review.callback()(decide)
+    commands = (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject), ("propose", propose))
+    for name, command in commands:
+        review.command(name, cls=Command)(spread(command))
+    app.add_typer(review, name="review")
+    app.command("revert", cls=Command)(spread(revert))
+    app.command("erase", cls=Command)(spread(erase))
+
+
+def decide(context: Context) -> None:
+    """Decide about patches that wait for review."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def show_waiting(access: Access) -> None:
+    """List the patches that wait, newest first."""
+    from treering.surfaces.cli import keys
+
+    keys.show_waiting(access)
+
+
+def show(patch: Patch, access: Access) -> None:
+    """Show what a waiting patch would change, field by field."""
+    from treering.surfaces.cli import keys
+
+    keys.show(patch, access)
+
+
+def apply(
+    patches: Annotated[list[str], Argument(metavar="PATCH", help="The ids of patches.")],
+    writing: WriteFlags,
+    access: Access,
+) -> None:
+    """Apply waiting patches, each by itself.
+
+    Nobody approves their own proposal, unless the policy file says so.
+    """
+    from treering.surfaces.cli import keys
+
+    keys.apply(patches, access, writing)
+
+
+def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
+    """Turn a waiting patch down."""
+    from treering.surfaces.cli import keys
+
+    keys.reject(patch, reason, access, writing)
+
+
+def propose(
+    writing: WriteFlags,
+    access: Access,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    closed: Annotated[
+        bool, Option("--closed", help="Also tickets that were closed before they were tracked here, as activities.")
+    ] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only tell what sources ask for, also what waits already.")
+    ] = False,
+) -> None:
+    """Lay before the reviewers what sources ask for.
+
+    Tickets and TODO comments become work items once somebody applies the patch; tickets that were closed, and
+    comments that are gone, end them the same way. What somebody turned down is not proposed again.
+    """
+    from treering.surfaces.cli import keys
+
+    keys.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
+
+
+def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
+    """Take back what a patch did, or say why that cannot be."""
+    from treering.surfaces.cli import keys
+
+    keys.revert(patch, reason, access, writing)
+
+
+def erase(
+    ids: Annotated[list[str], Argument(metavar="ID", help="The objects to remove.")],
+    writing: WriteFlags,
+    access: Access,
+    reason: Reason = "",
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove objects for good, everywhere, and prove it.
+
+    This cannot be taken back. The audit log keeps the fact, and hashes.
+    """
+    from treering.surfaces.cli import keys
+
+    keys.erase(ids, reason, access, writing, sure=yes)

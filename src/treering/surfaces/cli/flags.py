@@ -1,0 +1,233 @@
+"""Groups of flags that commands share, each a dataclass whose fields become flags."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+from typer import Context, Option
+
+# What a shell completes: the modes of the verbs, and the kinds of what is recorded.
+
+
+def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the modes of the verb whose command line is completed, each with what it does."""
+    from treering.verbs.catalog import TOOLS  # it brings all of the tools with it
+
+    tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
+    return [(mode.name, mode.summary) for mode in tool.modes.values() if mode.name.startswith(incomplete)]
+
+
+def kinds(incomplete: str) -> list[tuple[str, str]]:
+    """Return the kinds of knowledge, work and activities."""
+    from treering.surfaces.cli.kinds import KINDS
+
+    return [(kind, what) for what, known in KINDS.items() for kind in known if kind.startswith(incomplete)]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which space, and how to answer."""
+
+    space: Annotated[
+        str,
+        Option(
+            "--space",
+            metavar="ADDRESS",
+            help="sqlite:PATH, postgresql://USER@HOST/DATABASE?space=NAME, or the name of a space. "
+            "Default: TREERING_SPACE, else the nearest .treering/ folder.",
+        ),
+    ] = field(default="", repr=False)  # there may be a password in it
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFlags:
+    """In whose name is written, and what follows."""
+
+    actor: Annotated[str, Option("--actor", metavar="NAME", help="Who writes. Default: your login name.")] = ""
+    as_agent: Annotated[
+        bool, Option("--as-agent", help="Write with the rights of an agent, not of a person (see the policy file).")
+    ] = False
+    no_background: Annotated[bool, Option("--no-background", help="Leave vectors that wait to `treering vectors`.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFlags:
+    """Which language models may be asked, how often, and which types of workflow nodes there are besides our own."""
+
+    endpoint: Annotated[
+        list[str] | None,
+        Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
+    ] = None
+    endpoint_url: Annotated[
+        str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has all the models.")
+    ] = ""
+    scripted: Annotated[
+        Path | None,
+        Option("--scripted", metavar="FILE", help="Answers written beforehand, in order, or lists by endpoint."),
+    ] = None
+    max_requests: Annotated[int, Option("--max-requests", min=0, help="How often models are asked at most.")] = 200
+    nodes: Annotated[
+        list[str] | None,
+        Option("--nodes", metavar="MODULE:NAME", help="A type of node of your own, or a list of them; repeatable."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakingFlags(ModelFlags):
+    """What makes memories."""
+
+    config: Annotated[
+        Path | None,
+        Option("--config", metavar="FILE", help="Which workflows, models and prompts make memories. Default: rules."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """The parts of a call that every verb has."""
+
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Where in the space, such as /repo/acme-web.")] = "/"
+    input: Annotated[
+        str, Option("--input", metavar="JSON|@FILE|-", help="The input as a JSON object, from a file, or from stdin.")
+    ] = ""
+    option: Annotated[
+        list[str] | None, Option("--option", metavar="KEY=VALUE", help="Any option of the mode; may be repeated.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFlags:
+    """How to read."""
+
+    limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many results.")] = None
+    max_tokens: Annotated[
+        int | None, Option("--max-tokens", metavar="N", min=50, help="Bound the answer, in tokens.")
+    ] = None
+    as_of: Annotated[
+        str | None, Option("--as-of", metavar="WHEN", help="As the space stood at an ISO time or a sequence number.")
+    ] = None
+    descend: Annotated[bool, Option("--descend", help="Also see the scopes below.")] = False
+    explain: Annotated[bool, Option("--explain", help="Say how each hit was found.")] = False
+    withdrawn: Annotated[bool, Option("--withdrawn", help="Also show what is stale or superseded.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """How to write."""
+
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change, and change nothing.")] = False
+    idempotency_key: Annotated[
+        str | None,
+        Option("--idempotency-key", metavar="KEY", help="The same call with the same key gives the first receipt."),
+    ] = None
+    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit log.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestFlags:
+    """How to bring things in."""
+
+    wait: Annotated[bool, Option("--wait", help="Wait until all is found by meaning too.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Read and compare, and write nothing.")] = False
+    worktree: Annotated[bool, Option("--worktree", help="A repository as it lies, with uncommitted changes.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a text from stdin is."""
+
+    title: Annotated[str, Option("--title", metavar="TEXT", help="For a text from stdin: what people call it.")] = ""
+    origin: Annotated[
+        str, Option("--origin", metavar="NAME", help="For a text from stdin: where it comes from, stable over time.")
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFlags:
+    """What is recorded, for the common cases; anything else is said with --input."""
+
+    kind: Annotated[
+        str,
+        Option(
+            "--kind",
+            metavar="KIND",
+            help="decision, fact, constraint …; task, bug …; debug, review …",
+            autocompletion=kinds,
+        ),
+    ] = ""
+    title: Annotated[str, Option("--title", metavar="TEXT", help="What people call it.")] = ""
+    summary: Annotated[str, Option("--summary", metavar="TEXT", help="What it is about.")] = ""
+    status: Annotated[str, Option("--status", metavar="STATUS", help="Such as active, or resolved for work.")] = ""
+    evidence: Annotated[
+        list[str] | None,
+        Option("--evidence", metavar="'SOURCE SEGMENT'", help="What it rests on, as `query` shows it; repeatable."),
+    ] = None
+    question: Annotated[str, Option("--question", metavar="TEXT", help="Decision: what was asked.")] = ""
+    outcome: Annotated[
+        str, Option("--outcome", metavar="TEXT", help="Decision: what was decided. Activity: success, failure …")
+    ] = ""
+    rationale: Annotated[str, Option("--rationale", metavar="TEXT", help="Decision: why.")] = ""
+    alternative: Annotated[
+        list[str] | None, Option("--alternative", metavar="TEXT", help="Decision: what else was possible; repeatable.")
+    ] = None
+    subject: Annotated[str, Option("--subject", metavar="TEXT", help="Fact: about what.")] = ""
+    predicate: Annotated[str, Option("--predicate", metavar="TEXT", help="Fact: which relation or attribute.")] = ""
+    target: Annotated[str, Option("--object", metavar="TEXT", help="Fact: the other end of a relation.")] = ""
+    value: Annotated[str, Option("--value", metavar="JSON", help="Fact: the value of an attribute.")] = ""
+    rule: Annotated[str, Option("--rule", metavar="TEXT", help="Constraint: what to keep to.")] = ""
+    statement: Annotated[str, Option("--statement", metavar="TEXT", help="Preference: how somebody likes it.")] = ""
+    step: Annotated[
+        list[str] | None, Option("--step", metavar="TEXT", help="Procedure: a step; repeatable, in order.")
+    ] = None
+    resolution: Annotated[str, Option("--resolution", metavar="TEXT", help="Work: what resolved it.")] = ""
+    into: Annotated[str, Option("--into", metavar="ID", help="Node: the node it is merged into.")] = ""
+    by: Annotated[str, Option("--by", metavar="ID", help="Supersede: the knowledge that replaces it.")] = ""
+
+
+def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
+    """Return the flags of a group that were used, as options."""
+    return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command whose parameters that are groups become one flag per field."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
+
+    def spreading(**given: Any) -> None:
+        made = {
+            name: group(**{one.name: given.pop(one.name) for one in fields(group)}) for name, group in groups.items()
+        }
+        command(**given, **made)
+
+    parameters = list(_parameters(command, hints, groups))
+    spreading.__name__, spreading.__doc__, spreading.__module__ = command.__name__, command.__doc__, command.__module__
+    spreading.__annotations__ = {one.name: one.annotation for one in parameters}
+    spreading.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+    return spreading
+
+
+def _parameters(
+    command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type]
+) -> Iterator[inspect.Parameter]:
+    """Yield a command's own parameters, then those of its groups: in this order `--help` shows them."""
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            yield _flag(name, hints[name], parameter.default)
+    for group in groups.values():
+        types = get_type_hints(group, include_extras=True)
+        for one in fields(group):
+            yield _flag(one.name, types[one.name], _default(one))
+
+
+def _default(one: Field[Any]) -> Any:
+    return inspect.Parameter.empty if one.default is MISSING else one.default
+
+
+def _flag(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)

@@ -1,0 +1,338 @@
+"""What `--help` shows below the flags: the modes of a verb, straight from the catalogue, and examples."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter
+
+
+# Examples for the help of each command: what one wants, and the line that does it.
+
+
+Example = tuple[str, str]
+
+EXAMPLES: Mapping[str, tuple[Example, ...]] = {
+    "init": (
+        ("a space for this folder and all below it", "treering init"),
+        ("a named space, kept with your data", "treering init --space notes"),
+    ),
+    "ingest": (
+        ("the repository you are in", "treering ingest ."),
+        ("as it lies, with uncommitted changes, and wait for vectors", "treering ingest . --worktree --wait"),
+        ("a part of it, only Markdown", "treering ingest . --option subfolder=docs --option include='*.md'"),
+        ("a note", "echo 'Releases are cut on Tuesdays.' | treering ingest - --title Releases"),
+        ("the pages that a file lists, an address per line", "treering ingest --mode url addresses.txt"),
+        ("how the last run stands", "treering ingest --mode status"),
+    ),
+    "query": (
+        ("what is known for a task", 'treering query "make the retry limit configurable"'),
+        ("ranked hits, and why they rank", 'treering query --mode search "retry limit" --limit 5 --explain'),
+        ("the exact lines behind a hit", "treering query --mode expand 'src:01k… 3f2a…'"),
+        ("what changed since Monday", 'treering query --mode recent --input \'{"since": "2026-01-05T00:00:00Z"}\''),
+        ("as it stood then", 'treering query "retry limit" --as-of 2026-01-01T00:00:00Z'),
+    ),
+    "crystallize": (
+        (
+            "a decision",
+            'treering crystallize --kind decision --title "One file per space" \\\n'
+            '      --question "Where is a space kept?" --outcome "In one SQLite file" \\\n'
+            '      --rationale "Nothing to operate" --alternative "A server"',
+        ),
+        (
+            "a fact with its evidence",
+            'treering crystallize --kind fact --title "Default port" --subject api \\\n'
+            "      --predicate port --value 8080 --evidence 'src:01k… 3f2a…' --status active",
+        ),
+        ("believe a candidate", "treering crystallize --mode promote know:01k…"),
+        ("replace what is no longer so", "treering crystallize --mode supersede know:01k… --by know:01m…"),
+        ("work done with everything it produced", "treering crystallize --mode activity --input @activity.json"),
+        ("finish a draft", "treering crystallize act:01k… --status finalized"),
+        ("fold a node into another", "treering crystallize node:01k… --into node:01m…"),
+        ("say that a source is wrong", "treering crystallize src:01k… --status invalid"),
+        ("resolve a task", 'treering crystallize work:01k… --kind task --status resolved --resolution "Done"'),
+    ),
+    "lint": (
+        ("look for broken form and drifted meaning", "treering lint"),
+        ("fail in CI where there are errors", "treering lint --strict"),
+        ("see the repairs, then apply them", "treering lint repair && treering lint repair --apply"),
+        ("verify the audit log; who changed this", "treering lint audit know:01k…"),
+        ("rebuild the indexes", "treering lint reindex --apply"),
+    ),
+    "watch": (
+        ("the commits of the repository you are in, as they come", "treering watch"),
+        ("its files as they lie, with uncommitted changes", "treering watch --worktree"),
+        ("a folder of documents, a JSON object per line", "treering watch ~/notes --json"),
+    ),
+    "hook install": (("bring in each commit of this repository", "treering hook install"),),
+    "hook uninstall": (("leave the hooks as they were", "treering hook uninstall"),),
+    "hook status": (("see whether the hooks are there, and how the last run ended", "treering hook status"),),
+    "hook run": (("do now what the hooks do", "treering hook run"),),
+    "review list": (("what waits for a decision", "treering review list"),),
+    "review show": (("what a patch would change", "treering review show patch:01k…"),),
+    "review apply": (("let it happen", "treering review apply patch:01k…"),),
+    "review propose": (
+        ("work items for tickets and TODO comments", "treering review propose"),
+        ("what that would be", "treering review propose --dry-run"),
+    ),
+    "review reject": (("turn it down", 'treering review reject patch:01k… --reason "No evidence"'),),
+    "revert": (("take back what a patch did", 'treering revert patch:01k… --reason "Wrong branch"'),),
+    "erase": (("remove a source for good, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),),
+    "backup": (
+        ("a copy to keep, while others work", "treering backup ~/backups/acme.db"),
+        ("the newest in place of the last", "treering backup ~/backups/acme.db --force"),
+    ),
+    "move": (
+        (
+            "to a database, or go on where it was broken off",
+            "treering move acme.db 'postgresql://acme@db/team?space=acme'",
+        ),
+        ("and back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
+    ),
+    "postgres work": (
+        (
+            "beside the servers, as often as wanted",
+            "treering postgres work --space 'postgresql://app@db/team?space=acme'",
+        ),
+    ),
+    "postgres plan": (
+        ("a role for programs and one for reports", "treering postgres plan --writer app --reader report"),
+        ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),
+        ("distributed over several servers", "treering postgres plan --citus --writer app"),
+    ),
+    "postgres servers add": (
+        (
+            "a server beside others",
+            "treering postgres servers add db2 postgresql://db2.example.org/team \\\n"
+            "      --directory postgresql://acme@db.example.org/directory",
+        ),
+    ),
+    "postgres servers list": (
+        ("which there are", "treering postgres servers list --directory postgresql://acme@db/directory"),
+    ),
+    "postgres servers drain": (
+        ("before it is taken away", "treering postgres servers drain db2 --directory postgresql://acme@db/directory"),
+    ),
+    "postgres move": (
+        ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
+    ),
+    "status": (("of the folder you are in", "treering status"),),
+    "connect": (
+        ("for this folder", "treering connect claude-code"),
+        ("see what would be written where", "treering connect cursor --print"),
+        ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
+    ),
+    "disconnect": (("put everything back", "treering disconnect claude-code"),),
+    "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
+    "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
+    "session work": (("see why a transcript still waits", "treering session work"),),
+    "mongodb index": (
+        (
+            "for an Atlas cluster, or a server of your own",
+            "treering mongodb index mongodb+srv://ada@cluster.example.org/wikis",
+        ),
+    ),
+    "mongodb status": (("how searches are answered", "treering mongodb status mongodb://127.0.0.1/wikis"),),
+    "export": (("plain files, to keep or to move", "treering export backup/"),),
+    "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
+    "vectors": (("make all vectors that wait, now", "treering vectors"),),
+    "mcp": (
+        ("serve the four tools to an agent over stdio", "treering mcp"),
+        (
+            "in the configuration of a client",
+            '{"command": "treering", "args": ["mcp", "--space", "sqlite:/path/to.db"]}',
+        ),
+    ),
+    "serve": (
+        ("the nearest space and all projects, on port 8420", "treering serve"),
+        ("on any free port, reading files of this folder", "treering serve --port 0 --files ."),
+        ("with memory for chats with a model server", "treering serve --upstream http://127.0.0.1:11434/v1"),
+        ("to other machines, after `treering key create`", "treering serve --host 0.0.0.0"),
+        ("the same over TLS", "treering serve --host 0.0.0.0 --tls-cert server.pem --tls-key server-key.pem"),
+    ),
+    "wiki build": (
+        ("of the repository you are in, into its folder wiki", "treering wiki build"),
+        ("into another folder, telling only what would change", "treering wiki build --to ../wiki --dry-run"),
+    ),
+    "wiki status": (
+        ("what is stale, edited or broken", "treering wiki status"),
+        ("in a check that fails where anything is", "treering wiki status --check"),
+    ),
+    "wiki page": (
+        ("which pages there are", "treering wiki page"),
+        ("one of them", "treering wiki page modules/flask-app.md"),
+    ),
+    "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
+    "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),
+    "key create": (
+        ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
+        ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),
+        ("for the memory of one project", "treering key create acme-bot --right write --project acme"),
+        ("for a bot that may not take the server for itself", "treering key create bot --requests-per-minute 60"),
+        ("for a person who decides what waits for review", "treering key create ada --right review --person"),
+    ),
+    "key list": (("which there are, and when they were used last", "treering key list"),),
+    "key revoke": (("one that got lost", "treering key revoke ci"),),
+    "supervise": (
+        (
+            "a coding agent on the tickets of this work tree",
+            'treering supervise tickets.yaml --worker "claude -p" --model openai:gpt-5-mini',
+        ),
+        (
+            "with ceilings for each ticket, in another folder",
+            'treering supervise tickets.yaml --worker "codex exec -" --model openai:gpt-5-mini \\\n'
+            "      --folder ../acme --max-turns 8 --max-minutes 30 --max-cost 0.50",
+        ),
+        (
+            "try it without a model",
+            "treering supervise tickets.yaml --worker ./work.sh --script assessments.yaml",
+        ),
+    ),
+    "workflow run": (
+        (
+            "recall what a discussion holds on something",
+            'treering workflow run recall.yaml --discussion launch --input "price"',
+        ),
+        (
+            "with a language model",
+            "treering workflow run answer.yaml --discussion launch --endpoint main=openai:gpt-5-mini",
+        ),
+        (
+            "try it without a model, on messages of a file, storing nothing",
+            "treering workflow run answer.yaml --messages chat.json --scripted answers.json",
+        ),
+    ),
+    "workflow check": (("find everything that is wrong before it runs", "treering workflow check answer.yaml"),),
+    "workflow examples": (
+        ("which there are", "treering workflow examples"),
+        ("take one as a start", "treering workflow examples recall > recall.yaml"),
+    ),
+    "discussion list": (("which discussions are kept", "treering discussion list"),),
+    "discussion record": (
+        ("a conversation of your own program", "treering discussion record lamp messages.jsonl"),
+        (
+            "one conversation of an export of a chat program",
+            'treering discussion record ports conversations.json --conversation "Ports of staging"',
+        ),
+        ("from another program", "my-chat --dump | treering discussion record lamp -"),
+    ),
+    "discussion update": (
+        ("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),
+        (
+            "by the workflows of a config file, and a model",
+            "treering discussion update lamp --config discussion.json --endpoint main=openai:gpt-5-mini",
+        ),
+    ),
+    "discussion show": (
+        ("how it stands", "treering discussion show lamp"),
+        ("all of it, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
+    ),
+    "discussion search": (
+        ("in one discussion", 'treering discussion search lamp "what does it cost?"'),
+        (
+            "phrases, in the messages alone",
+            'treering discussion search lamp "oak; walnut" --mode keywords --what turns',
+        ),
+        ("in all discussions, in a month", 'treering discussion search --all "deadline" --date 2026-05'),
+    ),
+    "discussion state": (
+        ("take it, to correct it", "treering discussion state lamp > state.md"),
+        ("give it back", "treering discussion state lamp --edit state.md"),
+    ),
+    "discussion export": (
+        ("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),
+        ("as WilmerAI keeps a discussion", "treering discussion export lamp lamp-files --as wilmer"),
+    ),
+    "discussion import": (
+        ("a discussion somewhere else", "treering discussion import lamp lamp-files --space copy"),
+        ("memories of WilmerAI", "treering discussion import lamp memories.json"),
+    ),
+    "discussion delete": (
+        ("two messages, and what tells of them", "treering discussion delete lamp 3 4"),
+        ("one for good, out of every earlier version", "treering discussion delete lamp 3 --erase"),
+    ),
+    "unlock": (
+        ("who holds a lease of this space", "treering unlock"),
+        ("take the one for vectors away", "treering unlock vectors"),
+    ),
+    "index use": (
+        ("files beside the space, searched exactly", "treering index use faiss:.treering/vectors"),
+        ("with a graph, for very many vectors", "treering index use 'faiss:/data/acme-vectors?kind=hnsw'"),
+        ("a server", "treering index use redis://localhost:6379/0"),
+        ("a graph for people besides", "treering index use 'neo4j://neo4j:secret@localhost?space=acme'"),
+    ),
+    "index status": (("how far behind the engine is", "treering index status"),),
+    "index rebuild": (("files that were damaged", "treering index rebuild"),),
+    "index drop": (("back to the space's own vectors", "treering index drop"),),
+    "try": (
+        ("see what Treering makes of the folder you are in", "treering try"),
+        ("with a question of yours", 'treering try "how often is a fetch tried"'),
+    ),
+    "version": (("which version this is", "treering version"),),
+}
+
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Begin": ("try", "init", "status", "version"),
+    "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint"),
+    "Coding agents": ("connect", "disconnect", "mcp", "session"),
+    "Stay up to date": ("watch", "hook", "vectors"),
+    "Decide and take back": ("review", "revert", "erase"),
+    "Wikis, conversations, tickets": ("wiki", "discussion", "supervise", "workflow"),
+    "Serve others": ("serve", "key"),
+    "Copy and move a space": ("backup", "move", "export", "import"),
+    "Databases and engines": ("index", "postgres", "mongodb", "unlock"),
+}
+"""The commands of `treering`, as its help shows them."""
+_MARGIN = 6  # columns before and between
+_OTHERS = "Other commands"
+
+
+class GroupedCommands(TyperGroup):
+    """The commands of `treering`, whose help shows them in groups."""
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - theirs
+        """Write the groups, each command with the first sentence of its help."""
+        grouped = {name for names in GROUPS.values() for name in names}
+        groups = {**GROUPS, _OTHERS: [name for name in self.commands if name not in grouped]}
+        widest = max(map(len, self.commands))
+        for title, names in groups.items():
+            shown = [self.commands[name] for name in names if name in self.commands]
+            if shown:
+                with formatter.section(title):
+                    limit = formatter.width - _MARGIN - widest
+                    # The name is filled up, so that all groups have their texts in one column.
+                    formatter.write_dl(
+                        [(str(one.name).ljust(widest), one.get_short_help_str(limit)) for one in shown], col_max=80
+                    )
+
+
+class Command(TyperCommand):
+    """A command whose help ends with examples."""
+
+    def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write the examples of this command."""
+        name = ctx.command_path.removeprefix("treering ")
+        with formatter.section("Examples"):
+            for what, line in EXAMPLES[name]:
+                formatter.write(f"  # {what}\n  {line}\n")
+
+
+class VerbCommand(Command):
+    """A verb's command, whose help names the modes with what they take."""
+
+    def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write the modes, then the examples."""
+        # The catalogue brings all of the tools with it; only this help needs it.
+        from treering.verbs.catalog import TOOLS
+
+        tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
+        with formatter.section("Modes"):
+            for mode in tool.modes.values():
+                formatter.write_dl([(mode.name, mode.summary)])
+                with formatter.indentation():
+                    formatter.write_dl([("input", ", ".join(mode.input.model_fields) or "none")])
+                    formatter.write_dl([("options", ", ".join(mode.options.model_fields) or "none")])
+        super().format_epilog(ctx, formatter)

@@ -1,0 +1,167 @@
+"""All that the command line prints goes through here or `rendering.lines`: what a terminal would obey is written out.
+
+A test looks for other places that print. What comes from other packages and from Python itself (warnings, errors of
+threads) is cleaned on its way to the terminal, by `clean_terminals`.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TextIO, cast
+
+import typer
+
+from treering.core.characters import visible, visible_json
+from treering.core.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, TreeringError, Unavailable
+
+
+class CleanStream:
+    """A stream to a terminal that writes out what the terminal would obey."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        """The terminal itself, for colours and the movements of a progress bar."""
+
+    def write(self, text: str) -> int:
+        """Write a text; return how many of its characters were taken: all of them."""
+        self.stream.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+
+def clean_terminals() -> None:
+    """Have everything that this process prints to a terminal cleaned, whoever prints it."""
+    sys.stdout, sys.stderr = _cleaned(sys.stdout), _cleaned(sys.stderr)
+
+
+def say(text: str) -> None:
+    """Print a text on standard output."""
+    typer.echo(visible(text))
+
+
+def tell(text: str) -> None:
+    """Print a text on standard error: progress, warnings, errors."""
+    typer.echo(visible(text), err=True)
+
+
+def say_json(text: str) -> None:
+    """Print a JSON text on standard output. What is escaped in it has the same value."""
+    typer.echo(visible_json(text))
+
+
+def tell_json(text: str) -> None:
+    """Print a JSON text on standard error."""
+    typer.echo(visible_json(text), err=True)
+
+
+def say_document(text: str) -> None:
+    """Print a document as it is, without a line feed of our own.
+
+    Byte for byte where standard output is a file, because that is an export; else controls are written out.
+    """
+    typer.echo(text if _is_file() else visible(text), nl=False)
+
+
+def confirm(question: str) -> bool:
+    """Ask for a yes on standard error."""
+    return typer.confirm(visible(question), err=True)
+
+
+def tell_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of an error nobody expected: `sys.excepthook`. Its message may hold anything."""
+    tell("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+
+
+def _is_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):  # no file behind it: closed, or a stream in memory
+        return False
+
+
+def _cleaned(stream: TextIO) -> TextIO:
+    if isinstance(stream, CleanStream) or not stream or not stream.isatty():
+        return stream
+    return cast(TextIO, CleanStream(stream))
+
+
+# How the command line tells what went wrong: one shape on stderr, and an exit code that scripts can rely on.
+
+
+EXIT_CODES: Mapping[type[TreeringError], int] = {
+    InvalidInput: 2,
+    NotFound: 3,
+    Conflict: 4,
+    Denied: 5,
+    Unavailable: 6,
+    Corrupt: 7,
+}
+OTHER = 1
+
+_PLAINLY = (
+    (re.compile(r"Input should be greater than or equal to "), "it must be at least "),
+    (re.compile(r"Input should be less than or equal to "), "it must be at most "),
+    (re.compile(r"Input should be a valid integer.*"), "it must be a whole number"),
+    (re.compile(r"Input should be a valid number.*"), "it must be a number"),
+)
+"""What the checks of typer say of a value, and how people say it."""
+
+# The error for a wrong command line lies in another module from one release of typer to the next; its child does not.
+Misuse: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def exit_code(error: TreeringError) -> int:
+    """Return the exit code of an error: that of the nearest class in the tree."""
+    return next((EXIT_CODES[cls] for cls in type(error).__mro__ if cls in EXIT_CODES), OTHER)
+
+
+def tell_failure(error: TreeringError, *, as_json: bool) -> int:
+    """Write an error to stderr, for people or as JSON; return its exit code."""
+    if as_json:
+        tell_json(json.dumps({"error": error.as_dict()}, default=str))
+    else:
+        tell("\n".join(_lines(error)))
+    return exit_code(error)
+
+
+def tell_interrupted() -> None:
+    """Say that somebody pressed Ctrl-C, and that this does no harm."""
+    tell("error: interrupted\nhint: What was written stays; the same command again goes on from there.")
+
+
+def misuse(error: Exception) -> InvalidInput:
+    """Turn a wrong command line into our error."""
+    said = getattr(error, "format_message", lambda: str(error))().rstrip(".")
+    for theirs, ours in _PLAINLY:
+        said = theirs.sub(ours, said)
+    end = "" if said.endswith("?") else "."  # a question: which command was meant
+    command = getattr(getattr(error, "ctx", None), "command_path", "treering")
+    return InvalidInput(f"{said}{end}", hint=f"See `{command} --help`.")
+
+
+def blocked(error: OSError) -> TreeringError:
+    """Turn an error of the operating system into ours."""
+    place = f"{error.filename}: " if error.filename else ""
+    return TreeringError(
+        f"{place}{error.strerror or error}.", hint="Check the path, its permissions and the free space."
+    )
+
+
+def _lines(error: TreeringError) -> Sequence[str]:
+    fields = error.details.get("fields", ())
+    several = [f"  {one['field'] or 'input'}: {one['problem']}" for one in fields] if len(fields) > 1 else []
+    # A person sees the fields here; the details are for programs.
+    hint = "Correct it; nothing was changed." if "details.fields" in error.hint else error.hint
+    return [f"error: {error.message}", *several, *([f"hint: {hint}"] if hint else [])]

@@ -1,0 +1,259 @@
+"""From the words of a command line to a verb's envelope. Nothing here knows a space."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from treering.core.errors import InvalidInput, nearest
+from treering.core.ids import PREFIXES
+from treering.core.objects import PAYLOADS
+from treering.core.scope import parse_scope
+from treering.surfaces.cli.flags import Calling, RecordFlags
+from treering.surfaces.cli.kinds import KINDS
+from treering.verbs.catalog import TOOLS
+from treering.verbs.envelope import Envelope, Mode, Verb, parse
+
+_MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
+_PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
+_OPTIONS = {
+    _PLURALS.get(name, name): f"--{'object' if name == 'target' else name}"
+    for name in RecordFlags.__dataclass_fields__
+    if any(_PLURALS.get(name, name) in payload.model_fields for payload in PAYLOADS.values())
+}
+"""By the field of a payload, the option that gives it."""
+_ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
+
+
+def envelope_of(
+    verb: Verb, mode: str, calling: Calling, *, given: Mapping[str, Any], options: Mapping[str, Any]
+) -> Envelope:
+    """Put a call together: `--input` and what was said in words, `--option` and flags.
+
+    A flag that the mode takes as input becomes input. Raises `InvalidInput` for what cannot be read.
+    """
+    known = TOOLS[verb].modes.get(mode or TOOLS[verb].default)
+    wishes = {**_pairs(calling.option or (), known), **options}
+    moved = {name: wishes.pop(name) for name in list(wishes) if known and _is_input(name, known)}
+    said = read_input(calling.input)
+    if isinstance(said, str) and (moved or given):
+        raise InvalidInput(
+            "--input is a plain text, and more was given beside it.",
+            hint='Give an object, such as --input \'{"task": "…"}\', or the text alone.',
+        )
+    data: dict[str, Any] = {
+        "mode": mode,
+        "scope": parse_scope(calling.scope),
+        "input": said if isinstance(said, str) else {**said, **moved, **given},
+        "options": wishes,
+    }
+    _check_text(data)
+    return parse(Envelope, data, where="call")
+
+
+def read_input(text: str) -> dict[str, Any] | str:
+    """Read an input in JSON from the text itself, from `@file`, or from stdin for `-`. Nothing gives an empty one.
+
+    It is an object, or a JSON text where the mode takes one.
+    """
+    if not text:
+        return {}
+    try:
+        data = json.loads(_content(text))
+    except RecursionError as error:
+        raise InvalidInput("--input is nested too deeply.", hint="Give fewer levels of objects and lists.") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"--input is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
+            hint='Put the object in single quotes, such as \'{"task": "…"}\', or in a file: --input @file.json.',
+        ) from error
+    if not isinstance(data, dict | str):
+        raise InvalidInput(
+            "--input is JSON, but neither an object nor a text.", hint='Give an object such as {"task": "…"}.'
+        )
+    return data
+
+
+def read_stdin() -> str:
+    """Read all of stdin as UTF-8. Raises `InvalidInput` where it is not."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput("Stdin is not UTF-8 text.", hint="Convert it, for instance with iconv.") from error
+
+
+def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
+    """Turn the words after `query` into input: a task, a search, or ids."""
+    if not words:
+        return {}
+    match mode or TOOLS["query"].default:
+        case "page":
+            name = " ".join(words)
+            return {"id": name} if len(words) == 1 and ":" in name else {"name": name}
+        case "expand":
+            return {"ids": _places(words)}
+        case other:
+            return {_ONE_TEXT.get(other, "text"): " ".join(words)}
+
+
+def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
+    """Tell which mode of `crystallize` is meant, by a kind or by the type of an id; empty where neither says it."""
+    if saying.by:
+        return "supersede"
+    if saying.kind in PAYLOADS:
+        return "knowledge"
+    if saying.kind in KINDS["Work"]:
+        return "work_item"
+    return _MODE_BY_PREFIX.get(ids[0].partition(":")[0], "") if ids else ""
+
+
+def check_kind(kind: str) -> None:
+    """Raise `InvalidInput` with all kinds there are for one that `crystallize` does not know."""
+    known = {kind for kinds in KINDS.values() for kind in kinds}
+    if kind and kind not in known:
+        listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in KINDS.items())
+        raise InvalidInput(
+            f"There is no kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
+        )
+
+
+def naming_options(error: InvalidInput) -> InvalidInput:
+    """Return the error with the options that give what is wrong or missing in a payload, where there are any."""
+    named = [one["field"].rpartition("payload.")[2] for one in error.details.get("fields", ())]
+    options = [_OPTIONS[name] for name in dict.fromkeys(named) if name in _OPTIONS]
+    if not options:
+        return error
+    hint = f"Give {' and '.join(options)}. Nothing was changed."
+    return InvalidInput(error.message, hint=hint, details=error.details)
+
+
+def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str, Any]:
+    """Turn ids and flags into the input of `crystallize`; a kind's own fields go into its payload."""
+    said = {_PLURALS.get(name, name): value for name, value in _said(saying)}
+    if mode == "promote":
+        return {**said, **({"ids": list(ids)} if ids else {})}
+    if len(ids) > 1:
+        raise InvalidInput(
+            f"The mode {mode} changes one object at a time, and {len(ids)} ids were given.", hint="Give one id."
+        )
+    if ids:
+        said["id"] = ids[0]
+    if "evidence_refs" in said:
+        said["evidence_refs"] = [_evidence(text) for text in said["evidence_refs"]]
+    if saying.kind in PAYLOADS:
+        return _with_payload(said, PAYLOADS[saying.kind].model_fields)
+    if ids and mode == "work_item":
+        said.pop("kind", None)  # it only told the mode; the kind of what exists is not changed by the way
+    return said
+
+
+def moment(text: str | None) -> str | int | None:
+    """Read `--as-of`: a sequence number or a time."""
+    return int(text) if text and text.isdecimal() else text
+
+
+def _check_text(data: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for text that is not Unicode, such as bytes of another encoding."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "An argument is not valid text: it has a surrogate or bytes that are not UTF-8.",
+            hint="Give it in UTF-8; check the encoding of your terminal and files.",
+        ) from error
+
+
+def _said(saying: RecordFlags) -> Iterable[tuple[str, Any]]:
+    for name in RecordFlags.__dataclass_fields__:
+        value = getattr(saying, name)
+        if value:
+            yield name, _loose(value) if name == "value" else value
+
+
+def _with_payload(said: dict[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    payload = {name: value for name, value in said.items() if name in fields}
+    rest = {name: value for name, value in said.items() if name not in fields}
+    return {**rest, **({"payload": payload} if payload else {})}
+
+
+def _evidence(text: str) -> dict[str, str]:
+    source, _, segment = text.replace("#", " ").partition(" ")
+    if not segment.strip():
+        raise InvalidInput(
+            f"--evidence needs 'SOURCE SEGMENT', got {text!r}.", hint="Take both from the output of `treering query`."
+        )
+    return {"source_id": source, "segment_id": segment.strip()}
+
+
+def _places(words: Sequence[str]) -> list[str]:
+    """Join an id and the segment after it, whether or not they were quoted together."""
+    joined: list[str] = []
+    for word in words:
+        if ":" in word or not joined:
+            joined.append(word)
+        else:
+            joined[-1] += f" {word}"
+    return joined
+
+
+def _content(text: str) -> str:
+    if text == "-":
+        return read_stdin()
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{text[1:]} is not UTF-8 text.", hint="Convert it, for instance with iconv.") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"{text[1:]} cannot be read: {error.strerror}.", hint="Check the path after the @."
+        ) from error
+
+
+def _pairs(texts: Iterable[str], mode: Mode | None) -> dict[str, JsonValue]:
+    given: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="Write it such as --option limit=5.")
+        given.setdefault(name.strip().replace("-", "_"), []).append(value)
+    return {name: _value(values, _field(name, mode)) for name, values in given.items()}
+
+
+def _field(name: str, mode: Mode | None) -> FieldInfo | None:
+    return {**mode.input.model_fields, **mode.options.model_fields}.get(name) if mode else None
+
+
+def _is_input(name: str, mode: Mode) -> bool:
+    return name in mode.input.model_fields and name not in mode.options.model_fields
+
+
+def _value(texts: Sequence[str], field: FieldInfo | None) -> JsonValue:
+    """Read a value as what its field takes: JSON first, then plain text, then a list of either."""
+    last, many = texts[-1], [_loose(text) for text in texts]
+    if field is None:
+        return _loose(last) if len(texts) == 1 else many
+    kind: TypeAdapter[object] = TypeAdapter(field.rebuild_annotation())
+    readings: tuple[JsonValue, ...] = (_loose(last), last, many, list(texts))
+    return next((one for one in readings if _fits(kind, one)), _loose(last))
+
+
+def _fits(kind: TypeAdapter[object], value: JsonValue) -> bool:
+    try:
+        kind.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _loose(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return text
+    return value

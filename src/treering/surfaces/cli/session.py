@@ -1,0 +1,197 @@
+"""An open space for the time of one command: progress while it works, one answer, and what follows."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import typer
+from pydantic import BaseModel, TypeAdapter
+
+from treering.core.characters import visible_line
+from treering.core.errors import InvalidInput
+from treering.parts.coding_agents.known_clients import OWN_PROCESS
+from treering.surfaces.cli.flags import Access, WriteFlags
+from treering.surfaces.cli.printing import confirm, say_json
+from treering.surfaces.cli.rendering.lines import IndentedLine, show, terminal
+from treering.surfaces.python.space import Space, open_space
+from treering.system.address import Address
+from treering.system.machine import make_folder, write_new
+from treering.system.settings import FOLDER, Settings
+from treering.verbs.engine import Progress, silent
+from treering.verbs.envelope import Operation
+from treering.verbs.rights import EVERYTHING, Rights
+
+_IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
+_DESCRIBED = 40  # columns of what is being done
+_REFUSED = 1
+_WIDEST = 110  # columns: longer lines of prose are hard to read
+
+Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
+
+
+@contextmanager
+def opened(
+    access: Access | Address, writing: WriteFlags | None = None, *, create: bool = False, catching_up: bool = False
+) -> Iterator[Space]:
+    """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits.
+
+    So is an index that is being made anew, unless nothing may run in the background. `catching_up`: the command itself
+    makes what waits.
+    """
+    address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
+    if create:
+        prepare(address)
+    name = writing or WriteFlags()
+    later = not catching_up and _may_work_later(name)
+    with open_space(
+        address,
+        actor=name.actor or None,
+        channel="agent" if name.as_agent else "user",
+        create=create,
+        background=False,
+        whole=not (later or catching_up),
+    ) as space:
+        yield space
+        if later and space.engine.index.upkeep.behind().waiting:
+            _work_later(space)
+
+
+def prepare(address: Address) -> None:
+    """Keep a new `.treering/` folder out of version control."""
+    if address.file is None:
+        return
+    folder = address.file.parent
+    if folder.name == FOLDER and not folder.exists():
+        make_folder(folder)
+        with suppress(FileExistsError):  # another process was first
+            write_new(folder / ".gitignore", _IGNORED.encode())
+
+
+@contextmanager
+def watched(space: Space) -> Iterator[Space]:
+    """Show long work of a space as `bars` does."""
+    with bars() as advance:
+        yield space.with_progress(advance)
+
+
+@contextmanager
+def bars() -> Iterator[Progress]:
+    """Show long work as a bar on stderr, where that is a terminal. It is gone before the answer is printed."""
+    console = terminal(errors=True)
+    if not console.is_terminal:
+        yield silent
+        return
+    # Imported here: most answers come without a bar.
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    # What others print meanwhile goes its own way, which cleans it.
+    shown = Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    tasks: dict[str, TaskID] = {}
+
+    def advance(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = shown.add_task(visible_line(what)[:_DESCRIBED], total=total)
+            shown.start()
+        shown.update(tasks[what], completed=done, total=total)
+
+    try:
+        yield advance
+    finally:
+        shown.stop()
+
+
+def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
+    """Print what a command found: JSON for programs, else lines for people."""
+    if access.as_json:
+        say_json(to_json(data))
+    else:
+        console = terminal()
+        if console.is_terminal:
+            console.width = min(console.width, _WIDEST)
+        show(console, lines)
+
+
+def to_json(data: Data) -> str:
+    """Write a report, several, or plain facts as JSON."""
+    return TypeAdapter[Data](Data).dump_json(data, indent=2, serialize_as_any=True).decode()
+
+
+def is_piped() -> bool:
+    """Tell whether the answer goes to a program, which may hand it on to a model."""
+    return not sys.stdout.isatty()
+
+
+def rights_of_verbs() -> Rights:
+    """Return what a call of a verb may do: what is for a person to decide only where one sits at the terminal."""
+    present = sys.stdin.isatty()
+    return replace(EVERYTHING, destroys=present, needs_person=present)
+
+
+def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> None:
+    """Ask for a yes before an operation that removes content for good, unless it was given; leave with 1 without one.
+
+    Raises `InvalidInput` where nobody can be asked.
+    """
+    if sure or not operation.rights.destroys:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
+    if not confirm(f"Erase {what} for good? This cannot be taken back."):
+        raise typer.Exit(_REFUSED)
+
+
+def embed_later(space: Space, writing: WriteFlags) -> None:
+    """Have vectors that wait made by a process of its own."""
+    if _may_work_later(writing) and space.engine.index.vectors.lag().pending:
+        _work_later(space)
+
+
+def _may_work_later(writing: WriteFlags) -> bool:
+    return Settings.read().background and not writing.no_background
+
+
+def _work_later(space: Space) -> None:
+    """Start a process that makes what waits, outlives this one and holds no terminal."""
+    worker = subprocess.Popen(  # noqa: S603 - our own command
+        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "vectors", "--quiet"],
+        # Everybody on this machine can read the arguments of a process; its environment only its user.
+        env={**os.environ, "TREERING_SPACE": space.address.url},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
+    )
+    # Nobody waits for it; without a return code Python would warn that nobody did.
+    worker.returncode = 0
+
+
+# Commands that run until they are told to stop.
+
+
+@contextmanager
+def told_to_stop() -> Iterator[Callable[[float], bool]]:
+    """Take SIGTERM and SIGINT as a wish to stop, which is given time to end what is under way.
+
+    Yields what waits for so many seconds, or until then, and tells whether to stop.
+    """
+    stopping = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stopping.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stopping.wait
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

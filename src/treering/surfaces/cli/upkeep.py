@@ -1,0 +1,150 @@
+"""What the commands that make, move and serve a space do."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from treering.core.characters import visible_line
+from treering.core.errors import Conflict, NotFound
+from treering.parts.coding_agents.agent_sessions import make_ready_again
+from treering.ports import runtime
+from treering.ports.runtime import Holding
+from treering.spaces import transfer
+from treering.surfaces.cli.flags import Access, WriteFlags
+from treering.surfaces.cli.rendering.lines import line
+from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
+from treering.surfaces.python.space import Space
+from treering.system.address import Address, file_address
+from treering.system.machine import sync_folder
+from treering.system.settings import Settings
+from treering.verbs.lint.upkeep import LEASES, UNLOCK, VECTORS
+
+_PLURALS = {"patch": "patches"}
+
+
+def init(access: Access) -> None:
+    """Make a space. Without an address it is this folder's own, whatever lies in the folders above."""
+    settings = Settings.read()
+    named = access.space or settings.space
+    address = settings.space_address(named) if named else settings.own_space
+    existed = _is_there(address)
+    with opened(address, create=True):
+        facts = {"address": str(address), "created": not existed}
+    said = f"{'There is already a space' if existed else 'Made a space'} at {facts['address']}."
+    lines = [line(said), line("Next: treering ingest .", indent=2)]
+    answer(access, facts, lines)
+
+
+def backup(file: Path, access: Access, *, replace: bool) -> None:
+    """Copy a space to a file."""
+    with opened(access) as space, watched(space) as busy:
+        head = busy.backup(file, replace=replace)
+    facts = {"file": str(file), "bytes": file.stat().st_size, "head": head.model_dump()}
+    said = f"Backed up to {file}: {facts['bytes']} bytes, the audit log verifies up to event {head.seq} ({head.hash})."
+    answer(access, facts, [line(said)])
+
+
+def move(source: str, target: str, *, as_json: bool) -> None:
+    """Copy a space to another address."""
+    settings = Settings.read()
+    place = settings.space_address(target)
+    prepare(place)
+    with bars() as advance:
+        report = transfer.move(settings.space_address(source), place, progress=advance)
+    facts = {"address": str(place), **report.model_dump()}
+    head, said = report.head, f"{_listed(report.counts)}, {report.vectors} vectors"
+    lines = [
+        line(f"Moved to {place}: {said}."),
+        line(f"Same as the source; the audit log verifies up to event {head.seq} ({head.hash}).", indent=2),
+    ]
+    answer(Access(as_json=as_json), facts, lines)
+
+
+def export(folder: Path, access: Access) -> None:
+    """Write a space as plain files."""
+    with opened(access) as space:
+        counts = space.export(folder)
+    answer(access, {"folder": str(folder), "counts": counts}, [line(f"Exported to {folder}: {_listed(counts)}.")])
+
+
+def import_from(folder: Path, access: Access, writing: WriteFlags) -> None:
+    """Fill an empty space. Where there is none yet, one appears only when it is complete."""
+    address = Settings.read().space_address(access.space or None)
+    file = address.file
+    if file is None or file.exists():
+        with opened(access, writing, create=True) as space:
+            counts = space.import_from(folder)
+    else:
+        counts = _import_new(folder, file, address, writing)
+    with opened(access, writing) as space:
+        said = line(f"Imported from {folder}: {_listed(counts)}.")
+        answer(access, {"address": str(space.address), "counts": counts}, [said])
+        embed_later(space, writing)
+
+
+def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags) -> dict[str, int]:
+    prepare(address)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.importing")
+    try:
+        with opened(file_address(partial), replace(writing, no_background=True), create=True) as space:
+            counts = space.import_from(folder)
+        if file.exists():
+            raise Conflict(f"There is a space at {address} now; somebody else made it.", hint="Name another one.")
+        partial.rename(file)
+        sync_folder(file.parent)
+    finally:
+        for end in ("", "-wal", "-shm"):
+            partial.with_name(partial.name + end).unlink(missing_ok=True)
+    return counts
+
+
+def vectors(access: Access, *, quiet: bool) -> None:
+    """Make all vectors that wait, after an index that is being made anew; quietly, only where nobody else is at it."""
+    with opened(access, catching_up=True) as space:
+        lag = space.engine.index.vectors.lag()
+        if quiet and not ((lag.pending or lag.behind) and _is_free(space)):
+            return
+        with watched(space) as busy:
+            report = busy.perform(VECTORS)
+        make_ready_again(space)
+    if not quiet:
+        ready = report.total - report.pending
+        answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])
+
+
+def unlock(name: str, access: Access) -> None:
+    """List the leases of a space, or take one away from its holder."""
+    with opened(access) as space:
+        if not name:
+            leases = space.perform(LEASES)
+            answer(access, leases, [line(_told(one)) for one in leases.held] or [line("Nobody holds a lease here.")])
+            return
+        report = space.perform(UNLOCK, input={"name": name})
+    told = line(f"Taken away: {_told(report.cleared)}")
+    answer(access, report, [told, line("Its holder stops at its next renewal.", indent=2)])
+
+
+def _is_there(address: Address) -> bool:
+    """Tell whether there is a space already. One in memory is new every time."""
+    try:
+        with opened(address):
+            return not address.in_memory
+    except NotFound:
+        return False
+
+
+def _told(one: Holding) -> str:
+    name, process = visible_line(one.name), one.process
+    return f"{name}: held by process {process}, renewed {one.renewed:.0f} s ago, lapses in {one.left:.0f} s."
+
+
+def _is_free(space: Space) -> bool:
+    """Tell whether nobody is making vectors of this space."""
+    return space.engine.leases.holder(runtime.VECTORS) is None
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{count} {table if count == 1 else _PLURALS.get(table, table + 's')}" for table, count in counts.items()
+    )

@@ -1,0 +1,213 @@
+"""What the commands of the four verbs do: a call, an answer, an exit code."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.surfaces.cli.flags import (
+    Access,
+    Calling,
+    IngestFlags,
+    Note,
+    QueryFlags,
+    RecordFlags,
+    Recording,
+    WriteFlags,
+    asked,
+)
+from treering.surfaces.cli.printing import EXIT_CODES
+from treering.surfaces.cli.rendering import render
+from treering.surfaces.cli.request import (
+    check_kind,
+    envelope_of,
+    mode_of,
+    moment,
+    naming_options,
+    question_from,
+    read_stdin,
+    record_from,
+)
+from treering.surfaces.cli.session import answer, embed_later, is_piped, opened, rights_of_verbs, watched
+from treering.surfaces.python.space import Space
+from treering.verbs import catalog
+from treering.verbs.envelope import Envelope, Report, Verb
+from treering.verbs.ingest.report import IngestReport
+from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport, rule_mode
+from treering.verbs.query.browsing import ExpandReport
+
+_FAILED = 1
+_STDIN = "-"
+_STDIN_MODE = "source"
+_ADDRESSES = ("http://", "https://")
+_LINTED = ("structure", "semantic")
+_LONGEST_LIST = 1_000_000
+
+
+def ingest(
+    what: str, mode: str, access: Access, calling: Calling, bringing: IngestFlags, note: Note, writing: WriteFlags
+) -> None:
+    """Bring in a path, a note from stdin, or what `--input` holds. Exits with 1 where an item failed."""
+    if not (what or mode or calling.input):
+        raise InvalidInput(
+            "treering ingest needs a path, a mode or --input.", hint="Name a path, such as `treering ingest .`."
+        )
+    with opened(access, writing, create=catalog.find("ingest").find(mode).makes_space) as space:
+        chosen = mode or (_STDIN_MODE if what == _STDIN or not what else mode_for(what, space))
+        envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
+        with watched(space) as busy:
+            report = _called(busy, "ingest", envelope)
+        answer(access, report, render(report))
+        if isinstance(report, IngestReport) and not report.dry_run:
+            embed_later(space, writing)
+    if isinstance(report, IngestReport) and report.counts.get("failed"):
+        raise typer.Exit(_FAILED)
+
+
+def query(words: Sequence[str], mode: str, access: Access, calling: Calling, reading: QueryFlags) -> None:
+    """Ask, and print what is known."""
+    given = question_from(words, mode)
+    if not given and not calling.input and mode != "recent":
+        raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
+    options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
+    envelope = envelope_of("query", mode, calling, given=given, options=options)
+    with opened(access) as space:
+        report = _called(space, "query", envelope)
+    answer(access, report, render(report, fenced=is_piped()))
+    if isinstance(report, ExpandReport) and report.missing:
+        raise typer.Exit(EXIT_CODES[NotFound])
+
+
+def crystallize(
+    ids: Sequence[str],
+    mode: str,
+    access: Access,
+    calling: Calling,
+    saying: RecordFlags,
+    recording: Recording,
+    writing: WriteFlags,
+) -> None:
+    """Record something."""
+    if not mode:
+        check_kind(saying.kind)
+    chosen = mode or mode_of(ids, saying)
+    given = record_from(ids, chosen, saying)
+    if not given and not calling.input:
+        raise InvalidInput(
+            "treering crystallize needs flags or --input that say what to record.", hint="See the examples of --help."
+        )
+    envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
+    with opened(access, writing) as space:
+        try:
+            report = _called(space, "crystallize", envelope)
+        except InvalidInput as error:
+            raise naming_options(error) from error
+        answer(access, report, render(report, fenced=is_piped()))
+        embed_later(space, writing)
+
+
+def lint(
+    mode: str,
+    about: str,
+    rules: Sequence[str],
+    access: Access,
+    calling: Calling,
+    options: Mapping[str, Any],
+    writing: WriteFlags,
+    *,
+    strict: bool,
+) -> None:
+    """Look for drift; without a mode for broken form and drifted meaning. Exits with 1 only where asked to."""
+    wanted = {name: value for name, value in options.items() if value is not None}
+    envelopes = [
+        envelope_of("lint", one, calling, given={**({"id": about} if about else {}), **named}, options=wanted)
+        for one, named in _modes_of_lint(mode, rules)
+    ]
+    with opened(access, writing) as space:
+        with watched(space) as busy:
+            reports = [_called(busy, "lint", envelope) for envelope in envelopes]
+        lines = (line for report in reports for line in render(report, fenced=is_piped()))
+        answer(access, reports[0] if mode else reports, lines)
+        embed_later(space, writing)
+    if strict and any(map(_has_errors, reports)):
+        raise typer.Exit(_FAILED)
+
+
+def _modes_of_lint(mode: str, rules: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
+    """Return the modes that are run, each with its rules: without a mode, those that the rules named belong to."""
+    if mode or not rules:
+        return [(one, {"rules": [*rules]} if rules else {}) for one in ([mode] if mode else _LINTED)]
+    by_mode = {one: [rule for rule in rules if rule_mode(rule) == one] for one in _LINTED}
+    return [(one, {"rules": named}) for one, named in by_mode.items() if named]
+
+
+def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:
+    return catalog.call(space.engine, verb, envelope, granted=rights_of_verbs())
+
+
+def mode_for(path: str, space: Space) -> str:
+    """Choose the mode for what is to be read: an address, a repository where git knows it, else files.
+
+    `board:hive` is for the adapter `board`, where a package with it is installed and no file is called that.
+    """
+    if path.lower().startswith(_ADDRESSES):
+        return "url"
+    name, colon, _ = path.partition(":")
+    if colon and name in space.engine.adapters and not Path(path).exists():
+        return "adapter"
+    try:
+        space.engine.adapters["repo"].origin(path)
+    except (InvalidInput, Unavailable):
+        return "path"  # no folder, no repository, or no git here
+    return "repo"
+
+
+def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
+    if what and mode == "url":
+        return _addresses(what)
+    if what == _STDIN:
+        named = {"title": note.title, "origin": note.origin}
+        return {"items": [{"kind": "note", "text": read_stdin(), **{k: v for k, v in named.items() if v}}]}
+    if not what:
+        return {}
+    match mode:
+        case "status":
+            return {"job": what}
+        case "adapter":
+            return {"target": what}
+        case "source":
+            raise InvalidInput(
+                "The mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."
+            )
+        case _:
+            return {"path": what}
+
+
+def _addresses(what: str) -> dict[str, Any]:
+    """Read the addresses of a file or of stdin, one per line; what is neither is an address itself."""
+    if what == _STDIN:
+        return {"addresses": read_stdin()}
+    if what.lower().startswith(_ADDRESSES) or not Path(what).is_file():
+        return {"url": what}
+    with Path(what).open("rb") as file:
+        data = file.read(_LONGEST_LIST + 1)
+    if len(data) > _LONGEST_LIST:
+        raise InvalidInput(f"The list {what} is over {_LONGEST_LIST:,} bytes.", hint="Give it in parts.")
+    return {"addresses": data.decode("utf-8", "replace")}
+
+
+def _has_errors(report: Report) -> bool:
+    match report:
+        case LintReport(findings=findings):
+            return any(finding.severity == "error" for finding in findings)
+        case RepairReport(repairs=repairs):
+            return any(repair.outcome == "failed" for repair in repairs)
+        case ReindexReport(differences=differences, rebuilt=rebuilt):
+            return bool(differences) and not rebuilt
+        case AuditReport(verified=verified, differences=differences):
+            return not verified or bool(differences)
+        case _:
+            return False

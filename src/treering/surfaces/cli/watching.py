@@ -1,0 +1,287 @@
+"""What `treering watch` does: it ingests whenever something changed, and says what came of it."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from treering.core.errors import Conflict, InvalidInput, TreeringError
+from treering.core.ids import render_time
+from treering.parts.coding_agents.known_clients import OWN_PROCESS
+from treering.sources.folders.watching import Occasion, WatchedPlace, occasions, shown_reason
+from treering.sources.reading.access import AnyFile
+from treering.sources.reading.folder import reason
+from treering.sources.repository.git import GitRepository, open_repository
+from treering.sources.repository.git_hooks import GitHook, hooks_of, install_hooks, uninstall_hooks
+from treering.sources.repository.git_process import locate
+from treering.surfaces.cli.flags import Access, WriteFlags
+from treering.surfaces.cli.printing import say_json, tell
+from treering.surfaces.cli.rendering import render_warnings
+from treering.surfaces.cli.rendering.changes import TOLD, counted, render_finding, render_items
+from treering.surfaces.cli.rendering.lines import IndentedLine, line, show, terminal
+from treering.surfaces.cli.session import answer, embed_later, opened, told_to_stop, watched
+from treering.surfaces.cli.verbs import mode_for
+from treering.surfaces.python.space import Space
+from treering.system.address import Address
+from treering.system.machine import NEXT_LOCK, RUNNING_LOCK, held_alone, holder, one_after_another, replace_file
+from treering.system.settings import Settings
+from treering.verbs.ingest.report import IngestReport, Outcome
+from treering.verbs.lint.lint import LintReport
+from treering.verbs.lint.survey import Finding
+
+_MOST_PAUSE = 60.0
+_MOST_FINDINGS = 10_000
+_WRITTEN: tuple[Outcome, ...] = ("created", "updated", "moved", "removed", "proposed")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFlags:
+    """What is watched, and how often it is looked at without a change."""
+
+    path: Path
+    every: float
+    worktree: bool
+
+
+def watch(access: Access, writing: WriteFlags, wanted: WatchFlags) -> None:
+    """Watch a place until told to stop. Raises `Conflict` where somebody else does so for the same space."""
+    place = wanted.path.resolve()
+    if not place.exists():
+        raise InvalidInput(f"There is nothing at {wanted.path}.", hint="Name a folder, a file or a repository.")
+    address = Settings.read().space_address(access.space or None)
+    if address.in_memory:
+        raise InvalidInput("A space in memory is gone as soon as it is closed.", hint="Give a space that is kept.")
+    watcher = _Watcher(access, address, writing, place, wanted)
+    with _alone(address, place), told_to_stop() as wait:
+        for occasion in occasions(watcher.watched_place(), wait, every=wanted.every, on_blind=_tell_blind):
+            begun = time.monotonic()
+            watcher.look(occasion)
+            # However much changes, at most half of the time goes into reading it.
+            wait(min(time.monotonic() - begun, _MOST_PAUSE))
+
+
+@dataclass(slots=True)
+class _Watcher:
+    access: Access
+    address: Address
+    writing: WriteFlags
+    place: Path
+    wanted: WatchFlags
+    _mode: str = ""
+    _seen: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    _failures: set[str] = field(default_factory=set)
+    _failed: str = ""
+
+    def watched_place(self) -> WatchedPlace:
+        with opened(self.address, self.writing, create=True) as space:
+            self._mode = mode_for(str(self.place), space)
+            self._seen = {_key(one) for one in _findings(space)}
+        file = self.address.file
+        apart = (str(file.resolve()),) if file else ()
+        if self._mode != "repo":
+            return WatchedPlace(self.place, apart=apart)
+        layout = locate(self.place, AnyFile())
+        git = tuple(dict.fromkeys((layout.git_dir, layout.common)))
+        return WatchedPlace(self.place, git, files=self.wanted.worktree, apart=apart)
+
+    def look(self, occasion: Occasion) -> None:
+        """Ingest, and say what came of it. What fails is told once, and tried again at the next occasion."""
+        try:
+            with opened(self.address, self.writing, create=True) as space:
+                with watched(space) as busy:
+                    report = self._ingest(busy)
+                written = any(map(report.counts.get, _WRITTEN))
+                arisen = self._arisen(space) if written else []
+                embed_later(space, self.writing)
+        except (TreeringError, OSError) as error:
+            self._tell_failure(error.message if isinstance(error, TreeringError) else reason(error))
+            return
+        failures = {one.origin for one in report.items if one.outcome == "failed"}
+        if occasion == "begun" or written or arisen or failures != self._failures:
+            self._say(occasion, report, arisen)
+        self._failures, self._failed = failures, ""
+
+    def _ingest(self, space: Space) -> IngestReport:
+        options = {"worktree": True} if self._mode == "repo" and self.wanted.worktree else {}
+        report = space.ingest(self._mode, input={"path": str(self.place)}, options=options)
+        if not isinstance(report, IngestReport):
+            raise TypeError(f"ingest answered with {type(report).__name__}")
+        return report
+
+    def _arisen(self, space: Space) -> list[Finding]:
+        found = {_key(one): one for one in _findings(space)}
+        arisen = [one for key, one in found.items() if key not in self._seen]
+        self._seen = set(found)
+        return arisen
+
+    def _tell_failure(self, why: str) -> None:
+        if why != self._failed:
+            tell(f"{_now()}  not read: {why} It is tried again.")
+        self._failed = why
+
+    def _say(self, occasion: Occasion, report: IngestReport, arisen: Sequence[Finding]) -> None:
+        if self.access.as_json:
+            told = {"at": render_time(datetime.now(UTC)), "occasion": occasion}
+            data = report.model_dump(mode="json", include={"counts", "items", "staled", "contested", "sequence"})
+            say_json(json.dumps({**told, **data, "findings": [one.model_dump(mode="json") for one in arisen]}))
+            return
+        show(terminal(), self._lines(occasion, report, arisen))
+
+    def _lines(self, occasion: Occasion, report: IngestReport, arisen: Sequence[Finding]) -> Iterator[IndentedLine]:
+        if occasion == "begun":
+            what = "commits" if self._mode == "repo" and not self.wanted.worktree else "files"
+            yield line(("Watching ", "bold"), f"the {what} of {self.place} for {self.address}. Ctrl-C ends it.")
+        yield line(f"{_now()}  {counted(report.counts)}")
+        yield from render_items([one for one in report.items if one.outcome in TOLD])
+        for one in arisen:
+            yield from render_finding(one)
+
+
+@contextmanager
+def _alone(address: Address, place: Path) -> Iterator[None]:
+    """Keep a second watcher of the same place out, for the same space."""
+    name = sha256(f"{address}\n{place}".encode()).hexdigest()[:32]
+    file = Settings.read().data_dir / "watching" / f"{name}.lock"
+    with held_alone(file) as held:
+        if not held:
+            raise Conflict(
+                f"{place} is watched already for {address}, by process {holder(file)}.", hint="One watcher is enough."
+            )
+        yield
+
+
+def _findings(space: Space) -> Sequence[Finding]:
+    report = space.lint("semantic", options={"limit": _MOST_FINDINGS})
+    return report.findings if isinstance(report, LintReport) else ()
+
+
+def _key(one: Finding) -> tuple[str, tuple[str, ...]]:
+    return one.rule, one.ids
+
+
+def _tell_blind(error: OSError) -> None:
+    tell(f"{_now()}  The system tells of no changes ({shown_reason(error)}): what changed is looked for every minute.")
+
+
+def _now() -> str:
+    return datetime.now().astimezone().strftime("%H:%M:%S")
+
+
+# What `treering hook` does: puts calls into git's hooks, and answers them.
+
+
+_FOLDER = "treering"
+_LAST = "last-run.json"
+_SHOWN = {
+    "none": "not installed",
+    "ours": "installed",
+    "beside others": "installed, beside what stood there",
+    "others": "not installed; there is another one",
+}
+
+
+def install(access: Access, place: Path) -> None:
+    """Put our call into the hooks of a repository."""
+    top, repository = _work_tree(place)
+    address = Settings.read().space_address(access.space or None)
+    if access.space and not address.is_file:
+        raise InvalidInput(
+            "The address of a database may hold a password, and a hook can be read by others.",
+            hint="Set TREERING_SPACE where git is used, and install without --space.",
+        )
+    space = ("--space", str(Path(address.place).resolve())) if access.space else ()
+    hooks = install_hooks(top, repository.common, (OWN_PROCESS.program, *OWN_PROCESS.arguments, "hook", "run", *space))
+    answer(access, _facts(hooks), [*_of_hooks(hooks), line("To take it back: treering hook uninstall")])
+
+
+def uninstall(access: Access, place: Path) -> None:
+    """Take our call out of the hooks again."""
+    top, repository = _work_tree(place)
+    changed = uninstall_hooks(top)
+    for name in (_LAST, NEXT_LOCK, RUNNING_LOCK):
+        (repository.common / _FOLDER / name).unlink(missing_ok=True)
+    with suppress(OSError):  # it was never made, or somebody else put something there
+        (repository.common / _FOLDER).rmdir()
+    files = [str(one.file) for one in changed]
+    lines = [line(f"Taken out of {file}.") for file in files] or [line("There was no hook of Treering's here.")]
+    answer(access, {"files": files}, lines)
+
+
+def status(access: Access, place: Path) -> None:
+    """Tell which hooks there are, and how the last run ended."""
+    top, repository = _work_tree(place)
+    hooks, last = hooks_of(top), _last_run(repository)
+    answer(access, {**_facts(hooks), "last_run": last}, [*_of_hooks(hooks), *_of_run(last)])
+
+
+def run(access: Access) -> None:
+    """Ingest the repository of the working folder, one run at a time. How it ended is kept in its git folder."""
+    address = Settings.read().space_address(access.space or None)
+    if address.file is not None and not address.file.is_file():
+        answer(access, {}, [line("There is no space here: nothing was done.")])
+        return
+    with suppress(OSError, AttributeError):  # not on Windows; or it has a session of its own already
+        os.setsid()
+    _, repository = _work_tree(Path())
+    folder = repository.common / _FOLDER
+    with one_after_another(folder) as is_ours:
+        if not is_ours:
+            answer(access, {}, [line("Another run waits already, and will see what is there.")])
+            return
+        told = _ingest(access)
+        replace_file(folder / _LAST, json.dumps({"at": render_time(datetime.now(UTC)), **told}).encode())
+        answer(access, told, _of_run(told))
+
+
+def _ingest(access: Access) -> dict[str, Any]:
+    writing = WriteFlags()
+    try:
+        with opened(access, writing) as space:
+            report = space.ingest("repo", input={"path": str(Path.cwd())})
+            embed_later(space, writing)
+    except (TreeringError, OSError) as error:
+        return {"error": str(error)}
+    counts = report.counts if isinstance(report, IngestReport) else {}
+    return {"counts": {what: number for what, number in counts.items() if number}, "warnings": [*report.warnings]}
+
+
+def _last_run(repository: GitRepository) -> dict[str, Any]:
+    try:
+        told = json.loads((repository.common / _FOLDER / _LAST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _facts(hooks: Sequence[GitHook]) -> dict[str, object]:
+    return {"hooks": {one.name: one.state for one in hooks}}
+
+
+def _of_hooks(hooks: Sequence[GitHook]) -> Iterator[IndentedLine]:
+    for one in hooks:
+        yield line(f"{one.name}: {_SHOWN[one.state]}")
+
+
+def _of_run(told: Mapping[str, Any]) -> Iterator[IndentedLine]:
+    if not told:
+        yield line("No hook has run yet.")
+        return
+    at = f"{told['at'][:16].replace('T', ' ')}  " if "at" in told else ""
+    if "error" in told:
+        yield line(at, ("failed: ", "red"), told["error"])
+        return
+    yield line(at, f"ingested: {counted(told.get('counts', {}))}")
+    yield from render_warnings(told.get("warnings", []))
+
+
+def _work_tree(place: Path) -> tuple[Path, GitRepository]:
+    repository = open_repository(place)
+    if repository.top is None:
+        raise InvalidInput("This repository has no work tree.", hint="Use `treering ingest` with its folder.")
+    return repository.top, repository

@@ -1,0 +1,167 @@
+"""How the server tells what went wrong: one shape, and an HTTP status that programs can rely on."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, Field
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from treering.core.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, TreeringError, Unavailable, nearest
+
+STATUSES: Mapping[type[TreeringError], HTTPStatus] = {
+    InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NotFound: HTTPStatus.NOT_FOUND,
+    Conflict: HTTPStatus.CONFLICT,
+    Denied: HTTPStatus.FORBIDDEN,
+    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+OF_OPENAI = frozenset({"/v1/chat/completions", "/v1/models"})
+"""Paths where failures have the shape of OpenAI's API, whose clients ask there."""
+
+REQUEST_ID = "X-Request-Id"
+"""Names a request in the log: as a proxy named it, else with a new id; every answer carries it."""
+
+_RETRY_SECONDS = "1"
+
+
+class Failure(BaseModel):
+    """What every answer but a good one is."""
+
+    code: str = Field(description="The kind of error, for programs; the same on every surface.")
+    message: str = Field(description="What went wrong.")
+    hint: str = Field(description="What to do about it; may be empty.")
+    details: dict[str, Any] = Field(description="Facts for a program, such as `fields` that are wrong.")
+
+
+class OpenAIError(BaseModel):
+    """What went wrong, as OpenAI's API says it."""
+
+    message: str = Field(description="What went wrong, and what to do about it.")
+    type: str = Field(description="`invalid_request_error`, or `api_error` where the request is not to blame.")
+    param: None = Field(default=None, description="Always null.")
+    code: str = Field(description="The kind of error; the `code` of Treering's errors.")
+
+
+class OpenAIFailure(BaseModel):
+    """What every failure is where OpenAI's API is spoken, unless it is the upstream's own."""
+
+    error: OpenAIError
+
+
+class Refusal(HTTPException):
+    """A request refused for its form as HTTP, or for what stands behind this server."""
+
+    def __init__(
+        self, status: HTTPStatus, error: TreeringError, *, code: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status, detail=error.message, headers=dict(headers or {}))
+        self.failure = Failure(code=code, message=error.message, hint=error.hint, details=error.details)
+
+
+def answer_failures(app: FastAPI) -> None:
+    """Have an app answer every failure in the one shape; whatever is unforeseen goes to the log only."""
+    app.add_exception_handler(TreeringError, _told)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def status_of(error: TreeringError) -> HTTPStatus:
+    """Return the HTTP status of an error of Treering."""
+    return next((STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def failure_response(error: TreeringError, *, path: str) -> Response:
+    """Show an error of Treering, in the shape of the path that was asked."""
+    status = status_of(error)
+    headers = {"Retry-After": _RETRY_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return _response(path, status, Failure(**error.as_dict()), headers)
+
+
+def refusal_response(refusal: Refusal, *, path: str) -> Response:
+    """Show a refusal, in the shape of the path that was asked."""
+    return _response(path, refusal.status_code, refusal.failure, refusal.headers or {})
+
+
+def openai_error(status: int, failure: Failure) -> bytes:
+    """Show a failure in the shape of OpenAI's API."""
+    error = OpenAIError(
+        message=f"{failure.message} {failure.hint}".strip(),
+        type="api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error",
+        code=failure.code,
+    )
+    return to_json(OpenAIFailure(error=error))
+
+
+def _told(request: Request, error: Exception) -> Response:
+    if not isinstance(error, TreeringError):
+        raise error
+    return failure_response(error, path=request.url.path)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, Refusal):
+        return refusal_response(error, path=request.url.path)
+    if not isinstance(error, HTTPException):
+        raise error
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return failure_response(_no_such_place(request), path=request.url.path)
+    headers = dict(error.headers or {})
+    if "Allow" in headers:  # as the first route of the path says it, which may not be the only one
+        headers["Allow"] = _allowed(request)
+    allowed = headers.get("Allow", "")
+    failure = Failure(
+        code=HTTPStatus(error.status_code).name.casefold(),
+        message=f"{request.method} {request.url.path}: {error.detail}.",
+        hint=f"Allowed: {allowed}." if allowed else "",
+        details={},
+    )
+    return _response(request.url.path, error.status_code, failure, headers)
+
+
+def _allowed(request: Request) -> str:
+    """Name the methods of a path, of all its routes."""
+    matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in matching for method in getattr(route, "methods", None) or ()}))
+
+
+def _no_such_place(request: Request) -> NotFound:
+    known = sorted({getattr(route, "path", "") for route in _routes(request)} - {""})
+    return NotFound(
+        f"There is nothing at {request.url.path}.",
+        hint=nearest(request.url.path, known),
+        details={"known": known},
+    )
+
+
+def _routes(request: Request) -> Sequence[object]:
+    app: FastAPI = request.app
+    return app.routes
+
+
+def _gone(request: Request, _error: Exception) -> Response:
+    # Nobody reads it; but a client that hangs up in the middle is not a failure to be logged.
+    return failure_response(Unavailable("The client has hung up."), path=request.url.path)
+
+
+def _unforeseen(request: Request, _error: Exception) -> Response:
+    failure = Failure(
+        code=TreeringError.code,
+        message="The server failed on this request.",
+        hint="Its log says why. What was written before stays; please report it.",
+        details={},
+    )
+    # This answer passes by what gives the others their id.
+    headers = {REQUEST_ID: request.state.request_id} if hasattr(request.state, "request_id") else {}
+    return _response(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, failure, headers)
+
+
+def _response(path: str, status: int, failure: Failure, headers: Mapping[str, str]) -> Response:
+    body = openai_error(status, failure) if path in OF_OPENAI else to_json(failure.model_dump(), fallback=str)
+    return Response(body, status_code=status, media_type="application/json", headers=dict(headers))

@@ -1,0 +1,239 @@
+"""The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial, reduce
+from operator import and_
+from typing import Annotated, Any, Literal
+
+from fastapi import Request, Response
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
+from pydantic_core import CoreSchema
+
+from treering.core.scope import ROOT, ScopeGiven, scope_schema
+from treering.surfaces.http.bodies import parse_body, read_body
+from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.contract import Route
+from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
+from treering.surfaces.http.running_jobs import RunningJobs
+from treering.surfaces.http.served import ServedSpace
+from treering.surfaces.http.workers import Workers
+from treering.surfaces.python.logs import RecentCalls
+from treering.surfaces.python.operations import ON_SPACES
+from treering.verbs.catalog import TOOLS
+from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
+from treering.verbs.crystallize.knowledge import KnowledgeInput
+from treering.verbs.crystallize.work import ActivityFields, ActivityInput, LinkFields, NodeInput, WorkItemInput
+from treering.verbs.envelope import Envelope, Mode, Operation, TextInput, Tool, Value
+from treering.verbs.rights import Rights
+
+
+def routes(
+    space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCalls, jobs: RunningJobs
+) -> Iterator[Route]:
+    """Return one route per verb of the catalogue. `calls` is told of each call that was answered."""
+    for tool in TOOLS.values():
+        seconds = bounds.work_seconds if tool.rights.writes else bounds.read_seconds
+        if tool.name == "ingest":
+            yield _with_jobs(_route(tool, space, workers, seconds, calls), tool, workers, seconds, jobs)
+        else:
+            yield _route(tool, space, workers, seconds, calls)
+
+
+def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, calls: RecentCalls) -> Route:
+    def call(body: bytes, caller: Caller) -> Response:
+        envelope = _checked(tool, body, caller)
+        report = space.call(tool.name, envelope, caller)
+        calls.note(tool.name, envelope)
+        return Response(report.model_dump_json(), media_type="application/json")
+
+    async def answer(request: Request) -> Response:
+        body = await read_body(request)
+        return await workers.run(request.receive, partial(call, body, caller_of(request)), seconds=seconds)
+
+    modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
+    return Route(
+        method="POST",
+        path=f"/v1/wiki/{tool.name}",
+        name=f"wiki_{tool.name}",
+        summary=tool.summary.partition("\n")[0],
+        description=f"{tool.summary}\n\nModes, the default one first:\n\n{modes}",
+        answer=answer,
+        access=RouteAccess("space", _least_of(tool), whole_space=False),
+        takes=call_models(tool.name),
+        gives=tuple(dict.fromkeys(mode.report for mode in tool.modes.values())),
+    )
+
+
+def _with_jobs(route: Route, tool: Tool, workers: Workers, seconds: float, jobs: RunningJobs) -> Route:
+    """Return a route whose calls are jobs where the client does not wait."""
+
+    async def answer(request: Request) -> Response:
+        if prefers_job(request):
+            body, caller = await read_body(request), caller_of(request)
+            check = partial(_checked, tool, body, caller)
+            envelope = await workers.run(request.receive, check, seconds=seconds)
+            if jobs.takes(envelope):
+                return job_begun(await jobs.start(envelope, caller, size=len(body)))
+        answered: Response = await route.answer(request)
+        return answered
+
+    return replace(route, answer=answer, parameters=(*route.parameters, PREFER), besides={"202": JOB_BEGUN})
+
+
+def _checked(tool: Tool, body: bytes, caller: Caller) -> Envelope:
+    """Read a call. Raises `Denied` where the caller may not make it, and `InvalidInput`."""
+    envelope = parse_body(Envelope, body)
+    tool.require(tool.find(envelope.mode), granted=caller.granted)
+    model = call_model(tool.name, envelope)
+    if model:
+        parse_body(model, body)
+    return envelope
+
+
+def _least_of(tool: Tool) -> Rights:
+    """Return what all modes of a tool do; what a mode does besides is checked when it is called."""
+    return reduce(and_, (mode.rights for mode in tool.modes.values()))
+
+
+# The calls of the four tools as a program writes them: one model per mode, made from the catalogue.
+
+
+SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
+_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
+
+
+class _OrText:
+    """Says in the schema of an input that a plain text may stand for it."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string", "minLength": 1}]}
+
+
+class NewWorkItem(WorkItemFields):
+    """Work to track, with its relations to other objects."""
+
+    links: tuple[LinkFields, ...] = ()
+
+
+class ActivityChange(ActivityInput):
+    """What changes of an activity."""
+
+    id: str = Field(min_length=1, description="The activity to change.")
+
+
+class NodeChange(NodeInput):
+    """What changes of a node."""
+
+    id: str = Field(min_length=1, description="The node to change.")
+
+
+class KnowledgeChange(KnowledgeInput):
+    """Fields of knowledge that change."""
+
+    id: str = Field(min_length=1, description="The knowledge to change.")
+
+
+class WorkItemChange(WorkItemInput):
+    """What changes of a work item."""
+
+    id: str = Field(min_length=1, description="The work item to change.")
+
+
+_OPEN: Mapping[type[Value], Mapping[str, type[Value]]] = {
+    ActivityInput: {"New": ActivityFields, "Change": ActivityChange},
+    NodeInput: {"New": NodeFields, "Change": NodeChange},
+    KnowledgeInput: {"New": KnowledgeFields, "Change": KnowledgeChange},
+    WorkItemInput: {"New": NewWorkItem, "Change": WorkItemChange},
+}
+"""Inputs that take two forms: a new object's fields without an id, or an id and what changes."""
+
+
+def call_models(verb: str) -> tuple[type[BaseModel], ...]:
+    """Return all forms a call of a verb may have."""
+    return tuple(model for (of, _, _), model in _CALLS.items() if of == verb)
+
+
+def call_model(verb: str, envelope: Envelope) -> type[BaseModel] | None:
+    """Return the form a call should have, by its mode and by whether it names an object; none for an unknown mode."""
+    mode = envelope.mode or TOOLS[verb].default
+    changes = isinstance(envelope.input, Mapping) and envelope.input.get("id")
+    form = "Change" if changes else "New"
+    return _CALLS.get((verb, mode, "")) or _CALLS.get((verb, mode, form))
+
+
+def _models(tool: Tool) -> Iterator[tuple[tuple[str, str, str], type[BaseModel]]]:
+    for mode in tool.modes.values():
+        for form, given in _OPEN.get(mode.input, {"": mode.input}).items():
+            yield (tool.name, mode.name, form), _model(tool, mode, form, given)
+
+
+def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseModel]:
+    name = "".join(part.capitalize() for part in (tool.name, *mode.name.split("_"), form))
+    is_default = mode.name == tool.default
+    fields: dict[str, Any] = {
+        "mode": (Literal["", mode.name], "") if is_default else (Literal[mode.name], ...),
+        "scope": (_Scope, Field(default=ROOT, description=Envelope.model_fields["scope"].description)),
+        "input": (Annotated[given, _OrText()] if issubclass(given, TextInput) else given, _needed(given)),
+        "options": (mode.options, _needed(mode.options)),
+    }
+    return create_model(name, __base__=Value, __doc__=mode.summary, **fields)
+
+
+def _needed(model: type[BaseModel]) -> Any:
+    """Tell pydantic that a part must be there, where it has fields that must."""
+    needed = any(one.is_required() for one in model.model_fields.values())
+    return Field() if needed else Field(default_factory=dict)
+
+
+_CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
+
+
+# Operations on the space over HTTP: `POST /v1/review/list` and others, as far as the server grants what they need.
+
+
+def operation_routes(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Route]:
+    """Return one route per operation that the server grants."""
+    for operation in ON_SPACES:
+        if space.grants(operation):
+            seconds = bounds.work_seconds if operation.rights.writes else bounds.read_seconds
+            yield _operation_route(operation, space, workers, seconds)
+
+
+def _operation_route(operation: Operation[Any], space: ServedSpace, workers: Workers, seconds: float) -> Route:
+    model = _operation_model(operation)
+
+    def perform(body: bytes, caller: Caller) -> Response:
+        asked = parse_body(model, body).model_dump()
+        report = space.perform(operation, caller, given=asked["input"], options=asked["options"])
+        return Response(report.model_dump_json(), media_type="application/json")
+
+    async def answer(request: Request) -> Response:
+        body = await read_body(request)
+        return await workers.run(request.receive, partial(perform, body, caller_of(request)), seconds=seconds)
+
+    return Route(
+        method="POST",
+        path=f"/v1/{operation.name.replace(' ', '/')}",
+        name=operation.name.replace(" ", "_"),
+        summary=operation.summary,
+        answer=answer,
+        access=RouteAccess("space", operation.rights, whole_space=True),
+        takes=(model,),
+        gives=(operation.report,),
+    )
+
+
+def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
+    name = "".join(word.capitalize() for word in operation.name.split()) + "Request"
+    fields: dict[str, Any] = {
+        part: (model, _operations_needed(model))
+        for part, model in (("input", operation.input), ("options", operation.options))
+    }
+    return create_model(name, __base__=Value, __doc__=operation.summary, **fields)
+
+
+def _operations_needed(model: type[BaseModel]) -> Any:
+    needed = any(one.is_required() for one in model.model_fields.values())
+    return Field() if needed else Field(default_factory=model)

@@ -1,0 +1,145 @@
+"""The threads of the server: few, each working for one request, until that is done or nobody waits for it."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from anyio import CancelScope, CapacityLimiter, current_time
+from anyio.to_thread import run_sync
+from starlette.types import Message, Receive
+
+from treering.core.errors import TreeringError, Unavailable
+from treering.parts.discussions.chat.streaming import leave
+from treering.ports.runtime import interruptible
+from treering.surfaces.http.served import WORK_APART, Stop, WorkApart
+from treering.surfaces.python.logs import Deadline
+
+_T = TypeVar("_T")
+
+
+class Workers:
+    """Runs work in threads. An answer is given when the thread is free again, not before."""
+
+    def __init__(self, most: int, *, stop: Stop) -> None:
+        self._places = CapacityLimiter(most)
+        self._threads = CapacityLimiter(most)
+        self._stop = stop
+        self._apart: dict[Hashable, WorkApart] = {}
+
+    def load(self) -> tuple[int, int]:
+        """Return how many calls have a thread, and how many wait for one."""
+        state = self._places.statistics()
+        return state.borrowed_tokens, state.tasks_waiting
+
+    async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
+        """Return what work gives. To be called when the request's body has been read.
+
+        Raises `TimedOut` where it takes longer, waiting for a thread included. The work ends then, and where the
+        client hangs up or the server stops: at its next look (`check_interrupt`).
+        """
+        deadline = Deadline(seconds)
+        leaving = asyncio.create_task(leave(receive))
+        leaving.add_done_callback(lambda _: deadline.end("The client has hung up."))
+        place = object()
+        try:
+            await self._take(place, leaving, deadline)
+            try:
+                return await run_sync(partial(self._work, work, deadline), limiter=self._threads)
+            finally:
+                self._places.release_on_behalf_of(place)
+        finally:
+            leaving.cancel()
+            with suppress(asyncio.CancelledError):
+                await leaving
+
+    async def run_apart(
+        self, key: Hashable, work: Callable[[], object], *, seconds: float, patience: float
+    ) -> WorkApart | None:
+        """Begin work, or join the work of the same key, and wait for at most `patience` seconds.
+
+        Returns `None` where it is done, else how far it is; it goes on then. Raises what the work raises.
+        """
+        apart = self._apart.get(key)
+        if apart is None or apart.task is None:
+            apart = self._apart[key] = WorkApart()
+            token = WORK_APART.set(apart)
+            try:
+                apart.task = asyncio.create_task(self.run(_nobody_leaves, work, seconds=seconds))
+            finally:
+                WORK_APART.reset(token)
+        await asyncio.wait({apart.task}, timeout=patience)
+        if not apart.task.done():
+            return apart
+        self._apart.pop(key, None)
+        apart.task.result()
+        return None
+
+    async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
+        """Wait for a free thread, as long as somebody waits for the answer."""
+        left = deadline.left
+        with CancelScope(deadline=float("inf") if left is None else current_time() + left) as waiting:
+            leaving.add_done_callback(lambda _: waiting.cancel())
+            await self._places.acquire_on_behalf_of(place)
+        if waiting.cancelled_caught:
+            deadline.check()
+            raise Unavailable("The server is busy.", hint="Try again in a moment.")
+
+    def _work(self, work: Callable[[], _T], deadline: Deadline) -> _T:
+        def check() -> None:
+            self._stop.check_running()
+            deadline.check()
+
+        with interruptible(check):
+            return work()
+
+
+async def _nobody_leaves() -> Message:
+    """Wait for a client that does not exist."""
+    never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    return await never
+
+
+# Looking now and then, in a thread of its own, for work that nobody is at: what processes left that died.
+
+
+LOOKING_SECONDS = 5.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class Caretaker:
+    """Looks after what is served, from `start` until `stop`. Whatever fails is told of, and looked after again."""
+
+    def __init__(self, looks: Sequence[Callable[[], None]], *, seconds: float = LOOKING_SECONDS) -> None:
+        self._looks = looks
+        self._seconds = seconds
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="treering-caretaker", daemon=True)
+        self._told = ""
+
+    def start(self) -> None:
+        """Begin. Returns at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for a look that is under way."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        while not self._over.wait(self._seconds):
+            for look in self._looks:
+                self._do(look)
+
+    def _do(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except TreeringError as error:
+            if str(error) != self._told and not self._over.is_set():
+                self._told = str(error)
+                _LOG.warning("Work that waits cannot be looked for: %s", error)

@@ -1,0 +1,298 @@
+"""What a client gets: a report as text for its model and as data for its program, both bounded."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from treering.core.characters import label
+from treering.core.pack import ContextPack, PackItem
+from treering.core.writing.draft import ObjectChange
+from treering.retrieval.search.packing import quoted, render, titled
+from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
+from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.envelope import Report
+from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
+from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
+from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
+from treering.verbs.query.context import ContextReport
+from treering.verbs.query.recent import RecentReport
+from treering.verbs.query.related import Neighbour, RelatedReport
+from treering.verbs.query.search import SearchReport
+from treering.verbs.reading import ReadReport, told_status
+
+_LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
+_SAID = 600  # characters of a sentence that may hold stored words
+_TAIL = 80  # tokens for naming what a pack leaves out
+
+
+def text_of(report: Report, *, max_tokens: int) -> str:
+    """Write a report for a model: recalled text fenced as data, what does not fit named."""
+    if isinstance(report, ContextReport):
+        return _context(report, max_tokens)
+    title, entries = _outline(report)
+    return fit_entries(title, entries, _notes(report), max_tokens=max_tokens)
+
+
+def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[str, Any]:
+    """Return a report as JSON data without empty fields; how it came to be only where that was asked for."""
+    data = report.model_dump(mode="json", exclude_none=True)
+    if isinstance(report, ContextReport):
+        del data["text"]  # it is the text of the answer
+    if not explain:
+        data.pop("trace", None)
+        data.get("pack", {}).pop("trace", None)
+    return fit_json(_without_empty(data), max_tokens=max_tokens)
+
+
+def _context(report: ContextReport, max_tokens: int) -> str:
+    told = set(report.pack.missing_context)
+    unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in told)})
+    notes = [f"- {note}" for note in _notes(unsaid)]
+    room = max_tokens - sum(map(estimate_tokens, notes))
+    pack, dropped = _fitted(report.pack, room)
+    refs = [*dropped, *report.left_out]
+    tail = [left_out(refs, max_tokens=max_tokens)] if refs else []
+    return cut_to_tokens("\n".join([render(pack).rstrip(), "", *tail, *notes]).rstrip(), max_tokens)
+
+
+def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
+    """Shorten a pack until it fits as it is written: the last items first, then what to read next."""
+    dropped: list[str] = []
+    while (excess := estimate_tokens(render(pack)) + _TAIL - max_tokens) > 0 and pack.items:
+        last = pack.items[-1]
+        shorter = _shorter(last, excess)
+        if shorter is None:
+            dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
+        pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
+    if excess > 0:
+        pack = pack.model_copy(update={"recommended_next_reads": (), "may_break": ()})
+    return pack, dropped
+
+
+def _shorter(item: PackItem, excess: int) -> PackItem | None:
+    room = estimate_tokens(item.text) - excess - 2
+    if room < _LEAST:
+        return None
+    flags = tuple(dict.fromkeys((*item.flags, "cut")))
+    return item.model_copy(update={"text": cut_to_tokens(item.text, room) + "\n…", "flags": flags})
+
+
+def _with_items(pack: ContextPack, items: tuple[PackItem, ...]) -> ContextPack:
+    used = {mark for item in items for mark in item.citations}
+    citations = tuple(citation for citation in pack.citations if citation.mark in used)
+    return pack.model_copy(update={"items": items, "citations": citations})
+
+
+def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
+    match report:
+        case SearchReport():
+            return f"Hits: {len(report.hits)}.", list(_hits(report))
+        case PageReport():
+            status = told_status(str(report.object.get("status", "")), current=report.current)
+            return f"{quoted(report.title)}: {status}", list(_page(report))
+        case RelatedReport():
+            code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
+            return f"Neighbours: {len(report.neighbours)}.{code}", [*_neighbours(report), *_linked_code(report)]
+        case RecentReport():
+            return f"Changes, newest first: {len(report.changes)}; {report.how_many_more}.", list(_changes(report))
+        case ExpandReport():
+            return f"Opened: {len(report.items)}.", [_opened(item) for item in report.items]
+        case _:
+            return _outline_of_work(report)
+
+
+def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
+    match report:
+        case IngestReport() | JobReport():
+            return _ingested(report), [_item(item) for item in report.items]
+        case WriteReport():
+            return _written(report), list(_diff(report.diff))
+        case LintReport():
+            return _counted("findings", report.counts), list(_findings(report))
+        case RepairReport():
+            return f"Repairs: {len(report.repairs)} ({report.status}).", list(_repairs(report))
+        case ReindexReport():
+            title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
+            return title, [AnswerEntry(f"- {label(line, most=_SAID)}") for line in report.differences]
+        case AuditReport():
+            title = (
+                "The audit log verifies."
+                if report.verified
+                else f"The audit log does NOT verify: {label(report.problem, most=_SAID)}"
+            )
+            return title, [
+                AnswerEntry(f"- {label(line, most=_SAID)}") for line in (*report.differences, *report.events)
+            ]
+        case _:
+            return f"{report.verb} {report.mode}: {report.status}", []
+
+
+def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
+    for number, hit in enumerate(report.hits, start=1):
+        status = told_status(hit.status, current=hit.current)
+        state = "" if status == "active" else f" ({status})"
+        warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
+        name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
+        ref = f"{hit.object_id} {hit.segment_id}".strip()
+        evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
+        trust = f" — trust: {hit.trust} ({hit.channel})"
+        head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
+        replied = f"\n\n{hit.reply.heading}: {hit.reply.text}" if hit.reply else ""
+        yield AnswerEntry(head, titled(name, hit.text) + replied, origin=hit.place or hit.origin, ref=ref)
+        for one in hit.more:
+            ref = f"{hit.object_id} {one.segment_id}".strip()
+            warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""
+            told = titled(one.heading, one.text)
+            yield AnswerEntry(f"{number}. also `{ref}`{trust}{warning}", told, origin=one.place, ref=ref)
+
+
+def _page(report: PageReport) -> Iterable[AnswerEntry]:
+    identity = report.object["id"]
+    yield AnswerEntry(f"`{identity}`", _fields(report.object), origin=report.title, ref=identity)
+    for segment in report.object.get("segments", ()):
+        ref = f"{identity} {segment['segment_id']}"
+        yield AnswerEntry(f"`{ref}`", segment["excerpt"], origin=report.title, ref=ref)
+    for link in report.links:
+        yield AnswerEntry(f"- {link['type']}: {link['source']} → {link['target']}")
+    if report.dependents:
+        yield AnswerEntry(f"- depended on by: {', '.join(report.dependents)}")
+    for told, ones in (("named by", report.referrers), ("names", report.references)):
+        for one in ones:
+            state = f"{one.type}/{one.kind}, {one.status}; {', '.join(one.fields)}"
+            yield AnswerEntry(f"- {told} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
+    for change in reversed(report.history):
+        yield AnswerEntry(f"- {change.time} {change.event} {_by(change)}")
+
+
+def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
+    for one in report.neighbours:
+        arrow = "→" if one.direction == "out" else "←"
+        state = f"{one.type}/{one.kind}, {told_status(one.status, current=one.current)}"
+        yield AnswerEntry(
+            f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
+        )
+
+
+def _linked_code(report: RelatedReport) -> Iterable[AnswerEntry]:
+    for one in report.code:
+        of = f" ({label(one.of)})" if one.of else ""
+        more = f", {one.more} more there" if one.more else ""
+        what = f"{quoted(one.symbol or one.title)} at {label(one.place)}{more}"
+        yield AnswerEntry(f"- {one.told}{of} `{one.id}` {one.segment_id} {what}", ref=one.id)
+
+
+def _relation(one: Neighbour) -> str:
+    return f"{one.relation} ({', '.join(one.fields)})" if one.fields else one.relation
+
+
+def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
+    for change in report.changes:
+        told = f" ({change.dated_by})" if change.dated_by else ""
+        what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
+        status = told_status(change.status, current=change.current)
+        over = f" ({status})" if status != change.status else ""
+        yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
+
+
+def _by(change: HistoryEntry) -> str:
+    why = f" because {label(change.reason, most=_SAID)}" if change.reason else ""
+    return f"{change.status} by {label(change.actor)}{why}".strip()
+
+
+def _opened(item: Expanded) -> AnswerEntry:
+    cut = " (cut)" if item.cut else ""
+    status = told_status(item.status, current=item.current)
+    head = f"`{item.id}` {quoted(item.title)} ({status}, {item.versions} versions){cut}"
+    text = item.text if item.object is None else _fields(item.object)
+    return AnswerEntry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
+
+
+def _fields(data: dict[str, Any]) -> str:
+    """Write an object's fields, one a line, without its segments."""
+    shown = {name: value for name, value in _without_empty(data).items() if name != "segments"}
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in shown.items()
+    )
+
+
+def _ingested(report: IngestReport | JobReport) -> str:
+    title = _counted("items", report.counts)
+    job = f" Job {report.job}." if report.job else ""
+    left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
+    state = _state(report) if isinstance(report, JobReport) else ""
+    waiting = f" {report.pending_vectors} texts wait for their vector." if report.pending_vectors else ""
+    stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
+    return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
+
+
+def _state(report: JobReport) -> str:
+    errors = "".join(f" {label(error.message, most=_SAID)}" for error in report.errors)
+    return f" {report.state}: {report.done} of {report.total or '?'}.{errors}"
+
+
+def _item(item: ItemResult) -> AnswerEntry:
+    why = f" ({label(item.why, most=_SAID)})" if item.why else ""
+    return AnswerEntry(f"- {item.outcome} {label(item.origin)}{why}", ref=label(item.origin))
+
+
+def _written(report: WriteReport) -> str:
+    results = report.receipt.results if report.receipt else ()
+    done = "; ".join(f"{result.outcome} {result.id}" for result in results) or ", ".join(report.ids)
+    patch = f" Patch {report.patch_id}." if report.patch_id else ""
+    parts = [f"{report.mode}: {report.status}. {done}.{patch}"]
+    for word in ("staled", "contested", "possible_duplicates"):
+        ids = getattr(report, word)
+        if ids:
+            parts.append(f"{word.replace('_', ' ').capitalize()}: {', '.join(ids)}.")
+    return " ".join(parts)
+
+
+def _diff(changes: Sequence[ObjectChange]) -> Iterable[AnswerEntry]:
+    for change in changes:
+        fields = change.model_dump(mode="json", exclude_defaults=True)
+        yield AnswerEntry(f"- {change.event} `{change.id}`", json.dumps(fields, ensure_ascii=False), origin=change.id)
+
+
+def _findings(report: LintReport) -> Iterable[AnswerEntry]:
+    for one in report.findings:
+        fix = f" Fix: {label(one.fix_summary, most=_SAID)}" if one.fix_summary else ""
+        said = f"{label(one.explanation, most=_SAID)} ({', '.join(one.ids)})"
+        yield AnswerEntry(f"- {one.severity} {one.rule}: {said}{fix}", ref=one.rule)
+
+
+def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
+    for one in report.repairs:
+        why = f" {label(one.why, most=_SAID)}" if one.why else ""
+        said = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
+        yield AnswerEntry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
+
+
+def _counted(what: str, counts: dict[Any, int]) -> str:
+    total = sum(counts.values())
+    each = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{what.capitalize()}: {total}{f' ({each})' if each else ''}."
+
+
+def _notes(report: Report) -> list[str]:
+    notes = [f"warning: {label(warning, most=_SAID)}" for warning in report.warnings]
+    if isinstance(report, ReadReport) and report.empty:
+        notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
+    if isinstance(report, SearchReport) and report.left_out:
+        notes.append(f"{len(report.left_out)} more hits did not fit: {', '.join(report.left_out[:5])}")
+    if isinstance(report, ExpandReport) and report.missing:
+        notes.append(f"not found: {', '.join(map(label, report.missing))}")
+    return notes
+
+
+def _without_empty(data: Any) -> Any:
+    match data:
+        case dict():
+            kept = {key: _without_empty(value) for key, value in data.items()}
+            return {key: value for key, value in kept.items() if value not in ("", None, [], {})}
+        case list():
+            return [_without_empty(item) for item in data]
+        case _:
+            return data

@@ -1,0 +1,232 @@
+"""Answering calls: the space, opened by the first of them, and what becomes of its reports.
+
+Whoever imports this module loads search, models and parsers; the server does so when the first call comes.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pydantic import Field
+from pydantic_core import to_jsonable_python
+
+from treering.core.characters import visible_json
+from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.fencing import without_markers
+from treering.ports.adapter import FileAccess, NoFiles
+from treering.ports.runtime import Check, interruptible
+from treering.retrieval.text.analysis import cut_to_tokens
+from treering.surfaces.mcp.answers import data_of, text_of
+from treering.surfaces.mcp.fitting import fit_json
+from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeField, fields_in, fields_of, granted_modes
+from treering.surfaces.python.examples import EXAMPLES
+from treering.surfaces.python.space import Space, open_space
+from treering.system.address import Address
+from treering.verbs import catalog
+from treering.verbs.catalog import TOOLS
+from treering.verbs.engine import Progress
+from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
+
+_ACTOR_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What one call is answered with."""
+
+    text: str
+    data: dict[str, Any]
+    is_error: bool = False
+
+
+class _Bound(Value):
+    """The option every call understands."""
+
+    max_tokens: int = Field(default=DEFAULT_TOKENS, ge=50)
+
+
+Reporting = Callable[[str, Envelope], Report]
+"""Runs a verb, by its name and the call."""
+
+
+def answer_call(
+    verb: str, arguments: Mapping[str, Any], report: Reporting, *, check: Check, urls: bool = False
+) -> ToolAnswer:
+    """Answer a call of a tool: with the report of its verb, with help, or with an error in its one shape.
+
+    `check` raises what ends the work. `urls`: whether help tells of the mode that fetches.
+    """
+    with interruptible(check):
+        try:
+            envelope = parse(Envelope, arguments, where="call")
+            bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
+            if envelope.mode == HELP:
+                text, data = help_on(verb, envelope.input, urls=urls)
+                return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
+            told = report(verb, _bounded(verb, envelope, bound))
+        except TreeringError as error:
+            return error_answer(error)
+        explain = bool(envelope.options.get("explain"))
+        return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))
+
+
+class ToolDispatcher:
+    """Answers the calls of one client, from any thread.
+
+    `files`: which files its `ingest` may read. `urls`: whether it may fetch pages of the web.
+    """
+
+    def __init__(self, address: Address | str, files: FileAccess, *, urls: bool = False) -> None:
+        self._address = address
+        self._files = files
+        self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles), fetches=urls)
+        self._space: Space | None = None
+        self._lock = threading.Lock()
+
+    def answer(
+        self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
+    ) -> ToolAnswer:
+        """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
+        report = partial(self._report, actor=actor, progress=progress)
+        return answer_call(verb, arguments, report, check=check, urls=self._granted.fetches)
+
+    def close(self) -> None:
+        """Close the space, if it was opened."""
+        with self._lock:
+            if self._space:
+                self._space.close()
+            self._space = None
+
+    def _report(self, verb: str, envelope: Envelope, *, actor: str, progress: Progress) -> Report:
+        tool = catalog.find(verb)
+        mode = tool.find(envelope.mode)
+        tool.require(mode, granted=self._granted)
+        engine = self._opened(actor, create=mode.makes_space).engine.with_progress(progress)
+        return tool.call(engine, envelope, granted=self._granted)
+
+    def _opened(self, actor: str, *, create: bool) -> Space:
+        """Open the space at the first call. Only bringing something in makes a new one: a read must fail there."""
+        with self._lock:
+            if self._space is None:
+                name = " ".join(actor.split())[:_ACTOR_CHARS]
+                self._space = open_space(
+                    self._address,
+                    actor=name or None,
+                    channel="agent",
+                    create=create,
+                    files=self._files,
+                )
+            return self._space
+
+
+def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:
+    """Answer a call of an unknown tool."""
+    names = list(known.values())
+    return error_answer(
+        InvalidInput(f"There is no tool {name!r}.", hint=nearest(name, names), details={"given": name, "known": names})
+    )
+
+
+def error_answer(error: TreeringError) -> ToolAnswer:
+    """Show an error in its one shape."""
+    data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
+    return ToolAnswer(visible_json(json.dumps(_without_markers(data), ensure_ascii=False)), data, is_error=True)
+
+
+def _without_markers(data: Any) -> Any:
+    """Rewrite what reads as a fence marker in the texts of JSON data: an error may echo anything."""
+    match data:
+        case str():
+            return without_markers(data)
+        case dict():
+            return {key: _without_markers(value) for key, value in data.items()}
+        case list():
+            return [_without_markers(value) for value in data]
+        case _:
+            return data
+
+
+def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
+    """Hand the bound on to modes that fit their own answers into it; others are fitted afterwards."""
+    options = {name: value for name, value in envelope.options.items() if name != "max_tokens"}
+    tool = catalog.find(verb)
+    mode = tool.modes.get(envelope.mode or tool.default)
+    if mode and "max_tokens" in mode.options.model_fields:
+        options["max_tokens"] = bound
+    return envelope.model_copy(update={"options": options})
+
+
+def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: options[name]} if options.get(name) is not None else {}
+
+
+# Mode `help` of every tool: all fields of a mode with what each means, and calls to copy.
+
+
+def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:
+    """Tell of one mode of a tool, or of all: as text, and as data.
+
+    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
+    `InvalidInput` for a mode that is none.
+    """
+    tool = granted_modes(TOOLS[verb], urls=urls)
+    modes = list(_asked(tool, given))
+    text = "\n\n".join("\n".join(_lines(tool, mode)) for mode in modes)
+    return text, {"verb": verb, "mode": HELP, "status": "ok", "modes": [_data(tool, mode) for mode in modes]}
+
+
+def _asked(tool: Tool, given: Mapping[str, Any] | str) -> Iterable[Mode]:
+    name = given if isinstance(given, str) else given.get("mode", "")
+    if name in ("", HELP):
+        return tool.modes.values()
+    if name not in tool.modes:
+        raise InvalidInput(
+            f"{tool.name} has no mode {str(name)[:100]!r}.",
+            hint=nearest(str(name), tool.modes),
+            details={"known": list(tool.modes)},
+        )
+    return (tool.modes[name],)
+
+
+def _lines(tool: Tool, mode: Mode) -> Iterator[str]:
+    yield f"## {tool.name}, mode {mode.name}{' (default)' if mode.name == tool.default else ''}"
+    yield mode.summary
+    for part, fields in (("input", fields_of(mode)), ("options", fields_in(mode.options))):
+        yield f"{part}:" if fields else f"{part}: none"
+        yield from (_line(field) for field in fields)
+    yield from (f"Such as ({what}): {json.dumps(call, ensure_ascii=False)}" for what, call in _examples(tool, mode))
+
+
+def _line(field: ModeField) -> str:
+    kind = str(field.schema.get("type", "any"))
+    if kind == "array":
+        kind = f"list of {field.schema.get('items', {}).get('type', 'any')}"
+    values = "|".join(map(str, field.schema.get("enum", ())))
+    told = [values or kind, "needed" if field.required else _default(field), field.says]
+    return f"- {field.name}: {', '.join(filter(None, told))}"
+
+
+def _default(field: ModeField) -> str:
+    return f"default {json.dumps(field.schema['default'])}" if "default" in field.schema else ""
+
+
+def _data(tool: Tool, mode: Mode) -> dict[str, Any]:
+    def told(fields: Sequence[ModeField]) -> dict[str, Any]:
+        return {one.name: {**one.schema, "description": one.says, "required": one.required} for one in fields}
+
+    return {
+        "mode": mode.name,
+        "summary": mode.summary,
+        "input": told(fields_of(mode)),
+        "options": told(fields_in(mode.options)),
+        "examples": [call for _, call in _examples(tool, mode)],
+    }
+
+
+def _examples(tool: Tool, mode: Mode) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for what, call in EXAMPLES.get(f"wiki_{tool.name}", {}).items():
+        if call.get("mode", tool.default) == mode.name:
+            yield what, call

@@ -1,0 +1,1 @@
+"""Treering in Python."""

@@ -1,0 +1,204 @@
+"""The log of a server: on standard error, what a terminal would obey written out."""
+
+import json
+import logging
+import traceback
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from threading import Lock
+from time import monotonic
+from typing import Any, Literal, get_args
+
+from treering.core.characters import visible
+from treering.core.errors import InvalidInput, TimedOut, Unavailable
+from treering.core.ids import render_time
+from treering.verbs.envelope import Envelope
+
+LogFormat = Literal["json", "text"]
+REQUESTS = "treering.requests"
+"""The logger of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFields:
+    """What is logged of a request: nothing that a client wrote."""
+
+    method: str
+    route: str
+    """The template of its path."""
+    status: int
+    ms: float
+    key: str
+    """The id of its key; empty for one without."""
+    request_id: str
+
+
+class VisibleFormatter(logging.Formatter):
+    """Formats a record, its traceback included, without characters that a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return visible(super().format(record))
+
+
+class TextLines(VisibleFormatter):
+    """Formats a request as one line that begins with the time."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a request, or the lines of another record."""
+        request = _request_of(record)
+        if request is None:
+            return super().format(record)
+        key = f" key={request.key}" if request.key else ""
+        what = f"{request.method} {request.route} {request.status} {request.ms} ms{key} id={request.request_id}"
+        return f"{_time(record)} {what}"
+
+
+class JsonLines(logging.Formatter):
+    """Formats each record as one JSON object without content.
+
+    Of a message only the text that the program wrote is kept, without what was put into it; of an error its class,
+    and where it was raised: a message may quote what a client sent.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        told: dict[str, Any] = {"time": _time(record), "level": record.levelname.casefold(), "logger": record.name}
+        request = _request_of(record)
+        if request:
+            return json.dumps(told | asdict(request))
+        told["message"] = str(record.msg).strip()
+        if record.exc_info and record.exc_info[0]:
+            told["error"] = record.exc_info[0].__name__
+            frames = traceback.extract_tb(record.exc_info[2])
+            told["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(told)
+
+
+def log_warnings() -> None:
+    """Log warnings and worse to standard error. Where the program has set up logging already, nothing changes."""
+    _log_to_stderr(VisibleFormatter(logging.BASIC_FORMAT))
+
+
+def log_requests(log_format: LogFormat) -> None:
+    """Log requests, too, and all that is logged in one format."""
+    _log_to_stderr(JsonLines() if log_format == "json" else TextLines(logging.BASIC_FORMAT))
+    logging.getLogger(REQUESTS).setLevel(logging.INFO)
+
+
+def log_format_of(text: str) -> LogFormat | None:
+    """Read a format of logs; none where nothing is given. Raises `InvalidInput` for another."""
+    for known in get_args(LogFormat):
+        if text == known:
+            return known  # type: ignore[no-any-return]  # one of the words of the type
+    if text:
+        raise InvalidInput(f"--log-format {text[:100]!r} is none.", hint="Write json or text.")
+    return None
+
+
+def _log_to_stderr(formatter: logging.Formatter) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _request_of(record: logging.LogRecord) -> RequestFields | None:
+    request = getattr(record, "request", None)
+    return request if isinstance(request, RequestFields) else None
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+# When the work of one call has to end: at a time, or because nobody waits for it any more.
+
+
+_STAYS = "What was written stays; ask again to go on."
+
+
+class Deadline:
+    """Tells the thread that works for a call when to end. Safe to use from many threads.
+
+    `seconds`: the time the call has from now on; nothing: as long as it takes.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._at = None if seconds is None else monotonic() + seconds
+        self._why = ""
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that are left, at least 0; nothing where there is no end."""
+        return None if self._at is None else max(0.0, self._at - monotonic())
+
+    def end(self, why: str) -> None:
+        """Have the work end at its next check. `why` is what is told of it."""
+        self._why = self._why or why
+
+    def check(self) -> None:
+        """Raise `Unavailable` where the work was ended, `TimedOut` where its time is over."""
+        if self._why:
+            raise Unavailable(self._why, hint=_STAYS)
+        if self._at is not None and monotonic() >= self._at:
+            raise TimedOut(
+                f"The call took longer than the {self._seconds:g} seconds it has.",
+                hint=f"Ask for less at once, or allow more time (--timeout, --work-timeout). {_STAYS}",
+                details={"seconds": self._seconds},
+            )
+
+
+# The last calls that programs made of a server, for a person who watches. Kept in memory only.
+
+
+_MOST = 200
+_CHARS = 200
+_TEXTS = ("task", "text", "query", "name", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCall:
+    """A call: when, what was called, and the text it asked for."""
+
+    number: int
+    time: str
+    what: str
+    text: str
+
+
+class RecentCalls:
+    """Keeps the last calls. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._calls: deque[RecentCall] = deque(maxlen=_MOST)
+        self._last = 0
+        self._lock = Lock()
+
+    @property
+    def last(self) -> int:
+        """The number of the last call; 0 before the first one."""
+        return self._last
+
+    def note(self, verb: str, envelope: Envelope) -> None:
+        """Keep a call that was answered."""
+        now = render_time(datetime.now(UTC))
+        what = " ".join(filter(None, (verb, envelope.mode, envelope.scope if envelope.scope != "/" else "")))
+        with self._lock:
+            self._last += 1
+            self._calls.append(RecentCall(self._last, now, what, _asked(envelope.input)[:_CHARS]))
+
+    def since(self, number: int) -> list[RecentCall]:
+        """Return the calls after the one with this number that are still kept, oldest first."""
+        with self._lock:
+            return [call for call in self._calls if call.number > number]
+
+
+def _asked(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, Mapping):
+        return ""
+    return next((text for name in _TEXTS if isinstance(text := given.get(name), str) and text), "")

@@ -1,0 +1,45 @@
+"""Everything a space can be asked besides the four verbs, declared once each. Surfaces render these tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from treering.core.errors import InvalidInput, nearest
+from treering.parts.discussions import folder
+from treering.parts.discussions import operations as discussions
+from treering.parts.wiki import operations as wikis
+from treering.spaces import transfer
+from treering.verbs.crystallize import proposing, review
+from treering.verbs.envelope import Operation
+from treering.verbs.lint import upkeep
+from treering.verbs.lint import upkeep as index_engine
+from treering.verbs.lint.erasure import ERASE
+from treering.verbs.query import overview
+
+ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
+"""Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
+UPKEEP: tuple[Operation[Any], ...] = (
+    *upkeep.OPERATIONS,
+    *overview.OPERATIONS,
+    *index_engine.ENGINE_OPERATIONS,
+    *proposing.OPERATIONS,
+)
+"""What keeps a space and its work in order: for the command line and Python."""
+ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
+    *discussions.OPERATIONS,
+    folder.EXPORT,
+    folder.IMPORT,
+)
+"""Operations on discussions: for the command line and Python."""
+ON_WIKIS: tuple[Operation[Any], ...] = wikis.OPERATIONS
+"""Operations on the wiki of a repository as files: for the command line and Python."""
+OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS, *ON_WIKIS)}
+"""All of them by name."""
+
+
+def find(name: str) -> Operation[Any]:
+    """Return an operation by name. Raises `InvalidInput` with the nearest known name."""
+    if name not in OPERATIONS:
+        raise InvalidInput(
+            f"There is no operation {name!r}.", hint=nearest(name, OPERATIONS), details={"known": list(OPERATIONS)}
+        )
+    return OPERATIONS[name]

@@ -1,0 +1,306 @@
+"""Treering in Python: one open space, with the four verbs as methods."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+
+from pydantic import BaseModel
+
+from treering.core.audit import Anchor
+from treering.core.objects import Channel
+from treering.core.patch import PatchRecord, Receipt
+from treering.core.scope import ROOT
+from treering.core.writing.draft import ObjectChange
+from treering.ports.adapter import FileAccess
+from treering.ports.ledger import Ledger
+from treering.ports.models import Embedder, Reranker
+from treering.ports.stores import BackUp
+from treering.sources.reading.access import AnyFile, files_below
+from treering.spaces import transfer, wiring
+from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
+from treering.system.address import Address
+from treering.system.settings import Settings
+from treering.verbs import catalog
+from treering.verbs.crystallize import review
+from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.engine import Engine, Progress
+from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
+from treering.verbs.lint import erasure
+from treering.verbs.lint.erasure import ErasureReceipt
+from treering.verbs.lint.upkeep import VECTORS
+from treering.verbs.query.browsing import ExpandReport, PageReport
+from treering.verbs.query.context import ContextReport
+from treering.verbs.query.recent import RecentReport
+from treering.verbs.query.related import RelatedReport
+from treering.verbs.query.search import SearchReport
+from treering.verbs.rights import EVERYTHING
+
+if TYPE_CHECKING:
+    from treering.parts.discussions.generators.generator import Generator
+    from treering.parts.discussions.memory import DiscussionMemory
+    from treering.parts.discussions.settings import DiscussionSettings
+
+QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
+Data = Mapping[str, Any]
+Place = str | Data
+"""A scope: its path, or an object that holds it."""
+Given = Data | str
+"""An input: its fields, or a plain text where the mode takes one."""
+
+
+def open_space(
+    address: str | Address | None = None,
+    *,
+    actor: str | None = None,
+    channel: Channel = "agent",
+    anchor: AnchorPlace | None = None,
+    policy: Path | str | None = None,
+    create: bool = True,
+    background: bool | None = None,
+    whole: bool = True,
+    embedder: Embedder | None = None,
+    reranker: Reranker | str | None = None,
+    files: FileAccess | Path | str | None = None,
+) -> "Space":
+    """Open a space; `treering.open` is this function.
+
+    `address`: `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:`, the name of a space, or
+    nothing: `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel` say in whose name and
+    through which door is written; a program is an `agent` unless it speaks for a person. `anchor`: a file, or a
+    function told each new head of the audit log.
+    `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
+    it such an index is finished first; with `whole=False` it is left to other processes.
+    `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
+    `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
+    others decide what is ingested.
+    Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    """
+    settings = Settings.read()
+    opening = Opening(
+        address=address if isinstance(address, Address) else settings.space_address(address),
+        settings=settings,
+        author=author(actor, channel, settings),
+        anchor=anchor,
+        policy=Path(policy) if policy else None,
+        create=create,
+        background=settings.background if background is None else background,
+        whole=whole,
+        embedder=embedder,
+        reranker=reranker,
+        files=_access(files),
+    )
+    opened = open_engine(opening)
+    return Space(opening.address, opened.engine, opened.close, opened.back_up)
+
+
+def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPlace | None = None) -> Ledger:
+    """Open the ledger of a space alone: to copy it (`load` of another's `records`), to read it and to `verify` it.
+
+    `treering.open_ledger` is this function. `address`: as `treering.open` takes it. Close it with `close`. What is
+    written is found by search as always.
+    Raises `UnknownBackend`, `MissingExtra`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    """
+    settings = Settings.read()
+    place = address if isinstance(address, Address) else settings.space_address(address)
+    return wiring.open_ledger(
+        Opening(place, settings, author(None, "agent", settings), anchor=anchor, create=create, background=False)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An open space. A context manager; safe to use from many threads.
+
+    The verbs take `mode`, `scope`, `input`, `options` and give typed reports. Where no scope is given it is `/`;
+    a read there sees what lies at `/`, and with `options={"descend": True}` everything below. A scope may also be
+    `{}` or `{"path": "/…"}`, and an input a plain text where it can mean one field only.
+    """
+
+    address: Address
+    """Printed without its password."""
+    engine: Engine
+    _close: Callable[[], None]
+    _back_up: BackUp
+
+    def ingest(
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> Report:
+        """Bring outside input in: `source`, `path`, `repo`, `status`."""
+        return self.call("ingest", _envelope(mode, scope, input, options))
+
+    @overload
+    def query(
+        self,
+        mode: Literal["", "context"] = "",
+        scope: Place = ROOT,
+        input: Given | None = None,
+        options: Data | None = None,
+    ) -> ContextReport: ...
+    @overload
+    def query(
+        self, mode: Literal["search"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> SearchReport: ...
+    @overload
+    def query(
+        self, mode: Literal["page"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> PageReport: ...
+    @overload
+    def query(
+        self, mode: Literal["related"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> RelatedReport: ...
+    @overload
+    def query(
+        self, mode: Literal["recent"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> RecentReport: ...
+    @overload
+    def query(
+        self, mode: Literal["expand"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> ExpandReport: ...
+    @overload
+    def query(
+        self, mode: str, scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> QueryReport: ...
+    def query(
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> QueryReport:
+        """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
+        return cast("QueryReport", self.call("query", _envelope(mode, scope, input, options)))
+
+    def crystallize(
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> WriteReport:
+        """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
+        return cast("WriteReport", self.call("crystallize", _envelope(mode, scope, input, options)))
+
+    def lint(
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> Report:
+        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
+        return self.call("lint", _envelope(mode, scope, input, options))
+
+    def call(self, verb: str, envelope: Envelope) -> Report:
+        """Run a verb by name."""
+        return catalog.call(self.engine, verb, envelope, granted=EVERYTHING)
+
+    @overload
+    def perform(
+        self,
+        operation: Operation[Answer],
+        scope: str = ROOT,
+        input: Data | None = None,
+        options: Data | None = None,
+    ) -> Answer: ...
+    @overload
+    def perform(
+        self, operation: str, scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> BaseModel: ...
+    def perform(
+        self,
+        operation: Operation[Any] | str,
+        scope: str = ROOT,
+        input: Data | None = None,
+        options: Data | None = None,
+    ) -> BaseModel:
+        """Run an operation by its name, such as `review list`. Raises `InvalidInput` for a wrong name or field."""
+        return _named(operation).perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
+
+    def discussions(
+        self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
+    ) -> "DiscussionMemory":
+        """Return the memory of the discussions below a scope; by default rules make it, which need no model."""
+        # Imported here: who only asks a question does not wait for it.
+        from treering.parts.discussions.memory import DiscussionMemory
+
+        return DiscussionMemory(self.engine, within=within, settings=settings, generator=generator)
+
+    def proposals(self) -> tuple[PatchRecord, ...]:
+        """Return the patches that wait for review, newest first."""
+        return self.perform(review.LIST).root
+
+    def proposal_diff(self, patch_id: str) -> tuple[ObjectChange, ...]:
+        """Return what a waiting patch would change."""
+        return self.perform(review.SHOW, input={"patch_id": patch_id}).root
+
+    def approve(self, patch_id: str) -> Receipt:
+        """Apply a waiting patch."""
+        return self.perform(review.APPLY, input={"patch_id": patch_id})
+
+    def reject(self, patch_id: str, reason: str = "") -> PatchRecord:
+        """Turn a waiting patch down."""
+        return self.perform(review.REJECT, input={"patch_id": patch_id}, options={"reason": reason})
+
+    def revert(self, patch_id: str, reason: str = "") -> Receipt:
+        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        return self.perform(review.REVERT, input={"patch_id": patch_id}, options={"reason": reason})
+
+    def erase(self, ids: Sequence[str], reason: str = "") -> ErasureReceipt:
+        """Erase objects for good; the receipt proves it and names what is out of reach."""
+        return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
+
+    def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
+        """Copy the space into a new file while others use it; return the head of the copy's audit log.
+
+        The copy is a space of its own: opening it is all that restoring takes. It is checked before it gets its name.
+        Raises `Conflict` where the file is there and not to be replaced, or is in use.
+        """
+        progress = self.engine.progress
+        return self._back_up(
+            Path(file), replace=replace, copied=lambda done, total: progress("Copying the space", done, total)
+        )
+
+    def export(self, folder: Path | str) -> dict[str, int]:
+        """Write the space as plain files into a new folder."""
+        return self.perform(transfer.EXPORT, input={"folder": Path(folder)}).counts
+
+    def import_from(self, folder: Path | str) -> dict[str, int]:
+        """Fill this empty space from an export, with the same ids and audit."""
+        return self.perform(transfer.IMPORT, input={"folder": Path(folder)}).counts
+
+    def embed_pending(self, progress: Progress | None = None) -> None:
+        """Make all vectors that wait, now."""
+        (self.with_progress(progress) if progress else self).perform(VECTORS)
+
+    def with_progress(self, progress: Progress) -> "Space":
+        """Return the same space reporting the progress of long work."""
+        return replace(self, engine=self.engine.with_progress(progress))
+
+    def with_actor(self, actor: str, *, channel: Channel | None = None) -> "Space":
+        """Return the same space writing in another name."""
+        known = self.engine.author
+        changed = known.model_copy(update={"actor": actor, "channel": channel or known.channel})
+        return replace(self, engine=self.engine.with_author(changed))
+
+    def close(self) -> None:
+        """Close the space. What was written stays; vectors that wait are made when it is next open."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _access(files: FileAccess | Path | str | None) -> FileAccess:
+    if files is None:
+        return AnyFile()
+    return files_below(Path(files)) if isinstance(files, Path | str) else files
+
+
+def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None) -> Envelope:
+    said = dict(given) if isinstance(given, Mapping) else given or {}
+    data = {"mode": mode, "scope": scope, "input": said, "options": dict(options or {})}
+    return parse(Envelope, data, where="call")
+
+
+def _named(operation: Operation[Any] | str) -> Operation[BaseModel]:
+    if not isinstance(operation, str):
+        return operation
+    # Imported here: it brings in all that discussions are made of, which no verb needs.
+    from treering.surfaces.python import operations
+
+    return operations.find(operation)

@@ -1,0 +1,192 @@
+"""Access keys: making them, reading what a client sends, and deciding whether it opens anything.
+
+A key is `trk_ID_SECRET`: 64 bits that name it and 256 random bits that nobody can guess. Of the secret only the
+SHA-256 is kept. A slow hash (scrypt, Argon2) protects passwords that people choose; it adds nothing to 256 random
+bits, and it would let anybody keep the server busy with keys that are wrong.
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import b32encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from treering.core.errors import Conflict, InvalidInput, nearest
+from treering.core.objects import Channel
+from treering.core.scope import ROOT, parse_scope
+from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits, KeyRight
+from treering.ports.runtime import Clock
+from treering.system.address import SPACE, Address
+from treering.verbs.rights import DECIDES, READS, WRITES, Rights
+
+GRANTED: Mapping[KeyRight, Rights] = {
+    "read": READS,
+    "write": WRITES,
+    "review": DECIDES,
+    "admin": replace(DECIDES, destroys=True),
+}
+"""What each right of a key grants."""
+
+KEY_PREFIX = "trk_"
+_KEY = re.compile(rf"{KEY_PREFIX}([0-9a-f]{{16}})_([a-z2-7]{{52}})")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
+_LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
+_HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
+_USE_IS_KEPT_EVERY = timedelta(minutes=1)
+
+
+def space_name(address: Address) -> str:
+    """Write which space an address means, the same for all who may connect to it: without users and passwords."""
+    if address.file is not None:
+        return f"{address.scheme}:{address.file.resolve()}"
+    if address.in_memory:
+        return str(address)
+    options = tuple(option for option in address.options if option[0] == SPACE)
+    return str(replace(address, user="", password="", options=options))
+
+
+def make_key(
+    name: str,
+    *,
+    space: str,
+    clock: Clock,
+    scope: str = ROOT,
+    right: str = "read",
+    channel: Channel = "agent",
+    expires: datetime | None = None,
+    limits: KeyLimits | None = None,
+) -> tuple[str, AccessKey]:
+    """Make a key; return what its holder gets, which is kept nowhere, and what is kept.
+
+    Raises `InvalidInput` for a name, a right or a scope that is none, and for a time that is over.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name[:100]!r} is not a name of a key.",
+            hint="Write 1 to 64 letters (A-Z), digits, spaces, '.', '_', '@', '+' or '-', a letter or digit first.",
+        )
+    now = clock.now()
+    if expires is not None and expires <= now:
+        raise InvalidInput(f"The key would have expired already, on {expires:%Y-%m-%d %H:%M} UTC.", hint="Say later.")
+    key_id = clock.random_bytes(8).hex()
+    secret = b32encode(clock.random_bytes(32)).decode().rstrip("=").lower()
+    kept = AccessKey(
+        id=key_id,
+        name=name,
+        digest=_digest(secret),
+        space=space,
+        scope=parse_scope(scope),
+        right=_right(right),
+        channel=channel,
+        created=now,
+        expires=expires,
+        limits=limits or KeyLimits(),
+    )
+    return f"{KEY_PREFIX}{key_id}_{secret}", kept
+
+
+def expiry(text: str, *, now: datetime) -> datetime:
+    """Read how long a key lasts: `12h`, `90d`, `4w`, `1y`, or a day or time in ISO form.
+
+    Raises `InvalidInput` for anything else.
+    """
+    lasting = _LASTING.fullmatch(text)
+    try:
+        if lasting:
+            return now + timedelta(hours=int(lasting[1]) * _HOURS[lasting[2]])
+        at = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"--expires {text[:100]!r} is not a time.", hint="Write 12h, 90d, 4w, 1y, or a date such as 2027-01-31."
+        ) from error
+    return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text has the form of a key, whether there is such a key or not."""
+    return _KEY.fullmatch(text) is not None
+
+
+def is_live(key: AccessKey, *, now: datetime) -> bool:
+    """Tell whether a key opens anything: it is not revoked, and its time is not over."""
+    return key.revoked is None and (key.expires is None or now < key.expires)
+
+
+def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
+    """Return the key that a client sent, noting that it was used; `None` for one that opens nothing, whatever the why.
+
+    A wrong secret takes as long to refuse as a right one takes to find.
+    """
+    parts = _KEY.fullmatch(text)
+    if parts is None:
+        return None
+    key = keys.find(parts[1])
+    # Compared also where there is no such key.
+    is_right = hmac.compare_digest(key.digest if key else b"\0" * 32, _digest(parts[2]))
+    now = clock.now()
+    if key is None or not is_right or not is_live(key, now=now):
+        return None
+    if key.used is None or now - key.used >= _USE_IS_KEPT_EVERY:
+        keys.note_use(key.id, at=now)
+    return key
+
+
+def rights_of(key: AccessKey, *, files: bool, urls: bool = False) -> Rights:
+    """Return what the holder of a key may do.
+
+    `files` and `urls`: whether the server lets those who may write have files read, and pages of the web fetched.
+    """
+    rights = GRANTED[key.right]
+    return replace(rights, reads_files=files and rights.writes, fetches=urls and rights.writes)
+
+
+def _right(text: str) -> KeyRight:
+    for known in GRANTED:
+        if text == known:
+            return known
+    raise InvalidInput(f"There is no right {text[:100]!r}.", hint=nearest(text, GRANTED))
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+# Access keys as the rows of a table keep them, the same in every store.
+
+
+COLUMNS = (
+    *("id", "name", "digest", "space", "scope", "granted", "channel"),
+    *("created", "expires", "revoked", "used"),
+    *("per_minute", "at_once", "max_body"),
+)
+"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
+
+
+def row_of(key: AccessKey) -> tuple[Any, ...]:
+    """Return what a row keeps of a key."""
+    times = (key.created, key.expires, key.revoked, key.used)
+    said = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
+    limits = (key.limits.requests_per_minute, key.limits.at_once, key.limits.max_body_bytes)
+    return (*said, *(time.isoformat() if time else None for time in times), *limits)
+
+
+def key_of(row: Sequence[Any]) -> AccessKey:
+    """Return the key of a row."""
+    created, expires, revoked, used = (datetime.fromisoformat(time) if time else None for time in row[7:11])
+    key_id, name, digest, space, scope, right, channel = row[:7]
+    return AccessKey(
+        *(key_id, name, bytes(digest), space, scope, right, channel, created, expires, revoked, used),
+        KeyLimits(*row[11:]),
+    )
+
+
+def taken_name(name: str) -> Conflict:
+    """Say that a key has a name already."""
+    return Conflict(
+        f"There is a key {name!r} already.",
+        hint="Choose another name, or revoke it first: treering key revoke NAME.",
+        details={"name": name},
+    )

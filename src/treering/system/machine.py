@@ -1,0 +1,151 @@
+"""The computer's clock and its source of chance."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+class SystemClock:
+    """`ports.clock.Clock` of the real world."""
+
+    def now(self) -> datetime:
+        """Return the current time, in UTC."""
+        return datetime.now(UTC)
+
+    def elapsed(self) -> float:
+        """Return the seconds since the machine started, or about that; the same in all its processes."""
+        return time.monotonic()
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return unpredictable bytes."""
+        return os.urandom(count)
+
+
+# Files and folders for their owner alone, from the first moment: no other user can open them before a mode is set.
+
+
+_FOLDER = 0o700
+_FILE = 0o600
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing. Raises `OSError`."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=_FOLDER, exist_ok=True)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file, for its owner alone where this makes it: the `opener` of `open`."""
+    return os.open(path, flags, _FILE)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet, durably. Raises `FileExistsError` and other `OSError`."""
+    with open(path, "xb", opener=private) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(file: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Give a file new contents in one step, durably; where it is a link, what that leads to. Raises `OSError`.
+
+    Its mode stays. `mode`: that of a new file; default for its owner alone.
+    """
+    # Imported here: the hooks of coding agents write no such file, and have no time for it.
+    from tempfile import NamedTemporaryFile
+
+    place = Path(os.path.realpath(file))
+    kept = place.stat().st_mode & 0o777 if place.exists() else mode
+    with NamedTemporaryFile(dir=place.parent, delete=False) as new:
+        new.write(data)
+        new.flush()
+        os.fsync(new.fileno())
+    if kept is not None:
+        Path(new.name).chmod(kept)
+    Path(new.name).replace(place)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make durable what was made, renamed or removed in a folder."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# A lock that one process holds at a time. The system lets go of it when the process ends, however it ends.
+
+
+NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
+_HOLDER_BYTES = 64
+_FAR = 1 << 30
+"""Windows locks bytes against being read, too: one far behind what stands in the file is locked."""
+
+
+@contextmanager
+def held_alone(file: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold the lock of a file, which is made where it is missing; yield whether nobody else holds it.
+
+    `wait`: until that is so. Raises `OSError`.
+    """
+    make_folder(file.parent)
+    descriptor = private(str(file), os.O_RDWR | os.O_CREAT)
+    try:
+        held = try_lock(descriptor, wait=wait)
+        if held:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
+        yield held
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def one_after_another(folder: Path) -> Iterator[bool]:
+    """Hold the locks of a folder so that one run works and at most one waits; yield `False` where one waits already.
+
+    Whoever waits has not begun, and will see what is there by then: a third run has nothing to add. Raises `OSError`.
+    """
+    with ExitStack() as alone:
+        with held_alone(folder / NEXT_LOCK) as is_next:
+            if is_next:
+                alone.enter_context(held_alone(folder / RUNNING_LOCK, wait=True))
+        yield is_next
+
+
+def holder(file: Path) -> str:
+    """Return the number of the process that held the lock last; empty where none did."""
+    try:
+        return file.read_bytes()[:_HOLDER_BYTES].decode("ascii", "replace")
+    except OSError:
+        return ""
+
+
+def try_lock(descriptor: int, *, wait: bool = False) -> bool:
+    """Lock an open file for this process; tell whether nobody else holds it. `wait`: until that is so."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+    import fcntl  # there is none on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True

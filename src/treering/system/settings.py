@@ -1,0 +1,150 @@
+"""The one reader of the environment."""
+
+import getpass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from treering.core.errors import InvalidInput
+from treering.system.address import Address, file_address, parse_address
+
+FOLDER = ".treering"
+FILE = "treering.db"
+COMMON_KEY = "OPENAI_API_KEY"
+_FALSE = {"0", "false", "no", "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says. `TREERING_…` and `MEMORY_…` variables, all optional."""
+
+    space: str = field(default="", repr=False)  # there may be a password in it
+    """`TREERING_SPACE`: the space to use where none is given."""
+    data_dir: Path = field(default_factory=Path)
+    """`TREERING_DATA_DIR`: where named spaces live."""
+    actor: str = "user"
+    """`TREERING_ACTOR`: who writes; default the login name."""
+    keys: str = field(default="", repr=False)  # there may be a password in it
+    """`TREERING_KEYS`: where access keys are kept; default the space's database, or `keys.db` in the data folder."""
+    anchor: str = ""
+    """`TREERING_ANCHOR`: a file outside the space that keeps the head of its audit log."""
+    policy: str = ""
+    """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` beside the space."""
+    background: bool = True
+    """`TREERING_BACKGROUND=0`: make no vectors in the background."""
+    underscore_names: bool = False
+    """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
+    threads: int = 1
+    """`TREERING_THREADS`: texts embedded side by side."""
+    reranker: str = ""
+    """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
+    upstream: str = ""
+    """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
+    wiki_model: str = ""
+    """`TREERING_WIKI_MODEL`: the chat model of agents that write wikis, as LangChain names it; default none."""
+    memory_save_dir: str = ""
+    """`MEMORY_SAVE_DIR`: where projects live; default `projects` in the data folder."""
+    memory_llm_model: str = ""
+    """`MEMORY_LLM_MODEL`: the language model of `treering.project_memory` and of projects that are served."""
+    memory_llm_base_url: str = ""
+    """`MEMORY_LLM_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    memory_embedding_model: str = ""
+    """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
+    memory_embedding_base_url: str = ""
+    """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    folder: Path = field(default_factory=Path)
+    """The working folder."""
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None, *, folder: Path | None = None) -> "Settings":
+        """Read the environment. Raises `InvalidInput` for a value that makes no sense."""
+        given = os.environ if environment is None else environment
+        threads = given.get("TREERING_THREADS", "1")
+        if not threads.isdigit() or not 1 <= int(threads) <= 64:
+            raise InvalidInput(
+                f"TREERING_THREADS must be a number from 1 to 64, not {threads!r}.", hint="Set it, or leave it unset."
+            )
+        return cls(
+            space=given.get("TREERING_SPACE", ""),
+            data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
+            actor=given.get("TREERING_ACTOR", "") or _login(),
+            keys=given.get("TREERING_KEYS", ""),
+            anchor=given.get("TREERING_ANCHOR", ""),
+            policy=given.get("TREERING_POLICY", ""),
+            background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
+            underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
+            threads=int(threads),
+            reranker=given.get("TREERING_RERANKER", ""),
+            upstream=given.get("TREERING_UPSTREAM", ""),
+            wiki_model=given.get("TREERING_WIKI_MODEL", ""),
+            memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
+            memory_llm_model=given.get("MEMORY_LLM_MODEL", ""),
+            memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
+            memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
+            memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
+            folder=folder or Path.cwd(),
+        )
+
+    @property
+    def projects_dir(self) -> Path:
+        """The folder of the projects' spaces, unless another one is named."""
+        return Path(self.memory_save_dir) if self.memory_save_dir else self.data_dir / "projects"
+
+    @property
+    def own_space(self) -> Address:
+        """The space of the working folder itself, whatever lies in the folders above."""
+        return file_address(self.folder / FOLDER / FILE)
+
+    def space_address(self, given: str | None = None) -> Address:
+        """Return the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
+
+        A bare name is a named space under the data folder. Where there is no `.treering/` folder yet, the
+        address of the one to be made in the working folder is given. Raises `InvalidInput` for what is not an address.
+        """
+        text = given or self.space
+        return parse_address(text, named=self.data_dir) if text else self._nearest()
+
+    def keys_address(self, given: str | None, *, space: Address) -> Address:
+        """Return where the access keys of a server are kept: the place given, `TREERING_KEYS`, or beside the spaces.
+
+        Servers that share a database share its keys; else they are in `keys.db` in the data folder. Raises
+        `InvalidInput` for what is not an address.
+        """
+        text = given or self.keys
+        if text:
+            return parse_address(text, named=self.data_dir)
+        return file_address(self.data_dir / "keys.db") if space.is_file else space
+
+    def _nearest(self) -> Address:
+        for folder in (self.folder, *self.folder.parents):
+            if (folder / FOLDER / FILE).is_file():
+                return file_address(folder / FOLDER / FILE)
+        return self.own_space
+
+
+def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
+    """Read the key of a language model from a variable a person named; empty for the common one where it is not set.
+
+    Raises `InvalidInput` where another variable is named that is not set.
+    """
+    given = os.environ if environment is None else environment
+    key = given.get(name or COMMON_KEY, "")
+    if name and not key:
+        raise InvalidInput(
+            f"The environment variable {name} is not set, and the model needs its key from there.",
+            hint=f"Set the environment variable {name}.",
+        )
+    return key
+
+
+def _default_data_dir(environment: Mapping[str, str]) -> Path:
+    base = environment.get("XDG_DATA_HOME", "")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "treering"
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "user"  # a container whose user has no name

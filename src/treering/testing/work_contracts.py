@@ -1,0 +1,214 @@
+"""What every log of jobs must do, as tests.
+
+A backend's own test class inherits `JobsContract`:
+
+class TestMyJobs(JobsContract):
+    @pytest.fixture
+    def open_jobs(self, clock):
+        def open_jobs():
+            ledger = MemoryLedger(clock=clock)
+            return ledger, MyJobs(ledger)
+        return open_jobs
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import Source
+from treering.core.patch import Erase
+from treering.ports.ledger import Ledger
+from treering.ports.runtime import LONGEST_SECONDS, JobLog, Leases
+from treering.testing.builders import Builder
+from treering.testing.fakes import START, SteppingClock
+
+OpenJobs = Callable[[], tuple[Ledger, JobLog]]
+"""Opens a new ledger on the test's clock, and the jobs beside it. The fixture that makes it closes what it opened."""
+
+
+class JobsContract:
+    """Inherit this in a test class and return the fixture `open_jobs`."""
+
+    @pytest.fixture
+    def clock(self) -> SteppingClock:
+        return SteppingClock()
+
+    @pytest.fixture
+    def make(self, clock: SteppingClock) -> Builder:
+        return Builder(clock)
+
+    @pytest.fixture
+    def opened(self, open_jobs: OpenJobs) -> tuple[Ledger, JobLog]:
+        return open_jobs()
+
+    @pytest.fixture
+    def ledger(self, opened: tuple[Ledger, JobLog]) -> Ledger:
+        return opened[0]
+
+    @pytest.fixture
+    def jobs(self, opened: tuple[Ledger, JobLog]) -> JobLog:
+        return opened[1]
+
+    def test_the_last_state_of_a_job_is_kept(self, jobs: JobLog) -> None:
+        jobs.save("job:1", {"state": "running", "done": 1, "scope": "/a"})
+        jobs.save("job:1", {"state": "done", "done": 2, "scope": "/a"})
+        assert jobs.find("job:1") == {"state": "done", "done": 2, "scope": "/a"}
+        assert jobs.find("job:3") is None
+
+    def test_what_was_saved_does_not_change_with_what_was_given(self, jobs: JobLog) -> None:
+        row: dict[str, Any] = {"scope": "/", "items": [{"outcome": "created"}]}
+        jobs.save("job:1", row)
+        row["items"].append({"outcome": "failed"})
+        assert jobs.find("job:1") == {"scope": "/", "items": [{"outcome": "created"}]}
+
+    def test_the_newest_begun_come_first_and_no_more_than_asked_for(self, jobs: JobLog) -> None:
+        for number in (1, 2, 3, 1):
+            jobs.save(f"job:{number}", {"number": number, "scope": "/"})
+        assert [row["number"] for row in jobs.recent(5, scope="/")] == [3, 2, 1]
+        assert [row["number"] for row in jobs.recent(2, scope="/")] == [3, 2]
+
+    def test_jobs_are_seen_at_below_and_above_their_scope(self, jobs: JobLog) -> None:
+        jobs.save("job:1", {"number": 1, "scope": "/a"})
+        jobs.save("job:2", {"number": 2, "scope": "/b"})
+        assert [row["number"] for row in jobs.recent(5, scope="/")] == [2, 1]
+        assert [row["number"] for row in jobs.recent(5, scope="/a/below")] == [1]
+        assert list(jobs.recent(5, scope="/c")) == []
+
+    def test_what_a_job_tells_of_erased_objects_goes_with_them(
+        self, ledger: Ledger, jobs: JobLog, make: Builder
+    ) -> None:
+        gone, kept = make.source("Bees."), make.source("Ants.", origin="kept.md")
+        ledger.commit(make.patch(gone, kept))
+        jobs.save("job:1", _job(gone, kept, target="notes.md"))
+        jobs.save("job:2", _job(kept, target="kept.md"))
+        assert (jobs.remains([gone.id]), jobs.remains([kept.id]), jobs.remains([gone.id, kept.id])) == (1, 2, 2)
+        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        assert jobs.remains([gone.id]) == 0
+        assert jobs.find("job:1") == {**_job(kept, target="(erased)"), "warnings": []}
+        assert jobs.find("job:2") == _job(kept, target="kept.md")
+
+    def test_a_job_that_ends_after_an_erasure_does_not_bring_it_back(
+        self, ledger: Ledger, jobs: JobLog, make: Builder
+    ) -> None:
+        gone = make.source("Bees.")
+        ledger.commit(make.patch(gone))
+        jobs.save("job:1", _job(gone, target="folder"))
+        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        jobs.save("job:1", _job(gone, target="folder"))
+        assert jobs.remains([gone.id]) == 0
+        assert "notes.md" not in str(jobs.find("job:1"))
+
+    def test_what_is_read_again_after_an_erasure_is_told_of(self, ledger: Ledger, jobs: JobLog, make: Builder) -> None:
+        gone = make.source("Bees.")
+        ledger.commit(make.patch(gone))
+        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        again = make.source("Bees again.")
+        ledger.commit(make.patch(again))
+        jobs.save("job:1", _job(again, target="notes.md"))
+        assert jobs.find("job:1") == _job(again, target="notes.md")
+
+
+def _job(*sources: Source, target: str) -> dict[str, Any]:
+    """Make what a job of ingest tells of sources."""
+    first = sources[0]
+    warnings = [f"{first.origin}: cut at 2 MB"] if first.origin == "notes.md" else []
+    items = [{"source_id": item.id, "origin": item.origin, "outcome": "created"} for item in sources]
+    return {"scope": "/", "target": target, "state": "done", "items": items, "warnings": warnings}
+
+
+# What all leases must do, as tests.
+
+
+class LeaseContract:
+    """Inherit this in a test class and return the fixture `leases`, new ones by the test's clock."""
+
+    @pytest.fixture
+    def clock(self) -> SteppingClock:
+        return SteppingClock()
+
+    def test_a_lease_has_one_owner(self, leases: Leases) -> None:
+        assert leases.take("work", "ada", seconds=60)
+        assert leases.take("work", "bob", seconds=60) is False
+        assert leases.holder("work") == "ada"
+
+    def test_leases_of_other_names_are_free(self, leases: Leases) -> None:
+        assert leases.take("work", "ada", seconds=60)
+        assert leases.take("rest", "bob", seconds=60)
+
+    def test_an_owner_takes_its_lease_again(self, leases: Leases, clock: SteppingClock) -> None:
+        leases.take("work", "ada", seconds=60)
+        clock.set(START + timedelta(seconds=50))
+        assert leases.take("work", "ada", seconds=60)
+        clock.set(START + timedelta(seconds=100))
+        assert leases.holder("work") == "ada"
+
+    def test_a_lease_that_is_not_renewed_in_time_is_anybodys(self, leases: Leases, clock: SteppingClock) -> None:
+        leases.take("work", "ada", seconds=60)
+        clock.set(START + timedelta(seconds=59.5))
+        assert leases.holder("work") == "ada"
+        clock.set(START + timedelta(seconds=61))
+        assert leases.holder("work") is None
+        assert leases.take("work", "bob", seconds=60)
+        assert not leases.take("work", "ada", seconds=60)
+
+    def test_a_lease_is_given_back_with_no_seconds(self, leases: Leases) -> None:
+        leases.take("work", "ada", seconds=60)
+        leases.take("work", "ada", seconds=0)
+        assert leases.holder("work") is None
+        assert leases.take("work", "bob", seconds=60)
+
+    def test_nobody_gives_back_what_another_holds(self, leases: Leases) -> None:
+        leases.take("work", "ada", seconds=60)
+        assert not leases.take("work", "bob", seconds=0)
+        assert leases.holder("work") == "ada"
+
+    def test_nobody_holds_what_was_never_taken(self, leases: Leases) -> None:
+        assert leases.holder("work") is None
+        assert list(leases.held()) == []
+        assert leases.clear("work") is None
+
+    def test_what_is_held_is_listed_by_name_with_its_times(self, leases: Leases, clock: SteppingClock) -> None:
+        leases.take("work", "ada", seconds=60)
+        leases.take("rest", "bob", seconds=30)
+        leases.take("past", "eve", seconds=10)
+        clock.set(START + timedelta(seconds=20))
+        rest, work = leases.held()
+        assert [(one.name, one.owner, one.process) for one in (rest, work)] == [
+            ("rest", "bob", os.getpid()),
+            ("work", "ada", os.getpid()),
+        ]
+        assert [work.renewed, work.left, rest.renewed, rest.left] == pytest.approx([20, 40, 20, 10], abs=0.1)
+
+    def test_a_lease_can_be_taken_away_and_its_owner_learns_it_when_renewing(self, leases: Leases) -> None:
+        leases.take("work", "ada", seconds=60)
+        taken = leases.clear("work")
+        assert taken is not None
+        assert (taken.name, taken.owner) == ("work", "ada")
+        assert leases.take("work", "bob", seconds=60)
+        assert not leases.take("work", "ada", seconds=60)
+
+    def test_nobody_takes_one_for_longer_than_a_day(self, leases: Leases) -> None:
+        with pytest.raises(InvalidInput, match="too long"):
+            leases.take("work", "ada", seconds=LONGEST_SECONDS + 1)
+        assert leases.holder("work") is None
+        assert leases.take("work", "ada", seconds=LONGEST_SECONDS)
+
+    def test_of_many_threads_one_gets_the_lease(self, leases: Leases) -> None:
+        begin, got = threading.Barrier(8), []
+
+        def take(number: int) -> None:
+            begin.wait(10)
+            if leases.take("work", f"owner {number}", seconds=60):
+                got.append(number)
+
+        threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(got) == 1

@@ -1,0 +1,1 @@
+"""`crystallize`: turn work into reusable state, through the gate that every patch passes."""

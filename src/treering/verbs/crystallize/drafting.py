@@ -1,0 +1,233 @@
+"""Making the objects a caller describes, with the ids, times and defaults that are not the caller's to give."""
+
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import InvalidInput
+from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
+from treering.core.ids import PREFIXES
+from treering.core.objects import (
+    PAYLOADS,
+    Activity,
+    Knowledge,
+    MemorySource,
+    Node,
+    Object,
+    Source,
+    WorkItem,
+    invalid_fields,
+)
+from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, Update, shortened
+from treering.core.screening import screened
+from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
+from treering.retrieval.index.passages import passages_of
+from treering.verbs.envelope import Call, Value, parse
+
+_Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
+
+
+class KnowledgeFields(Value):
+    """Knowledge as a caller describes it.
+
+    The payload's fields depend on the kind: fact `subject predicate object|value`; procedure `steps preconditions
+    expected_outcome`; decision `question outcome rationale alternatives`; constraint `rule scope
+    violation_impact`; preference `statement scope`.
+    """
+
+    kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
+    title: str = Field(min_length=1)
+    payload: dict[str, Any]
+    summary: str = ""
+    status: Literal["candidate", "active"] | None = Field(
+        default=None, description="Default: active for what a user declares, else candidate."
+    )
+    evidence_refs: tuple[EvidenceRef, ...] = Field(
+        default=(), description="Places of hits. Needed for active, but for user declarations."
+    )
+    derived_from: tuple[str, ...] = ()
+    subject_refs: tuple[str, ...] = ()
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    valid_from: str | None = None
+    valid_until: str | None = None
+    memory_source: MemorySource | None = Field(
+        default=None, description="Default: user_declared through a person's channel without evidence, else inferred."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _payload_may_come_empty(cls, fields: object) -> object:
+        # So that what is missing is named: a decision lacks its question, not a payload.
+        return {"payload": {}, **fields} if isinstance(fields, dict) else fields
+
+
+class NodeFields(Value):
+    """A stable thing, as a caller describes it."""
+
+    kind: str
+    name: str = Field(min_length=1)
+    slug: str | None = Field(default=None, description="Default: made from the name.")
+    aliases: tuple[str, ...] = ()
+    summary: str = ""
+
+
+class WorkItemFields(Value):
+    """Work to track, as a caller describes it."""
+
+    kind: str = "task"
+    title: str = Field(min_length=1)
+    summary: str = ""
+    status: Literal["open", "in_progress", "blocked"] = "open"
+    priority: Literal["low", "normal", "high", "urgent"] = "normal"
+    owner_refs: tuple[str, ...] = ()
+    related_node_refs: tuple[str, ...] = ()
+    related_knowledge_refs: tuple[str, ...] = ()
+    source_refs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    parent_ref: str | None = None
+    due_at: str | None = None
+    opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
+
+
+def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
+    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it."""
+    _check_payload(fields)
+    given = fields.model_dump(mode="json", exclude_none=True)
+    declared = fields.memory_source or _default_source(call, fields)
+    note: tuple[Operation, ...] = ()
+    if declared == "user_declared" and not fields.evidence_refs and not fields.derived_from:
+        source = declaration_note(call, make(call, Knowledge, {**given, "status": "candidate"}))
+        given["evidence_refs"] = [{"source_id": source.id, "segment_id": source.segments[0].segment_id}]
+        note = (Create(object=source),)
+    given["status"] = fields.status or ("active" if declared == "user_declared" else "candidate")
+    given["confidence"] = fields.confidence if fields.confidence is not None else _CONFIDENCE[declared]
+    item = make(call, Knowledge, {**given, "memory_source": declared})
+    return item, (*note, Create(object=item))
+
+
+def draft_node(call: Call, fields: NodeFields) -> Node:
+    """Make a node. A slug made of its name holds no secret of it: in a slug none would be known for one."""
+    name = screened(fields.name).value
+    slug = fields.slug or "-".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
+    return make(call, Node, {**fields.model_dump(mode="json"), "slug": slug or digest(name)[:12]})
+
+
+def draft_work_item(call: Call, fields: WorkItemFields) -> WorkItem:
+    """Make a work item."""
+    return make(call, WorkItem, fields.model_dump(mode="json", exclude_none=True))
+
+
+def draft_activity(call: Call, fields: dict[str, Any]) -> Activity:
+    """Make an activity from JSON data."""
+    return make(call, Activity, fields)
+
+
+def make(call: Call, cls: type[_Made], fields: dict[str, Any]) -> _Made:
+    """Make an object of a type in the call's scope. Raises `InvalidInput` naming each wrong field."""
+    now = call.engine.clock.now()
+    type_ = cls.model_fields["type"].default
+    stamp = {
+        "id": fresh_id(type_, call.engine.clock),
+        "scope": call.scope,
+        "created_at": now,
+        "updated_at": now,
+        "origin_channel": call.engine.author.channel,
+        "salt": fresh_salt(call.engine.clock),
+    }
+    try:
+        return cls.model_validate({**fields, **stamp})
+    except ValidationError as error:
+        raise invalid_fields(error, known=sorted(cls.model_fields)) from error
+
+
+def _check_payload(fields: KnowledgeFields) -> None:
+    try:
+        parse(PAYLOADS[fields.kind], fields.payload, where="payload")
+    except InvalidInput as error:
+        wrong = [{**one, "field": f"payload.{one['field']}"} for one in error.details["fields"]]
+        raise InvalidInput(error.message, hint=error.hint, details={"fields": wrong}) from error
+
+
+def declaration_note(call: Call, item: Knowledge) -> Source:
+    """Make the note that holds a person's declaration word for word, but for secrets, so that it can be cited."""
+    item = screened(item).value
+    words = passages_of(item)[0].text or canonical_json(item.payload.model_dump(mode="json"))
+    now = call.engine.clock.now()
+    salt = fresh_salt(call.engine.clock)
+    segment = Segment(
+        segment_id=fresh_segment_id(call.engine.clock),
+        locator=Section(heading=shortened(item.title, HEADING)),
+        excerpt=words,
+        hash=segment_hash(words, salt=salt),
+        position=0,
+        heading=shortened(item.title, HEADING),
+    )
+    identity = fresh_id("source", call.engine.clock)
+    return Source(
+        id=identity,
+        kind="note",
+        scope=call.scope,
+        created_at=now,
+        updated_at=now,
+        origin_channel=call.engine.author.channel,
+        salt=salt,
+        origin=f"declaration:{identity.partition(':')[2]}",
+        title=shortened(f"Declared by {call.engine.author.actor}: {item.title}", TITLE),
+        fingerprint=digest(words),
+        captured_at=now,
+        segments=(segment,),
+    )
+
+
+def _default_source(call: Call, fields: KnowledgeFields) -> MemorySource:
+    by_person = call.engine.author.channel == "user"
+    return (
+        "user_declared" if by_person and not fields.evidence_refs and not fields.derived_from else _INFERRED[by_person]
+    )
+
+
+_INFERRED: dict[bool, MemorySource] = {True: "human_curated", False: "agent_inferred"}
+_CONFIDENCE: dict[MemorySource, float] = {
+    "user_declared": 0.95,
+    "human_curated": 0.9,
+    "agent_inferred": 0.6,
+    "system_generated": 0.6,
+    "imported": 0.6,
+}
+
+
+# Changing an object that is there: finding it by the id that was given, and the operations for what changes.
+
+
+_Kind = TypeVar("_Kind", Activity, Knowledge, Node, Source, WorkItem)
+
+
+def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
+    """Return the object with an id. Raises `NotFound`, and `InvalidInput` for an object of another type."""
+    item = call.engine.ledger.get(identity)
+    if isinstance(item, cls):
+        return item
+    kind = cls.model_fields["type"].default
+    raise InvalidInput(
+        f"{identity} is not {_called(kind)}.", hint=f"Its id starts with {PREFIXES[kind]}:.", details={"id": identity}
+    )
+
+
+def changing(
+    item: Object, changes: dict[str, Any], status: str | None, *, revision: int | None, resolution: str = ""
+) -> list[Operation]:
+    """Return the operations that change fields and move to a status; none where both are as they were."""
+    expected = revision or item.revision
+    operations: list[Operation] = []
+    if changes:
+        operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
+    if status and status != item.status:
+        operations.append(Transition(id=item.id, expected_revision=expected, to=status, resolution=resolution))
+    return operations
+
+
+def _called(kind: str) -> str:
+    words = kind.replace("_", " ")
+    return words if kind == "knowledge" else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"

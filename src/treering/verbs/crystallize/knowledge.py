@@ -1,0 +1,242 @@
+"""`crystallize` in modes `knowledge`, `promote` and `supersede`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ConfigDict, Field, model_validator
+
+from treering.core.canonical import normalise_text
+from treering.core.errors import InvalidInput
+from treering.core.filters import And, Compare, Not
+from treering.core.objects import Knowledge, Object
+from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
+from treering.core.scope import ROOT, Scope, is_within, lineage
+from treering.ports.ledger import Selection, noted
+from treering.ports.passages import Reach
+from treering.ports.search import TextRequest
+from treering.retrieval.index.passages import passages_of
+from treering.retrieval.index.rounds import look_up
+from treering.retrieval.text.analysis import query_terms
+from treering.verbs.crystallize.drafting import (
+    KnowledgeFields,
+    NodeFields,
+    changing,
+    draft_knowledge,
+    draft_node,
+    found_of,
+)
+from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
+from treering.verbs.envelope import Call, Mode, Value, parse
+from treering.verbs.reading import behind_warning
+from treering.verbs.rights import WRITES
+
+_NEAR = 0.6
+"""Part of their words two statements share to be shown as possible duplicates."""
+
+
+class KnowledgeInput(Value):
+    """New knowledge, or with `id` a correction of fields of what is known."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return what was said besides id and revision."""
+        return dict(self.model_extra or {})
+
+
+def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptions) -> WriteReport:
+    """Add knowledge with its evidence, or correct it."""
+    if given.id:
+        return _correct(call, given.id, given.revision, given.fields, options)
+    item, operations = draft_knowledge(call, parse(KnowledgeFields, given.fields, where="input"))
+    return submit(
+        call,
+        operations,
+        options,
+        verb="crystallize",
+        mode="knowledge",
+        possible_duplicates=possible_duplicates(call, item),
+        warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
+    )
+
+
+def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
+    """Find knowledge that says nearly the same in other words. Reported only: likeness proves nothing."""
+    words = passages_of(item)[0].text
+    reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
+    terms = query_terms(words)
+    known: dict[str, Object] = {}
+    for head in look_up(call.engine.index, TextRequest(reach, 5, words=(*terms.words, *terms.phrases))):
+        with noted({}):  # what does not verify is not a hint at anything
+            known[head.object_id] = call.engine.ledger.get(head.object_id)
+    key = item.duplicate_key()
+    return tuple(
+        identity
+        for identity, other in known.items()
+        if isinstance(other, Knowledge)
+        and other.duplicate_key() != key
+        and _likeness(words, passages_of(other)[0].text) >= _NEAR
+    )
+
+
+class _Status(Value):
+    """Where a correction moves knowledge."""
+
+    status: str | None = None
+
+
+class PromoteInput(Value):
+    """Candidates to believe, or a scope whose content moves up."""
+
+    ids: tuple[str, ...] = Field(default=(), max_length=500, description="Knowledge to make active.")
+    from_scope: Scope | None = Field(default=None, description="A child scope whose objects move.")
+    to_scope: Scope | None = Field(default=None, description="Where they move; default: the parent scope.")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> "PromoteInput":
+        if bool(self.ids) == bool(self.from_scope):
+            raise ValueError("give either 'ids' or 'from_scope'")
+        return self
+
+
+def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
+    """Believe candidates whose evidence holds, or move a child scope into its parent. Twice is as once."""
+    scope = given.from_scope
+    operations = _scope_up(call, scope, given.to_scope) if scope else _believed(call, given.ids)
+    what = f"Nothing is held in {scope}." if scope else "All of it is active already."
+    warnings = () if operations else (what,)
+    return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
+
+
+class SupersedeInput(Value):
+    """What is replaced, and by what."""
+
+    id: str = Field(min_length=1, description="The knowledge to replace.")
+    revision: int | None = Field(default=None, ge=1)
+    by: str | None = Field(default=None, description="Active knowledge that replaces it.")
+    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge.")
+
+    @model_validator(mode="after")
+    def _names_one(self) -> "SupersedeInput":
+        if bool(self.by) == bool(self.knowledge):
+            raise ValueError("give either 'by' or 'knowledge'")
+        return self
+
+
+def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
+    """Replace knowledge by newer knowledge, keeping both and the reason."""
+    revision = given.revision or found_of(call, given.id, Knowledge).revision
+    operations: list[Operation] = []
+    by = given.by or ""
+    if given.knowledge:
+        fields = given.knowledge.model_copy(update={"status": given.knowledge.status or "active"})
+        item, created = draft_knowledge(call, fields)
+        operations += created
+        by = item.id
+    operations.append(Supersede(id=given.id, expected_revision=revision, by=by))
+    return submit(call, operations, options, verb="crystallize", mode="supersede")
+
+
+def _correct(
+    call: Call, identity: str, revision: int | None, fields: dict[str, Any], options: WriteOptions
+) -> WriteReport:
+    item = found_of(call, identity, Knowledge)
+    changes = dict(fields)
+    status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
+    if changes:
+        _require_writable(item, changes)
+    if isinstance(changes.get("payload"), dict):
+        said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+        changes["payload"] = parse(type(item.payload), said, where="input.payload")
+    operations = changing(item, changes, status, revision=revision)
+    if not operations:
+        raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
+    return submit(call, operations, options, verb="crystallize", mode="knowledge")
+
+
+def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
+    if "summary" in (item.kind, changes.get("kind")):
+        raise InvalidInput(
+            f"{item.id} cannot be written as a summary: summaries are made of what they tell of.",
+            hint="Correct what it tells of, or edit it where it is kept, such as `treering discussion state`.",
+            details={"id": item.id},
+        )
+
+
+def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
+    items = [found_of(call, identity, Knowledge) for identity in dict.fromkeys(identities)]
+    return [
+        Transition(id=item.id, expected_revision=item.revision, to="active")
+        for item in items
+        if item.status != "active"
+    ]
+
+
+def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
+    """Move what a child scope holds; a node named after the child keeps what belonged together, together."""
+    if child == ROOT:
+        raise InvalidInput("The root scope / has no parent scope.", hint="Name a scope below it.")
+    parent = to or lineage(child)[-2]
+    if is_within(parent, child):
+        raise InvalidInput(f"{child} cannot move into itself.", hint="Name a scope outside it.")
+    held = [item for item in _held(call, child) if item.scope != parent]
+    if not held:
+        return []
+    group = draft_node(
+        Call(call.engine, parent),
+        NodeFields(kind="component", name=child, summary=f"What {child} held when it was merged."),
+    )
+    operations: list[Operation] = [Create(object=group)]
+    for item in held:
+        operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
+        operations.append(AddLink(link=Link(type="part_of", source=item.id, target=group.id)))
+    return operations
+
+
+def _held(call: Call, child: str) -> list[Object]:
+    """Return what moves: what was archived or merged away stays behind."""
+    staying = Compare("status", "in", ("archived", "merged"))
+    selection = Selection(scope=child, descend=True, where=Not(staying))
+    return [item for item in call.engine.ledger.select(selection) if is_within(item.scope, child)]
+
+
+def _likeness(one: str, other: str) -> float:
+    words, others = set(normalise_text(one).split()), set(normalise_text(other).split())
+    return len(words & others) / len(words | others) if words or others else 0.0
+
+
+KNOWLEDGE = Mode(
+    "knowledge",
+    "Add knowledge with evidence, or correct it.",
+    KnowledgeInput,
+    WriteOptions,
+    WriteReport,
+    crystallize_knowledge,
+    rights=WRITES,
+    makes_space=True,
+)
+PROMOTE = Mode(
+    "promote",
+    "Make candidates active where their evidence holds, or move a child scope up.",
+    PromoteInput,
+    WriteOptions,
+    WriteReport,
+    promote,
+    rights=WRITES,
+    makes_space=True,
+)
+SUPERSEDE = Mode(
+    "supersede",
+    "Replace knowledge by newer knowledge, keeping both.",
+    SupersedeInput,
+    WriteOptions,
+    WriteReport,
+    supersede,
+    rights=WRITES,
+    makes_space=True,
+)

@@ -1,0 +1,302 @@
+"""`crystallize` in mode `activity`: work done, and in the same patch what it produced; later, what changes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import Activity, Node, Source, WorkItem
+from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
+from treering.core.writing.draft import united
+from treering.verbs.crystallize.drafting import (
+    KnowledgeFields,
+    NodeFields,
+    WorkItemFields,
+    changing,
+    draft_activity,
+    draft_knowledge,
+    draft_node,
+    draft_work_item,
+    found_of,
+)
+from treering.verbs.crystallize.knowledge import possible_duplicates
+from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
+from treering.verbs.envelope import Call, Mode, Value, parse
+from treering.verbs.reading import behind_warning
+from treering.verbs.rights import WRITES
+
+
+class Outputs(Value):
+    """New objects that an activity produced."""
+
+    knowledge: tuple[KnowledgeFields, ...] = Field(default=(), max_length=100, description="What was learned.")
+    nodes: tuple[NodeFields, ...] = Field(default=(), max_length=100)
+    work_items: tuple[WorkItemFields, ...] = Field(default=(), max_length=100, description="Work it opened.")
+
+
+class ActivityFields(Outputs):
+    """What was done, and what came of it."""
+
+    kind: Literal["episode", "debug", "review", "research", "implementation", "meeting", "reading"] = "episode"
+    title: str = Field(min_length=1)
+    summary: str = ""
+    status: Literal["draft", "finalized"] = "finalized"
+    outcome: Literal["success", "failure", "partial", "unknown"] = "unknown"
+    started_at: str | None = None
+    ended_at: str | None = None
+    source_refs: tuple[str, ...] = ()
+    artifact_refs: tuple[str, ...] = Field(default=(), description="Files, commits, URLs it left outside.")
+    related_node_refs: tuple[str, ...] = ()
+    related_work_item_refs: tuple[str, ...] = ()
+    produced_object_refs: tuple[str, ...] = ()
+
+
+class ActivityInput(Value):
+    """What was done, or with `id` what changes of an activity: its fields, its status, and what it produced since."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    status: str | None = Field(default=None, description="Where it moves. New: finalized.")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the other fields of the activity."""
+        return dict(self.model_extra or {})
+
+
+def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions) -> WriteReport:
+    """Record an activity with everything it produced, or change one, all or nothing."""
+    said = given.fields
+    outputs = {name: said.pop(name) for name in Outputs.model_fields if given.id and name in said}
+    fields = parse(Outputs, outputs, where="input") if given.id else _new(given)
+    made = _Made.of(call, fields)
+    operations = _change(call, given, said, made) if given.id else _record(call, fields, made)
+    return submit(
+        call,
+        operations,
+        options,
+        verb="crystallize",
+        mode="activity",
+        possible_duplicates=made.possible_duplicates,
+        warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What an activity produced: the operations that create it, and its ids."""
+
+    operations: tuple[Operation, ...]
+    ids: tuple[str, ...]
+    possible_duplicates: tuple[str, ...]
+
+    @classmethod
+    def of(cls, call: Call, fields: Outputs) -> "_Made":
+        nodes: Sequence[Node] = [draft_node(call, one) for one in fields.nodes]
+        learned = [draft_knowledge(call, one) for one in fields.knowledge]
+        work: Sequence[WorkItem] = [draft_work_item(call, one) for one in fields.work_items]
+        operations: list[Operation] = [Create(object=item) for item in nodes]
+        operations += [operation for _, created in learned for operation in created]
+        operations += [Create(object=item) for item in work]
+        ids = (*(item.id for item in nodes), *(item.id for item, _ in learned), *(item.id for item in work))
+        near = [identity for item, _ in learned for identity in possible_duplicates(call, item)]
+        return cls(tuple(operations), ids, tuple(dict.fromkeys(near)))
+
+    def links(self, activity: str) -> list[Operation]:
+        return [AddLink(link=Link(type="produced", source=activity, target=target)) for target in self.ids]
+
+
+def _new(given: ActivityInput) -> ActivityFields:
+    said = given.fields if given.status is None else {**given.fields, "status": given.status}
+    return parse(ActivityFields, said, where="input")
+
+
+def _record(call: Call, given: Outputs, made: _Made) -> list[Operation]:
+    fields = given.model_dump(mode="json", exclude_none=True, exclude=set(Outputs.model_fields))
+    activity = draft_activity(call, {**fields, "produced_object_refs": [*fields["produced_object_refs"], *made.ids]})
+    return [*made.operations, Create(object=activity), *made.links(activity.id)]
+
+
+def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made) -> list[Operation]:
+    item = found_of(call, given.id or "", Activity)
+    changes = dict(said)
+    if made.ids:
+        produced = tuple(changes.get("produced_object_refs", item.produced_object_refs))
+        changes["produced_object_refs"] = united(produced, made.ids)
+    changed = changing(item, changes, given.status, revision=given.revision)
+    if not changed:
+        raise InvalidInput(f"The input changes nothing of {item.id}.", hint="Give fields or a status beside the id.")
+    return [*made.operations, *changed, *made.links(item.id)]
+
+
+ACTIVITY = Mode(
+    "activity",
+    "Record work done with the knowledge, nodes and work items it produced; or finalize, archive, correct a record.",
+    ActivityInput,
+    WriteOptions,
+    WriteReport,
+    crystallize_activity,
+    rights=WRITES,
+    makes_space=True,
+)
+
+
+# `crystallize` in mode `work_item`: open, change, move, link, resolve.
+
+
+class LinkFields(Value):
+    """A relation from the work item to another object."""
+
+    type: LinkType
+    target: str
+
+
+class WorkItemInput(Value):
+    """A new work item, or with `id` what changes of an existing one."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    status: str | None = Field(default=None, description="Where it moves; `resolved` needs a resolution.")
+    resolution: str = Field(default="", description="What resolved it.")
+    links: tuple[LinkFields, ...] = ()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the other fields of the work item."""
+        return dict(self.model_extra or {})
+
+
+def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOptions) -> WriteReport:
+    """Open a work item, or change, move, link or resolve one."""
+    identity, operations = _changes(call, given) if given.id else _opening(call, given)
+    operations += [AddLink(link=Link(type=link.type, source=identity, target=link.target)) for link in given.links]
+    if not operations:
+        raise InvalidInput(
+            f"The input changes nothing of {identity}.", hint="Give a status, links or fields beside the id."
+        )
+    return submit(call, operations, options, verb="crystallize", mode="work_item")
+
+
+def _opening(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
+    fields = given.fields if given.status is None else {**given.fields, "status": given.status}
+    item = draft_work_item(call, parse(WorkItemFields, fields, where="input"))
+    return item.id, [Create(object=item)]
+
+
+def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
+    item = found_of(call, given.id or "", WorkItem)
+    moves = given.status and given.status != item.status
+    changes = given.fields if moves or not given.resolution else {**given.fields, "resolution": given.resolution}
+    operations = changing(item, changes, given.status, revision=given.revision, resolution=given.resolution)
+    return item.id, operations
+
+
+WORK_ITEM = Mode(
+    "work_item",
+    "Open, change, move, link or resolve a work item.",
+    WorkItemInput,
+    WriteOptions,
+    WriteReport,
+    crystallize_work_item,
+    rights=WRITES,
+    makes_space=True,
+)
+
+
+# `crystallize` in mode `node`: make a node, or change, archive or merge one.
+
+
+class NodeInput(Value):
+    """A new node, or with `id` what changes of one."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    status: str | None = Field(default=None, description="Where it moves.")
+    into: str | None = Field(default=None, description="A node to merge it into.")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the other fields of the node."""
+        return dict(self.model_extra or {})
+
+
+def crystallize_node(call: Call, given: NodeInput, options: WriteOptions) -> WriteReport:
+    """Make a node, or change, archive or merge one. What is there already gets the new summary and names."""
+    operations = _node_changes(call, given) if given.id else _creation(call, given)
+    return submit(call, operations, options, verb="crystallize", mode="node")
+
+
+def _creation(call: Call, given: NodeInput) -> list[Operation]:
+    if given.into or given.status:
+        raise InvalidInput(
+            "A new node has neither 'into' nor 'status'.", hint="Give the id of the node that is to be changed."
+        )
+    return [Create(object=draft_node(call, parse(NodeFields, given.fields, where="input")))]
+
+
+def _node_changes(call: Call, given: NodeInput) -> list[Operation]:
+    item = found_of(call, given.id or "", Node)
+    if given.into and given.status not in (None, "merged"):
+        raise InvalidInput("A node is merged or moved to another status, not both.", hint="Leave out 'status'.")
+    # A merge changes the names of both, so it comes last.
+    operations = changing(item, given.fields, None if given.into else given.status, revision=given.revision)
+    if given.into:
+        operations.append(Merge(id=item.id, expected_revision=given.revision or item.revision, into=given.into))
+    if not operations:
+        raise InvalidInput(
+            f"The input changes nothing of {item.id}.", hint="Give fields, a status or 'into' beside the id."
+        )
+    return operations
+
+
+NODE = Mode(
+    "node",
+    "Make a node, or change, archive or merge one.",
+    NodeInput,
+    WriteOptions,
+    WriteReport,
+    crystallize_node,
+    rights=WRITES,
+    makes_space=True,
+)
+
+
+# `crystallize` in mode `source`: say that a source is invalid, valid again, or over.
+
+
+class SourceStatus(Value):
+    """Which source, and what becomes of it."""
+
+    id: str = Field(min_length=1, description="The source.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
+    status: Literal["active", "invalid", "archived"] = Field(
+        description="invalid: counts for nothing; archived: it is over."
+    )
+
+
+def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -> WriteReport:
+    """Move a source to another status. What rested on it alone becomes stale."""
+    item = found_of(call, given.id, Source)
+    operations = changing(item, {}, given.status, revision=given.revision)
+    if not operations:
+        raise InvalidInput(f"{item.id} is {item.status} already.", hint="Give another status.")
+    return submit(call, operations, options, verb="crystallize", mode="source")
+
+
+SOURCE = Mode(
+    "source",
+    "Make a source invalid, valid again, or archived.",
+    SourceStatus,
+    WriteOptions,
+    WriteReport,
+    crystallize_source,
+    rights=WRITES,
+)

@@ -1,0 +1,333 @@
+"""The one envelope of all four verbs, and what every report carries."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache, partial, reduce
+from math import ceil
+from operator import or_
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from treering.core.canonical import digest
+from treering.core.errors import InvalidInput, nearest
+from treering.core.objects import invalid_fields
+from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
+from treering.core.screening import screened
+from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
+from treering.ports.stores import Staleness, late_reads
+from treering.verbs.engine import Engine
+from treering.verbs.rights import Rights, require
+from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
+
+# The paths among the values of a call.
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def placed(model: _Model, files: FileAccess) -> _Model:
+    """Return a model with every path in it absolute, its links resolved. Raises `Denied` for one not to be read."""
+    return cast("_Model", _placed(model, files)) if _may_hold_paths(type(model)) else model
+
+
+def _placed(value: Any, files: FileAccess) -> Any:
+    match value:
+        case PurePath():
+            return files.place(str(value))
+        case BaseModel():
+            return value.model_copy(update={name: _placed(inner, files) for name, inner in value})
+        case tuple() | list() | set() | frozenset():
+            return type(value)(_placed(inner, files) for inner in value)
+        case Mapping():
+            return {_placed(key, files): _placed(inner, files) for key, inner in value.items()}
+        case _:
+            return value
+
+
+@cache
+def _may_hold_paths(model: type[BaseModel]) -> bool:
+    """Tell whether a model can hold a path; of most inputs that is known without a look at their values."""
+    seen, waiting = set[Any](), list[Any]([model])
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, type) and issubclass(kind, PurePath):
+            return True
+        if id(kind) not in seen:
+            seen.add(id(kind))
+            waiting += get_args(kind)
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                waiting += [field.annotation for field in kind.model_fields.values()]
+    return False
+
+
+Verb = Literal["ingest", "query", "crystallize", "lint"]
+
+
+class Value(BaseModel):
+    """A frozen value that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Nothing(Value):
+    """Nothing."""
+
+
+class TextInput(Value):
+    """An input that a plain text may stand for: `"…"` is its field `TEXT`."""
+
+    TEXT: ClassVar[str] = ""
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the fields that a plain text means."""
+        return {cls.TEXT: text}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_text(cls, given: Any) -> Any:
+        if given == "":
+            raise ValueError("the text is empty")
+        return cls.of_text(given) if isinstance(given, str) else given
+
+
+class AskingInput(TextInput):
+    """An input that asks something: its text may also be called `query`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_query(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not isinstance(given.get("query"), str):
+            return given
+        meant = cls.of_text(given["query"])
+        rest = {name: value for name, value in given.items() if name != "query"}
+        # Said twice, it is not known which is meant: `query` is refused as any unknown field.
+        return given if meant.keys() & rest.keys() else {**rest, **meant}
+
+
+def _fields_or_text(given: Any) -> Any:
+    if isinstance(given, Mapping | str):
+        return given
+    raise ValueError("an input is an object with fields, or a plain text where the mode takes one")
+
+
+Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]
+"""What a call gives a mode to work on: fields, or a text that stands for the one that is meant."""
+
+
+class Envelope(Value):
+    """A call of a verb."""
+
+    mode: str = Field(default="", description="What the verb should do; empty for its default mode.")
+    scope: ScopeGiven = Field(default=ROOT, description="/ or a path such as /repo/acme-web.")
+    input: Given = Field(default={}, description="What the mode works on.")
+    options: dict[str, Any] = Field(default={}, description="How the mode works.")
+
+
+class ReplicaAnswer(Value):
+    """How old an answer may be that a replica of the database gave.
+
+    It holds the audit log up to the event `sequence`, and so everything that was committed `seconds` ago or earlier.
+    `behind`: how many more events there are known to be.
+    """
+
+    sequence: int
+    seconds: float
+    behind: int
+
+
+class Report(Value):
+    """What every verb answers with."""
+
+    verb: Verb
+    mode: str
+    scope: Scope
+    status: Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"] = "ok"
+    warnings: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    """Objects, patches and jobs it touched or speaks of."""
+    replica: ReplicaAnswer | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    """How old the answer may be, where a replica gave it; left out where it is of now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A checked call, as a mode's function receives it."""
+
+    engine: Engine
+    """Its ledger is seen from the scope, where a verb was called (`tools.scoped_ledger`)."""
+    scope: str
+    request: str = ""
+    """A digest of what is asked for, for idempotency keys."""
+
+    @property
+    def files(self) -> FileAccess:
+        """Which files it may read: none where its operation does not say that it reads files.
+
+        The paths of its input and options were decided on by it before the operation saw them.
+        """
+        return self.engine.files
+
+
+_SHOWN_CHARS = 200
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[Answer]):
+    """One thing a space can be asked, declared as data: `run(call, input, options) -> report`.
+
+    A surface runs it only where it grants all its rights.
+    """
+
+    name: str
+    summary: str
+    input: type[Value]
+    options: type[Value]
+    report: type[Answer]
+    run: Callable[[Call, Any, Any], Answer]
+    _: KW_ONLY
+    rights: Rights
+    """What it does. There is no default: an operation that does not say it cannot be made."""
+    repeatable: bool = False
+    """Whether the same call again changes nothing more."""
+    makes_space: bool = False
+    """Whether it may be the first thing a space hears of: a new space is made for it."""
+
+    def perform(
+        self,
+        engine: Engine,
+        *,
+        scope: str = ROOT,
+        given: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        granted: Rights,
+    ) -> Answer:
+        """Check what is asked and run it.
+
+        Raises `Denied` where it does more than is granted, `InvalidInput` naming each wrong field.
+        """
+        require(self.name, self.rights, granted=granted)
+        asked = parse(self.input, given or {}, where="input")
+        wishes = parse(self.options, options or {}, where="options")
+        reaching = lent(engine, self.rights, granted=granted)
+        return self.answer(Call(reaching, parse_scope(scope)), asked, wishes)
+
+    def answer(self, call: Call, given: Value, options: Value) -> Answer:
+        """Run it on checked values. Raises `Denied` for a path among them that the call may not read.
+
+        Only what writes files and reads none is handed paths as they are.
+        """
+        if self.rights.reads_files or not self.rights.writes_files:
+            given, options = placed(given, call.files), placed(options, call.files)
+        return self.run(call, given, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode(Operation[Report]):
+    """One ability of a verb."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A verb: its modes, the default one first."""
+
+    name: Verb
+    summary: str
+    modes: Mapping[str, Mode]
+
+    @property
+    def default(self) -> str:
+        """Name the mode an empty `mode` stands for."""
+        return next(iter(self.modes))
+
+    @property
+    def rights(self) -> Rights:
+        """What any of its modes does."""
+        return reduce(or_, (mode.rights for mode in self.modes.values()))
+
+    def find(self, name: str) -> Mode:
+        """Return a mode by name, the default for an empty name. Raises `InvalidInput` with the nearest known name."""
+        mode = self.modes.get(name or self.default)
+        if mode is None:
+            raise InvalidInput(
+                f"{self.name} has no mode {name!r}.",
+                hint=nearest(name, self.modes),
+                details={"given": name[:_SHOWN_CHARS], "known": list(self.modes)},
+            )
+        return mode
+
+    def call(self, engine: Engine, envelope: Envelope, *, granted: Rights) -> Report:
+        """Check an envelope and run its mode.
+
+        Raises `Denied` for a mode that does more than is granted, `InvalidInput` naming each wrong field.
+        """
+        mode = self.find(envelope.mode)
+        self.require(mode, granted=granted)
+        given = parse(mode.input, envelope.input, where="input")
+        options = parse(mode.options, envelope.options, where="options")
+        reaching = lent(engine, mode.rights, granted=granted)
+        call = _call(reaching, envelope, self.name, mode, options)
+        if mode.rights.writes:
+            return mode.answer(call, given, options)
+        with late_reads(at_least=getattr(options, "at_least", 0)) as late:
+            report = mode.answer(call, given, options)
+        return report.model_copy(update={"replica": _replica(late.told)}) if late.told else report
+
+    def require(self, mode: Mode, *, granted: Rights) -> None:
+        """Raise `Denied` for a mode that does more than is granted."""
+        require(f"{self.name} in mode {mode.name!r}", mode.rights, granted=granted)
+
+
+def _replica(told: Staleness) -> ReplicaAnswer:
+    return ReplicaAnswer(sequence=told.sequence, seconds=ceil(told.seconds * 1_000) / 1_000, behind=told.behind)
+
+
+def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:
+    """Return an engine that reaches no further than rights say: adapters only for what reads outside the space.
+
+    Where files might be read, an operation that reads none may still look whether those read before lie there.
+    """
+    if rights.reads_files:
+        return engine
+    lookups = partial(_file_lookups, engine.adapters) if granted.reads_files else tuple
+    adapters = engine.adapters if rights.fetches else {}
+    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups)
+
+
+def _file_lookups(adapters: Mapping[str, Adapter]) -> Sequence[FileLookup]:
+    return [adapter for adapter in adapters.values() if isinstance(adapter, FileLookup)]
+
+
+def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Value) -> Call:
+    # Reads see below their scope only where they ask for it; writes and lint work on what lies there.
+    descend = getattr(options, "descend", True)
+    seen = ScopedLedger if mode.rights.writes else ReadingLedger
+    ledger = seen(engine.ledger, scope=envelope.scope, descend=descend)
+    keyed = getattr(options, "idempotency_key", None) is not None
+    request = _request(f"{verb} {mode.name}", envelope) if keyed else ""
+    return Call(replace(engine, ledger=ledger), envelope.scope, request)
+
+
+def _request(ability: str, envelope: Envelope) -> str:
+    # Of what is kept: a digest of a short secret could be guessed.
+    data = screened(envelope.model_dump(mode="json", include={"input"}, fallback=str)).value
+    return digest(json.dumps([ability, data], sort_keys=True))
+
+
+def parse(model: type[_Model], data: Mapping[str, Any] | str, *, where: str) -> _Model:
+    """Read outside data into a model. Raises `InvalidInput` with the nearest known name for an unknown field."""
+    if isinstance(data, str) and not issubclass(model, TextInput):
+        raise InvalidInput(
+            f"{where} is a plain text, and this takes an object.",
+            hint=f"Give an object with any of: {', '.join(model.model_fields) or 'nothing'}.",
+        )
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problem = invalid_fields(error, known=sorted(model.model_fields))
+        raise InvalidInput(f"{where}.{problem.message}", hint=problem.hint, details=problem.details) from error

@@ -1,0 +1,1 @@
+"""`ingest`: bring outside input in."""

@@ -1,0 +1,188 @@
+"""Batches: many items in one durable patch, and one by one where the ledger refuses it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
+from treering.core.objects import Source
+from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
+from treering.core.policy import needs_review
+from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.ingest.changes import Item, SourceChanges, SourceGone, SourceRenamed, SourceToWrite, origins_of
+from treering.verbs.ingest.known import KnownSources
+from treering.verbs.ingest.report import ItemResult
+
+_MOST_PROPOSALS = 10_000
+_Mark = tuple[str, str]
+"""A proposed change: a source's id, or the origin of a new one, and the fingerprint or the origin it would get."""
+_REFUSALS = (Conflict, InvalidInput, NotFound, Denied)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch. `patches` are those applied or proposed, by id."""
+
+    results: tuple[ItemResult, ...]
+    patches: tuple[str, ...] = ()
+    staled: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    sequence: int = 0
+
+    def joined(self, other: "BatchOutcome") -> "BatchOutcome":
+        """Return both as one."""
+        return BatchOutcome(
+            self.results + other.results,
+            self.patches + other.patches,
+            self.staled + other.staled,
+            self.contested + other.contested,
+            max(self.sequence, other.sequence),
+        )
+
+
+@dataclass(slots=True)
+class BatchWriter:
+    """Brings batches into the ledger in one author's name.
+
+    What another process changed meanwhile is read again and the batch is made anew; what the ledger refuses
+    is told from the rest by trying the items one by one. `Unavailable` and `Corrupt` are for the caller: they
+    concern no single item.
+    """
+
+    engine: Engine
+    scope: str
+    author: Author
+    known_sources: KnownSources
+    reason: str
+    dry_run: bool = False
+
+    def write(self, items: Sequence[Item]) -> BatchOutcome:
+        """Write a batch; every item has a result. What asks for review is proposed, each item in a patch of its own."""
+        asking = [item for item in items if _awaits_review(item)]
+        if not asking or len(items) == 1:
+            return self._write(items)
+        written = BatchOutcome(())
+        others = [item for item in items if not _awaits_review(item)]
+        for part in [*([others] if others else []), *([item] for item in asking)]:
+            written = written.joined(self._write(part))
+        return written
+
+    def _write(self, items: Sequence[Item]) -> BatchOutcome:
+        try:
+            return retry_on_conflict(lambda: self._attempt(items))
+        except _REFUSALS as error:
+            return self._apart(items, error)
+
+    def _attempt(self, items: Sequence[Item]) -> BatchOutcome:
+        try:
+            return self._commit(items)
+        except Conflict:
+            self.known_sources.doubt(origin for item in items for origin in origins_of(item))
+            raise
+
+    def _commit(self, items: Sequence[Item]) -> BatchOutcome:
+        changes = SourceChanges(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
+        operations = changes.operations()
+        if not operations:
+            return BatchOutcome(tuple(changes.results))
+        # What was read has passed the same gate before it was compared with what is known (`ingest_run`).
+        made = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False)
+        patch = made.value
+        if self.dry_run:
+            return self._preview(patch, changes.results)
+        if any(map(_awaits_review, items)):
+            return self._ask(patch, items, changes.results)
+        if needs_review(patch, self.engine.ledger.policy):
+            return self._propose(patch, items, changes.results)
+        receipt = self.engine.ledger.commit(patch)
+        self.known_sources.settle(
+            origins=[origin for item in items for origin in origins_of(item)],
+            nodes=changes.nodes_after(receipt),
+            staled=receipt.staled,
+        )
+        return BatchOutcome(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
+
+    def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> BatchOutcome:
+        """Tell what the patch would do. Ids it would make are left out: nothing has them yet."""
+        planned = self.engine.ledger.preview(patch)
+        contested = tuple(self.engine.ledger.heads(planned.contested))
+        unmade = {"source_id": ""}
+        shown = [result.model_copy(update=unmade) if result.outcome == "created" else result for result in results]
+        return BatchOutcome(tuple(shown), (), planned.staled, contested)
+
+    def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
+        """Lay a batch before the reviewers, without what they have already."""
+        waiting = self._waiting()
+        marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
+        if waiting.isdisjoint(marks):
+            self.engine.ledger.propose(patch)
+            return BatchOutcome(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+        again = [result for result, mark in zip(results, marks, strict=True) if mark in waiting]
+        fresh = [item for item, mark in zip(items, marks, strict=True) if mark not in waiting]
+        known = BatchOutcome(tuple(_awaiting(result, "it waits for review since an earlier run") for result in again))
+        return known.joined(self.write(fresh)) if fresh else known
+
+    def _waiting(self) -> frozenset[_Mark]:
+        proposals = self.engine.ledger.patches(status="proposed", limit=_MOST_PROPOSALS)
+        return frozenset(mark for record in proposals for mark in _marks(record, self.scope))
+
+    def _ask(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
+        """Lay one item before the reviewers, once: what a person decided about it as it is holds."""
+        asked = digest(canonical_json([self.scope, *map(_mark, items, results)]))
+        record = self.engine.ledger.propose(patch, idempotency_key=f"ingest {asked}")
+        if record.status != "proposed":
+            turned_down = {"outcome": "skipped", "why": "a person turned it down as it is", "source_id": ""}
+            return BatchOutcome(tuple(result.model_copy(update=turned_down) for result in results))
+        if record.id != patch.id:
+            return BatchOutcome(tuple(_awaiting(one, "it waits for review since an earlier run") for one in results))
+        return BatchOutcome(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+
+    def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
+        if len(items) == 1:
+            return BatchOutcome((_failed(items[0], error),))
+        written = BatchOutcome(())
+        for item in items:
+            written = written.joined(self.write([item]))
+        return written
+
+
+def _awaits_review(item: Item) -> bool:
+    return isinstance(item, SourceToWrite) and item.draft.awaits_review
+
+
+def _mark(item: Item, result: ItemResult) -> _Mark:
+    match item:
+        case SourceToWrite(draft, _):
+            return (draft.origin if result.outcome == "created" else result.source_id, draft.fingerprint)
+        case SourceRenamed(origin, _):
+            return (result.source_id, origin)
+        case SourceGone():
+            return (result.source_id, _GONE)
+
+
+def _marks(record: PatchRecord, scope: str) -> Iterator[_Mark]:
+    for operation in record.operations:
+        match operation:
+            case Create(object=Source() as source) if source.scope == scope:
+                yield source.origin, source.fingerprint
+            case Update(id=identity, changes={"fingerprint": str(fingerprint)}):
+                yield identity, fingerprint
+            case Update(id=identity, changes={"origin": str(origin)}):
+                yield identity, origin
+            case Transition(id=identity, to="archived"):
+                yield identity, _GONE
+            case _:
+                continue
+
+
+def _awaiting(result: ItemResult, why: str) -> ItemResult:
+    return result.model_copy(update={"outcome": "proposed", "why": why})
+
+
+def _failed(item: Item, error: TreeringError) -> ItemResult:
+    why = " ".join(part for part in (error.message, error.hint) if part)
+    return ItemResult(origin=origins_of(item)[0], outcome="failed", why=why)
+
+
+_GONE = "gone"

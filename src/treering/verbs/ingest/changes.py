@@ -1,0 +1,426 @@
+"""From what was read to the operations of the patch that brings it into the ledger."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from treering.core.canonical import normalise_text
+from treering.core.errors import InvalidInput
+from treering.core.evidence import Definition, EvidenceRef, Segment, find_lines
+from treering.core.objects import Fact, Knowledge, Node, Source, invalid_fields, title_of
+from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
+from treering.ports.adapter import KnowledgeDraft, NodeDraft, SourceDraft
+from treering.ports.ledger import SourceState
+from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
+from treering.retrieval.index.passages import passages_of
+from treering.retrieval.text.analysis import index_text
+from treering.verbs.ingest.duplicate_sources import Twins, divergence, is_dated, repointed, twins_of, why_kept
+from treering.verbs.ingest.known import KnownSources, is_live, is_undated
+from treering.verbs.ingest.report import ItemResult
+from treering.verbs.ingest.segments import Carried, carry, first_segments
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToWrite:
+    """A source as read that the ledger does not hold so yet. `earlier` are origins it had until now."""
+
+    draft: SourceDraft
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRenamed:
+    """A source that has another origin now, and says what it said. `earlier` are those it had until now."""
+
+    origin: str
+    earlier: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGone:
+    """An origin that is gone."""
+
+    origin: str
+
+
+Item = SourceToWrite | SourceRenamed | SourceGone
+
+
+def origins_of(item: Item) -> tuple[str, ...]:
+    """Return the origins an item is about."""
+    match item:
+        case SourceToWrite(draft, earlier):
+            return (draft.origin, *earlier)
+        case SourceRenamed(origin, earlier):
+            return (origin, *earlier)
+        case SourceGone(origin):
+            return (origin,)
+
+
+class SourceChanges:
+    """The operations for some items, against what the ledger holds at the moment.
+
+    Raises `InvalidInput` for a draft that breaks a rule of the objects. Made anew where the ledger changed
+    meanwhile; keeps nothing between two tries.
+    """
+
+    def __init__(self, items: Iterable[Item], *, known_sources: KnownSources, scope: str, clock: Clock) -> None:
+        self._known_sources = known_sources
+        self._scope = scope
+        self._clock = clock
+        self._now = clock.now()
+        self._operations: list[Operation] = []
+        self._nodes: dict[str, str] = {}
+        self._evidence: dict[str, Knowledge] = {}
+        self._archived: set[str] = set()
+        try:
+            self.results = [self._take(item) for item in items]
+        except ValidationError as error:
+            raise invalid_fields(error, known=[]) from error
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return all operations. Evidence comes last: it names segments that are only there by then."""
+        moved = [
+            Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": item.evidence_refs})
+            for item in self._evidence.values()
+        ]
+        return (*self._operations, *moved)
+
+    def nodes_after(self, receipt: Receipt) -> list[Node] | None:
+        """Return the nodes a commit of the operations created, or `None` where it changed nodes otherwise."""
+        created = []
+        for operation, result in zip(self._operations, receipt.results, strict=False):
+            match operation:
+                case Create(object=Node() as node) if result.outcome == "created":
+                    created.append(node)
+                case Create(object=Node()):
+                    return None
+                case Update(id=identity) | Transition(id=identity) if identity in self._nodes.values():
+                    return None
+                case _:
+                    continue
+        return created
+
+    def _take(self, item: Item) -> ItemResult:
+        match item:
+            case SourceToWrite(draft, earlier):
+                return self._arrive(draft, earlier)
+            case SourceRenamed(origin, earlier):
+                return self._rename(origin, earlier)
+            case SourceGone(origin):
+                return self._depart(origin)
+
+    def _arrive(self, draft: SourceDraft, earlier: tuple[str, ...]) -> ItemResult:
+        here = self._known_sources.source(draft.origin)
+        if here and here.fingerprint == draft.fingerprint and not earlier:
+            return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
+        if here and is_dated(draft) and (kept := why_kept(self._known_sources.whole(here.id), draft)):
+            return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
+        self._bring_nodes(draft.nodes)
+        twins = twins_of(draft.origin, earlier, self._known_sources)
+        if twins is None:
+            return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
+        self._operations += twins.archiving()
+        parted, segments = self._update(draft, twins.kept)
+        self._repoint(twins, segments)
+        why = "; ".join(filter(None, [parted, twins.note()]))
+        if here and here.id == twins.kept.id and not twins.folded:
+            return ItemResult(origin=draft.origin, outcome="updated", source_id=here.id, why=why)
+        return _moved(draft.origin, twins, why)
+
+    def _rename(self, origin: str, earlier: tuple[str, ...]) -> ItemResult:
+        twins = twins_of(origin, earlier, self._known_sources)
+        if twins is None:
+            return ItemResult(origin=origin, outcome="unchanged")
+        here, kept = self._known_sources.source(origin), twins.kept
+        self._operations += twins.archiving()
+        if here is None or here.id != kept.id:
+            self._operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
+        elif not twins.folded:
+            return ItemResult(origin=origin, outcome="unchanged", source_id=kept.id, why=twins.note())
+        if twins.folded:
+            self._repoint(twins, self._known_sources.whole(kept.id).segments)
+        return _moved(origin, twins, twins.note())
+
+    def _repoint(self, twins: Twins, segments: Sequence[Segment]) -> None:
+        """Move the evidence of candidates from the sources that are folded to the one that goes on."""
+        for state in twins.folded:
+            folded = self._known_sources.whole(state.id)
+            for item in filter(is_live, self._known_sources.resting_on(state.id)):
+                refs = self._evidence.get(item.id, item).evidence_refs
+                moved = repointed(refs, folded, twins.kept.id, segments)
+                if moved != refs:
+                    self._evidence[item.id] = item.model_copy(update={"evidence_refs": moved})
+
+    def _depart(self, origin: str) -> ItemResult:
+        state = self._known_sources.source(origin)
+        if state is None:
+            return ItemResult(origin=origin, outcome="unchanged")
+        self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
+        return ItemResult(origin=origin, outcome="removed", source_id=state.id)
+
+    def _create(self, draft: SourceDraft) -> str:
+        salt = fresh_salt(self._clock)
+        segments = first_segments(draft.segments, salt=salt, new_id=self._segment_id)
+        source = Source(
+            id=fresh_id("source", self._clock),
+            scope=self._scope,
+            created_at=self._now,
+            updated_at=self._now,
+            salt=salt,
+            **self._fields(draft),
+            segments=segments,
+        )
+        self._operations.append(Create(object=source))
+        for known in draft.knowledge:
+            self._state(self._claim(known, source.id, segments))
+        return source.id
+
+    def _update(self, draft: SourceDraft, state: SourceState) -> tuple[str, Sequence[Segment]]:
+        """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
+        before = self._known_sources.whole(state.id)
+        resting = self._known_sources.resting_on(state.id)
+        named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
+        carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
+        fields = {**self._fields(draft), "segments": carried.segments}
+        changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
+        if changes:
+            self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
+        for item in filter(is_live, resting):
+            self._follow(item, before, carried)
+        # An invalid source is kept up to date, and states nothing.
+        claims = draft.knowledge if state.status == "active" else ()
+        stated = _by_meaning(resting) if claims else {}
+        for known in claims:
+            claim = self._claim(known, state.id, carried.segments)
+            said_before = stated.get(claim.duplicate_key())
+            if said_before and is_live(said_before):
+                self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
+            elif said_before is None or not self._known_sources.was_turned_down(said_before):
+                self._state(claim)
+        return divergence(before.segments, draft.segments, gone=carried.gone), carried.segments
+
+    def _fields(self, draft: SourceDraft) -> dict[str, Any]:
+        return {
+            "kind": draft.kind,
+            "origin": draft.origin,
+            "title": draft.title,
+            "fingerprint": draft.fingerprint,
+            "content_type": draft.content_type,
+            "payload": dict(draft.payload),
+            "metadata": dict(draft.metadata),
+            "captured_at": draft.captured_at or self._now,
+        }
+
+    def _claim(self, known: KnowledgeDraft, source_id: str, segments: Sequence[Segment]) -> Knowledge:
+        if not 0 <= known.segment < len(segments):
+            raise InvalidInput(
+                f"The adapter says that {known.title!r} is in segment {known.segment}, but there are {len(segments)}.",
+                hint="Report this to whoever wrote the adapter.",
+            )
+        about = self._node_id(known.about)
+        fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}
+        return Knowledge(
+            id=fresh_id("knowledge", self._clock),
+            scope=self._scope,
+            created_at=self._now,
+            updated_at=self._now,
+            salt=fresh_salt(self._clock),
+            title=known.title,
+            summary=known.summary,
+            confidence=known.confidence,
+            memory_source="imported" if known.imported else "system_generated",
+            subject_refs=(about,) if about else (),
+            evidence_refs=(EvidenceRef(source_id=source_id, segment_id=segments[known.segment].segment_id),),
+            **fields,
+        )
+
+    def _state(self, claim: Knowledge) -> None:
+        """Propose what a source states. The ledger merges it into the same knowledge from elsewhere.
+
+        What went stale and is stated again starts anew as a candidate: nobody has verified it since, and an
+        adapter must not. The stale one is archived, so that the ledger does not merge the new into the old.
+        """
+        followed = [item for item in self._known_sources.stale(claim) if item.id not in self._archived]
+        self._operations += [
+            Transition(id=item.id, expected_revision=item.revision, to="archived") for item in followed
+        ]
+        self._archived.update(item.id for item in followed)
+        self._operations.append(Create(object=claim))
+        self._operations += [_link("follows", claim.id, item.id) for item in followed]
+
+    def _restate(self, item: Knowledge, ref: EvidenceRef, *, gone: frozenset[str]) -> None:
+        """Move the evidence of what the source states still from the segments that are gone to where it stands."""
+        refs = self._evidence.get(item.id, item).evidence_refs
+        kept = tuple(
+            one for one in refs if (one.source_id, one.role) != (ref.source_id, ref.role) or one.segment_id not in gone
+        )
+        places = {(one.source_id, one.segment_id, one.role) for one in kept}
+        now = kept if (ref.source_id, ref.segment_id, ref.role) in places else (*kept, ref)
+        if now != refs:
+            self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _follow(self, item: Knowledge, before: Source, carried: Carried) -> None:
+        """Move evidence from the segments that are gone to where what it is about still stands."""
+        refs = tuple(moved_refs(item, before, carried.segments, gone=carried.gone))
+        if refs != item.evidence_refs:
+            self._evidence[item.id] = item.model_copy(update={"evidence_refs": refs})
+
+    def _bring_nodes(self, drafts: Sequence[NodeDraft]) -> None:
+        for draft in drafts:
+            if f"{draft.kind}:{draft.slug}" not in self._nodes:
+                self._bring_node(draft)
+        for draft in drafts:
+            node, whole = self._node_id(f"{draft.kind}:{draft.slug}"), self._node_id(draft.part_of)
+            if node and whole and node != whole:
+                self._operations.append(_link("part_of", node, whole))
+
+    def _bring_node(self, draft: NodeDraft) -> None:
+        key = f"{draft.kind}:{draft.slug}"
+        known = self._known_sources.node(key)
+        departed = None if known else self._known_sources.departed_node(key)
+        match known or departed:
+            case None:
+                node = self._node(draft)
+                self._nodes[key] = node.id
+                self._operations.append(Create(object=node))
+            case Node(merged_into=str(into)):
+                self._nodes[key] = into
+            case Node(status="active") as node:
+                self._nodes[key] = node.id
+                self._renew_node(node, draft)
+            case Node() as node if self._known_sources.was_archived_by_adapter(node):
+                self._nodes[key] = node.id
+                self._operations.append(Transition(id=node.id, expected_revision=node.revision, to="active"))
+                self._renew_node(node.model_copy(update={"revision": node.revision + 1}), draft)
+            case _:
+                return  # somebody decided against it
+
+    def _renew_node(self, known: Node, draft: NodeDraft) -> None:
+        if changes := dict(self._node_changes(known, draft)):
+            self._operations.append(Update(id=known.id, expected_revision=known.revision, changes=changes))
+
+    def _node(self, draft: NodeDraft) -> Node:
+        fields: dict[str, Any] = {"kind": draft.kind}
+        return Node(
+            id=fresh_id("node", self._clock),
+            scope=self._scope,
+            created_at=self._now,
+            updated_at=self._now,
+            salt=fresh_salt(self._clock),
+            name=draft.name,
+            slug=draft.slug,
+            summary=draft.summary,
+            aliases=draft.aliases,
+            **fields,
+        )
+
+    def _node_changes(self, known: Node, draft: NodeDraft) -> Iterator[tuple[str, Any]]:
+        names = (draft.name, *draft.aliases)
+        aliases = dict.fromkeys([*known.aliases, *(name for name in names if name != known.name)])
+        if tuple(aliases) != known.aliases:
+            yield "aliases", tuple(aliases)
+        # A summary that a person or an agent wrote is theirs.
+        if draft.summary and draft.summary != known.summary and self._known_sources.is_untouched(known):
+            yield "summary", draft.summary
+
+    def _node_id(self, key: str | None) -> str | None:
+        if key is None or key in self._nodes:
+            return self._nodes.get(key or "")
+        known = self._known_sources.node(key)
+        return known.id if known else None
+
+    def _segment_id(self) -> str:
+        return fresh_segment_id(self._clock)
+
+
+def _moved(origin: str, twins: Twins, why: str) -> ItemResult:
+    return ItemResult(origin=origin, outcome="moved", source_id=twins.kept.id, moved_from=twins.before, why=why)
+
+
+def _by_meaning(items: Iterable[Knowledge]) -> Mapping[str, Knowledge]:
+    """Return undated knowledge by what it says: what is live before what is stale before the rest, newest first."""
+    found = sorted(filter(is_undated, items), key=lambda item: (is_live(item), item.status == "stale", item.id))
+    return {item.duplicate_key(): item for item in found}
+
+
+def _link(kind: Any, source: str, target: str) -> AddLink:
+    return AddLink(link=Link(type=kind, source=source, target=target))
+
+
+# Evidence in a segment whose text has changed: whether the definitions that the knowledge is about still stand.
+
+
+def moved_refs(item: Knowledge, before: Source, now: Sequence[Segment], *, gone: frozenset[str]) -> list[EvidenceRef]:
+    """Return the evidence of knowledge after a reading of a source that has changed some segments.
+
+    A reference to a segment that is `gone` goes to where the definitions it is about stand now, word for word. Where
+    one of them changed, or it is not known which they are, it stays: it no longer holds.
+    """
+    old = {part.segment_id: part for part in before.segments if part.segment_id in gone}
+    refs: dict[tuple[str, str, str], EvidenceRef] = {}
+    for ref in item.evidence_refs:
+        part = old.get(ref.segment_id) if (ref.source_id, ref.role) == (before.id, "supports") else None
+        places = _places(item, part, now) if part else ()
+        moved = [EvidenceRef(source_id=before.id, segment_id=place) for place in places] or [ref]
+        refs |= {(one.source_id, one.segment_id, one.role): one for one in moved}
+    return list(refs.values())
+
+
+def _places(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
+    """Return the ids of the segments that hold what knowledge is about; none where any of it is held nowhere."""
+    found = [_holder(_words_of(one, old), now) for one in _about(item, old)]
+    return tuple(dict.fromkeys(filter(None, found))) if all(found) else ()
+
+
+def _holder(quote: str, segments: Iterable[Segment]) -> str:
+    return next((part.segment_id for part in segments if find_lines(quote, part.excerpt)), "")
+
+
+def _about(item: Knowledge, segment: Segment) -> list[Definition]:
+    """Return the definitions of a segment that knowledge is about; none where that is not known.
+
+    It is about those that it names. Where it names none it is about those with which it shares a word that stands
+    nowhere else in the segment, unless it shares such a word with what lies between them.
+    """
+    said = f"{title_of(item)}\n{passages_of(item)[0].text}"
+    named = [one for one in segment.definitions if _names(one.name, said, item)]
+    if named:
+        return named
+    asked = set(index_text(said).split())
+    terms = [set(index_text(_words_of(one, segment)).split()) for one in segment.definitions]
+    between = set(index_text(_words_between(segment)).split())
+    if asked & between.difference(*terms):
+        return []
+    return [
+        one
+        for place, one in enumerate(segment.definitions)
+        if asked & terms[place].difference(between, *terms[:place], *terms[place + 1 :])
+    ]
+
+
+def _names(name: str, said: str, item: Knowledge) -> bool:
+    """Tell whether knowledge names a definition: as its subject, as a call, in backticks, or by a name that is no word.
+
+    Words such as `run` are said of much else.
+    """
+    last = name.rpartition(".")[2]
+    subject = item.payload.subject if isinstance(item.payload, Fact) else ""
+    if normalise_text(subject).removesuffix("()") in (normalise_text(name), normalise_text(last)):
+        return True
+    known = re.escape(last)
+    no_word = "_" in last.strip("_") or not (last.islower() or last.istitle())
+    return re.search(rf"(?<!\w){known}(?!\w)" if no_word else rf"`{known}`|(?<!\w){known}\(", said) is not None
+
+
+def _words_of(one: Definition, segment: Segment) -> str:
+    return "\n".join(segment.excerpt.split("\n")[one.first - 1 : one.last])
+
+
+def _words_between(segment: Segment) -> str:
+    inside = {line for one in segment.definitions for line in range(one.first, one.last + 1)}
+    lines = enumerate(segment.excerpt.split("\n"), start=1)
+    return "\n".join(text for number, text in lines if number not in inside)

@@ -1,0 +1,354 @@
+"""The verb `ingest`: bring outside input in."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from pydantic import Field, NonNegativeInt, ValidationError, model_validator
+
+from treering.core.errors import Corrupt, InvalidInput, NotFound, nearest
+from treering.core.patch import Author
+from treering.core.scope import sees
+from treering.ports.adapter import Adapter, Reading
+from treering.verbs.engine import silent
+from treering.verbs.envelope import Call, Mode, TextInput, Tool, Value
+from treering.verbs.ingest.batch import BatchWriter
+from treering.verbs.ingest.inline_items import InlineItem, InlineReader
+from treering.verbs.ingest.known import KnownSources
+from treering.verbs.ingest.report import IngestReport, JobReport, JobRow, bounded, foremost, reading_ahead
+from treering.verbs.ingest.run import Run, Task
+from treering.verbs.rights import READS, WRITES
+
+_WARNINGS = 50
+_SHOWN = 200
+_MODES_OF_ADAPTERS = ("path", "repo", "url")
+"""Adapters of Treering's own, each with a mode by its name."""
+
+
+class SourceInput(TextInput):
+    """Texts and conversations given inline. A single item may stand here by itself."""
+
+    items: tuple[InlineItem, ...] = Field(description="Each becomes one Source.")
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the one note that a plain text is."""
+        return {"items": [{"text": text}]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_a_single_item(cls, data: Any) -> Any:
+        alone = isinstance(data, Mapping) and "items" not in data and ("text" in data or "messages" in data)
+        return {"items": [data]} if alone else data
+
+
+class PathInput(TextInput):
+    """What to read."""
+
+    TEXT = "path"
+
+    path: str = Field(min_length=1, description="A file or a folder.")
+
+
+class RepoInput(TextInput):
+    """What to read."""
+
+    TEXT = "path"
+
+    path: str = Field(min_length=1, description="A git work tree or a bare repository.")
+
+
+class UrlInput(TextInput):
+    """What to read."""
+
+    TEXT = "url"
+
+    url: str = Field(default="", description="An address of http or https: a page, or a sitemap.")
+    addresses: str = Field(
+        default="", max_length=2_000_000, description="Instead: a text with an address per line; # begins a comment."
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if bool(self.url) == bool(self.addresses):
+            raise ValueError("Give either `url` or `addresses`.")
+        return self
+
+
+class AdapterInput(TextInput):
+    """What to read, with which adapter."""
+
+    TEXT = "target"
+
+    target: str = Field(
+        min_length=1, max_length=2_000_000, description="The name of an adapter of an installed package, : and what."
+    )
+
+
+class StatusInput(TextInput):
+    """Which job to tell of."""
+
+    TEXT = "job"
+
+    job: str = Field(default="", description="A job's id; by default the newest.")
+
+
+class IngestOptions(Value):
+    """How to bring things in. Bringing the same in again changes nothing, so a retry is always safe."""
+
+    wait: bool = Field(default=False, description="Wait until all is found by meaning too.")
+    dry_run: bool = Field(default=False, description="Read and compare, and write nothing.")
+    max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
+    redact_secrets: bool = Field(default=True, description="Replace secrets by their kind.")
+
+
+class RepoOptions(IngestOptions):
+    """How to read a repository."""
+
+    commit: str | None = Field(default=None, description="Which commit to read; by default HEAD.")
+    worktree: bool = Field(default=False, description="Read the files as they lie, with uncommitted changes.")
+    subfolder: str | None = Field(default=None, description="Read only what lies below this folder.")
+    include: tuple[str, ...] = Field(default=(), description="Only paths that match one of these globs.")
+    exclude: tuple[str, ...] = Field(default=(), description="No paths that match one of these globs.")
+
+
+class StatusOptions(Value):
+    """How much to tell."""
+
+    max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
+    offset: NonNegativeInt = Field(default=0, description="How many item results to leave out first.")
+
+
+def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> IngestReport:
+    """Bring in what is given inline."""
+    reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
+    writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
+    task = Task("source", "what was given inline", len(given.items), options.redact_secrets)
+    # It is all here: a thread that reads ahead would only take turns with this one.
+    places = range(0, len(given.items), _TOGETHER)
+    readings = (list(map(reader.read, given.items[place : place + _TOGETHER])) for place in places)
+    return _run(call, task, writer, readings, options)
+
+
+def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestReport:
+    """Bring in a file or a folder. Raises `InvalidInput` where it cannot be read at all."""
+    return _ingest_with(call, "path", given.path, options)
+
+
+def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestReport:
+    """Bring in a git repository. Raises `InvalidInput` where it is none."""
+    return _ingest_with(call, "repo", given.path, options)
+
+
+def ingest_url(call: Call, given: UrlInput, options: IngestOptions) -> IngestReport:
+    """Bring in pages of the web: one, or those that a sitemap or a text lists. Raises `InvalidInput` for another."""
+    if given.addresses:
+        return _ingest_with(call, "url", f"{given.addresses}\n", options, called="a list of addresses")
+    return _ingest_with(call, "url", given.url, options)
+
+
+def ingest_with_adapter(call: Call, given: AdapterInput, options: IngestOptions) -> IngestReport:
+    """Bring in what an adapter of another package reads. Raises `InvalidInput` where there is none of that name."""
+    name, colon, target = given.target.partition(":")
+    if not colon or name in _MODES_OF_ADAPTERS:
+        raise InvalidInput(
+            f"{given.target[:_SHOWN]!r} names no adapter of another package.",
+            hint="Write the adapter's name, a colon and what to read, such as board:hive.",
+        )
+    return _ingest_with(call, name, target, options, called=given.target)
+
+
+def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
+    """Tell how a job stands. Raises `NotFound` for an unknown id."""
+    row = _job(call, given.job)
+    lag = call.engine.index.vectors.lag()
+    if row is None:
+        return JobReport(
+            mode="status",
+            scope=call.scope,
+            status="empty",
+            pending_vectors=lag.pending,
+            total_vectors=lag.total,
+        )
+    items = foremost(row.items, len(row.items))
+    shown = items[options.offset : options.offset + options.max_items]
+    return JobReport(
+        mode="status",
+        scope=row.scope,
+        status="failed" if row.state == "failed" else "ok",
+        warnings=bounded(row.warnings, _WARNINGS),
+        ids=(row.id,),
+        job=row.id,
+        state=row.state_at(call.engine.clock.now()),
+        target=row.target,
+        started_at=row.started_at,
+        updated_at=row.updated_at,
+        done=row.done,
+        total=row.total,
+        counts=row.counts,
+        items=shown,
+        items_left_out=len(items) - len(shown),
+        staled=row.staled,
+        errors=row.errors,
+        pending_vectors=lag.pending,
+        total_vectors=lag.total,
+    )
+
+
+def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions, *, called: str = "") -> IngestReport:
+    adapter = _adapter(call, kind)
+    # What stands in files came through an adapter, whoever had them read; that decides how far it is trusted.
+    author = call.engine.author.model_copy(update={"channel": "adapter"})
+    wishes = _wishes(options)
+    writer = _writer(call, options, author, root=adapter.origin(path), target=called or path)
+    readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=wishes)
+    # Counting may take a walk of its own; nobody waits for it where nobody watches.
+    total = None if call.engine.progress is silent else adapter.count(path, wishes)
+    task = Task(kind, called or path, total, options.redact_secrets)
+    with reading_ahead(readings, most=_TOGETHER) as ahead:
+        return _run(call, task, writer, ahead, options)
+
+
+def _adapter(call: Call, kind: str) -> Adapter:
+    adapter = call.engine.adapters.get(kind)
+    if adapter is None:
+        raise InvalidInput(
+            f"This space has no adapter for {kind!r}.",
+            hint=nearest(kind, call.engine.adapters),
+            details={"given": kind[:_SHOWN], "known": sorted(call.engine.adapters)},
+        )
+    return adapter
+
+
+def _wishes(options: IngestOptions) -> dict[str, Any]:
+    """Return what concerns the adapter, as far as something was asked for."""
+    asked = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
+
+
+def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | None, target: str) -> BatchWriter:
+    return BatchWriter(
+        engine=call.engine,
+        scope=call.scope,
+        author=author.model_copy(update={"tool": "ingest"}),
+        known_sources=KnownSources(call.engine.ledger, scope=call.scope, root=root),
+        reason=f"Ingest {target}",
+        dry_run=options.dry_run,
+    )
+
+
+_TOGETHER = 64  # items read at a time, or while others are written
+
+
+def _run(
+    call: Call, task: Task, writer: BatchWriter, readings: Iterable[Sequence[Reading]], options: IngestOptions
+) -> IngestReport:
+    run = Run(task, call.engine, writer)
+    run.read(readings)
+    if run.account.patches:
+        call.engine.vectoriser.start()
+    if options.wait and not options.dry_run:
+        call.engine.vectoriser.finish(call.engine.progress)
+    return run.report(max_items=options.max_items)
+
+
+def _job(call: Call, job_id: str) -> JobRow | None:
+    """Return a job at or below the call's scope, or above it: the one asked for, or the newest."""
+    rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
+    found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
+    row = parsed_job(found) if found else None
+    if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
+        raise NotFound(
+            f"There is no job {job_id}.",
+            hint="Leave the id out for the newest job; ids come from the reports of ingest.",
+            details={"id": job_id},
+        )
+    return row
+
+
+def parsed_job(found: Mapping[str, Any]) -> JobRow:
+    """Read the row of a job. Raises `Corrupt` for one that is none."""
+    try:
+        return JobRow.model_validate(found)
+    except ValidationError as error:
+        raise Corrupt(
+            f"The stored record of the job {found.get('id')!r} cannot be read.",
+            hint="Ingest again: the space itself is whole as far as `lint audit` says so.",
+        ) from error
+
+
+_BRINGS_IN_FILES = replace(WRITES, reads_files=True)
+
+_MODES = (
+    Mode(
+        "path",
+        "Read a file or a folder.",
+        PathInput,
+        IngestOptions,
+        IngestReport,
+        ingest_path,
+        rights=_BRINGS_IN_FILES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "repo",
+        "Read a git repository.",
+        RepoInput,
+        RepoOptions,
+        IngestReport,
+        ingest_repo,
+        rights=_BRINGS_IN_FILES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "url",
+        "Read a page of the web, or all that a sitemap or a list names.",
+        UrlInput,
+        IngestOptions,
+        IngestReport,
+        ingest_url,
+        rights=replace(WRITES, fetches=True),
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "source",
+        "Keep inline texts or conversations.",
+        SourceInput,
+        IngestOptions,
+        IngestReport,
+        ingest_source,
+        rights=WRITES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "adapter",
+        "Read with an adapter of an installed package.",
+        AdapterInput,
+        IngestOptions,
+        IngestReport,
+        ingest_with_adapter,
+        # Code of others may read what the person at this machine can read, whichever folder a server may read.
+        rights=replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "status",
+        "Tell how a job stands, item by item.",
+        StatusInput,
+        StatusOptions,
+        JobReport,
+        ingest_status,
+        rights=READS,
+    ),
+)
+
+TOOL = Tool(
+    name="ingest",
+    summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
+    modes={mode.name: mode for mode in _MODES},
+)

@@ -1,0 +1,225 @@
+"""What ingest answers with: counts always, items as far as they fit, those that need a person first."""
+
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime
+from queue import Empty, Full, Queue
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from pydantic import Field
+
+from treering.core.ids import Instant
+from treering.verbs.envelope import Report, Value
+
+Outcome = Literal["failed", "skipped", "proposed", "removed", "moved", "updated", "created", "unchanged"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+"""In the order in which a person wants to see them."""
+
+JobState = Literal["waiting", "running", "done", "interrupted", "cancelled", "failed"]
+"""Interrupted: its process ended before it did. Failed: its call ended with an error."""
+ENDED: frozenset[JobState] = frozenset({"done", "interrupted", "cancelled", "failed"})
+
+
+class ItemResult(Value):
+    """What became of one item."""
+
+    origin: str
+    outcome: Outcome
+    why: str = ""
+    source_id: str = ""
+    moved_from: str = ""
+
+
+class JobError(Value):
+    """What ended a job."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+class IngestReport(Report):
+    """What was brought in. `items` is bounded; the job holds every result but the unchanged ones."""
+
+    verb: Literal["ingest"] = "ingest"
+    counts: dict[Outcome, int] = Field(default={}, description="How many items had each outcome.")
+    items: tuple[ItemResult, ...] = ()
+    items_left_out: int = 0
+    """Results that did not fit into `items`, the unchanged ones aside; `status` shows them."""
+    staled: tuple[str, ...] = ()
+    """Knowledge whose last support went with this reading."""
+    contested: tuple[str, ...] = ()
+    """Knowledge that now contradicts other knowledge."""
+    job: str = ""
+    """The job's id; empty where there was nothing to write."""
+    sequence: int = 0
+    """The audit sequence after the last write; read `as_of` it to see exactly this state."""
+    pending_vectors: int = 0
+    """Texts found by words already, and by meaning as soon as they have their vector."""
+    dry_run: bool = False
+
+
+class JobReport(Report):
+    """How a job stands, or stood when it ended."""
+
+    verb: Literal["ingest"] = "ingest"
+    job: str = ""
+    state: JobState = "done"
+    target: str = ""
+    """What was read."""
+    started_at: Instant | None = None
+    updated_at: Instant | None = None
+    done: int = 0
+    total: int | None = None
+    counts: dict[Outcome, int] = Field(default={}, description="How many items had each outcome.")
+    items: tuple[ItemResult, ...] = Field(default=(), description="Failures and skips first.")
+    items_left_out: int = 0
+    staled: tuple[str, ...] = ()
+    errors: tuple[JobError, ...] = Field(default=(), description="What ended it, where it failed.")
+    pending_vectors: int = 0
+    total_vectors: int = 0
+
+
+class JobRow(Value):
+    """A job as the job log keeps it. `items` leave out what was unchanged."""
+
+    id: str
+    mode: str
+    scope: str
+    target: str
+    state: JobState
+    started_at: Instant
+    updated_at: Instant
+    done: int
+    total: int | None
+    counts: dict[Outcome, int]
+    items: tuple[ItemResult, ...] = ()
+    staled: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    errors: tuple[JobError, ...] = ()
+    holder: str = ""
+    """The id of the key that asked for it; empty where there was none."""
+    request: tuple[dict[str, Any], ...] = ()
+    """The envelope that asked for it, where it holds no content: with it the job can be gone on with.
+
+    A list, as `items` are: what names something that is erased is taken out of it.
+    """
+
+    def state_at(self, now: datetime) -> JobState:
+        """Tell the state: a job that has not ended, nor been heard of for a minute, was interrupted.
+
+        So was one heard of in the future: by a clock that was ahead.
+        """
+        silent = abs((now - self.updated_at).total_seconds()) > _SILENCE_SECONDS
+        return "interrupted" if self.state not in ENDED and silent else self.state
+
+
+def foremost(items: Iterable[ItemResult], limit: int) -> tuple[ItemResult, ...]:
+    """Return the first `limit` results in the order of `OUTCOMES`, each outcome in the order it happened."""
+    ranked = sorted(items, key=lambda item: _RANKS[item.outcome])
+    return tuple(ranked[:limit])
+
+
+def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return the first `limit` different warnings, and how many more there are."""
+    different = list(dict.fromkeys(warnings))
+    more = len(different) - limit
+    return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))
+
+
+def verdict(counts: Mapping[Outcome, int]) -> Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"]:
+    """Sum a run up in a word."""
+    happened = {outcome for outcome, count in counts.items() if count}
+    if "failed" in happened:
+        return "failed" if happened <= {"failed"} else "partial"
+    if "proposed" in happened:
+        return "proposed"
+    if not happened:
+        return "empty"
+    return "unchanged" if happened <= {"unchanged", "skipped"} else "ok"
+
+
+_SILENCE_SECONDS = 60.0
+_RANKS = {outcome: rank for rank, outcome in enumerate(OUTCOMES)}
+
+
+# Reading ahead in a thread, so that reading what comes and writing what came overlap.
+
+
+_Item = TypeVar("_Item")
+_PAUSE = 0.05  # seconds between looks at whether the reader of the queue has gone
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[_Item]):
+    item: _Item
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    error: BaseException | None
+
+
+@contextmanager
+def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[Sequence[_Item]]]:
+    """Yield the items in order, up to `most` of them read before they are asked for; each time all that wait.
+
+    What reading raises is raised where the items are taken. Leaving early stops the reading and closes `items`
+    where it can be closed.
+    """
+    queue: Queue[_Read[_Item] | _Ended] = Queue(most)
+    stopping = threading.Event()
+    # In this thread's context: reading ends with the call it is for (`ports.interrupt`).
+    context, arguments = copy_context(), (_read, items, queue, stopping)
+    thread = threading.Thread(target=context.run, args=arguments, name="treering-reader", daemon=True)
+    thread.start()
+    try:
+        yield _taken(queue)
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def _taken(queue: "Queue[_Read[_Item] | _Ended]") -> Iterator[Sequence[_Item]]:
+    ended: _Ended | None = None
+    while ended is None:
+        waiting = [queue.get(), *_waiting(queue)]
+        if items := [entry.item for entry in waiting if isinstance(entry, _Read)]:
+            yield items
+        ended = next((entry for entry in waiting if isinstance(entry, _Ended)), None)
+    if ended.error:
+        raise ended.error
+
+
+def _waiting(queue: "Queue[_Read[_Item] | _Ended]") -> Iterator[_Read[_Item] | _Ended]:
+    with suppress(Empty):
+        for _ in range(queue.maxsize):
+            yield queue.get_nowait()
+
+
+def _read(items: Iterable[_Item], queue: "Queue[_Read[_Item] | _Ended]", stopping: threading.Event) -> None:
+    ended = _Ended(None)
+    try:
+        for item in items:
+            if not _put(_Read(item), queue, stopping):
+                break
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the thread that takes the items raises it
+        ended = _Ended(error)
+    finally:
+        if isinstance(items, Generator):
+            items.close()
+        _put(ended, queue, stopping)
+
+
+def _put(entry: _Read[_Item] | _Ended, queue: "Queue[_Read[_Item] | _Ended]", stopping: threading.Event) -> bool:
+    """Wait for room; tell whether there was any before nobody wanted more."""
+    while not stopping.is_set():
+        try:
+            queue.put(entry, timeout=_PAUSE)
+        except Full:
+            continue
+        return True
+    return False

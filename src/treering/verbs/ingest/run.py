@@ -1,0 +1,433 @@
+"""One run of ingest: readings in, batches out, and an account of every item."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import Corrupt, NotFound, Unavailable
+from treering.core.filters import And, Compare
+from treering.core.objects import Node
+from treering.core.patch import (
+    HEADING,
+    NAME,
+    TITLE,
+    AddLink,
+    Link,
+    Operation,
+    Receipt,
+    RemoveLink,
+    Transition,
+    shortened,
+)
+from treering.core.policy import needs_review
+from treering.core.screening import Screened, screened
+from treering.ports.adapter import (
+    Failed,
+    Ground,
+    KnowledgeDraft,
+    NodeDraft,
+    Reading,
+    Renamed,
+    SegmentDraft,
+    Skipped,
+    SourceDraft,
+    Surveyed,
+    Unchanged,
+    Vanished,
+)
+from treering.ports.ledger import Ledger, Selection
+from treering.ports.runtime import fresh_id
+from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.ingest.batch import BatchOutcome, BatchWriter
+from treering.verbs.ingest.changes import Item, SourceGone, SourceRenamed, SourceToWrite, origins_of
+from treering.verbs.ingest.inline_items import recalled_warning
+from treering.verbs.ingest.known import node_key
+from treering.verbs.ingest.report import IngestReport, ItemResult, JobRow, JobState, Outcome, bounded, foremost, verdict
+from treering.verbs.ingest.segments import without_recalled_segments
+
+_IDENTITY = ("origin", "fingerprint", "warnings")
+_BATCH_ITEMS = 256
+_BATCH_CHARS = 2_000_000
+_BATCH_AGE = timedelta(seconds=1)
+_SAVE_EVERY = timedelta(seconds=2)
+_SHOW_EVERY = 50
+_SHOWN_WHILE_RUNNING = 200
+_WARNINGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a run reads: by which mode, called what, of how many items (`None` where unknown)."""
+
+    mode: str
+    target: str
+    total: int | None = None
+    redact_secrets: bool = True
+
+
+@dataclass(slots=True)
+class IngestTally:
+    """What has happened so far. `items` leaves out what was unchanged."""
+
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    items: list[ItemResult] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    patches: list[str] = field(default_factory=list)
+    staled: list[str] = field(default_factory=list)
+    contested: list[str] = field(default_factory=list)
+    sequence: int = 0
+
+    def add(self, *results: ItemResult) -> None:
+        """Count results."""
+        self.counts.update(result.outcome for result in results)
+        self.items += [result for result in results if result.outcome != "unchanged"]
+
+    def add_written(self, written: BatchOutcome) -> None:
+        """Count what became of a batch."""
+        self.add(*written.results)
+        self.warnings += [f"{one.origin}: {one.why}" for one in written.results if one.outcome == "updated" and one.why]
+        self.patches += written.patches
+        self.staled += written.staled
+        self.contested += written.contested
+        self.sequence = max(self.sequence, written.sequence)
+
+
+class Run:
+    """Takes readings one by one, writes them in batches, and keeps the job log up to date.
+
+    Nothing is written where nothing changed: no patch and no job.
+    """
+
+    def __init__(self, task: Task, engine: Engine, writer: BatchWriter) -> None:
+        self.account = IngestTally()
+        self._task = task
+        self._engine = engine
+        self._writer = writer
+        self._known_sources = writer.known_sources
+        self._batch: list[Item] = []
+        self._origins: set[str] = set()
+        self._chars = 0
+        self._moves: dict[str, str] = {}
+        self._renames: dict[str, list[str]] = {}
+        self._surveyed: Surveyed | None = None
+        self._started_at = self._batch_at = self._saved_at = engine.clock.now()
+        self._job = ""
+
+    def read(self, readings: Iterable[Sequence[Reading]]) -> None:
+        """Take all readings, each time those that are there.
+
+        Raises what reading and the ledger raise; what was committed until then stays.
+        """
+        state: JobState = "interrupted"
+        number = 0
+        try:
+            for reading in self._each(readings):
+                self._take(reading)
+                number += not isinstance(reading, Surveyed)  # it tells of no item
+                if number % _SHOW_EVERY == 0:
+                    self._show(number)
+            for origin, earlier in self._renames.items():
+                self._put(SourceRenamed(origin, tuple(earlier)))
+            for origin in self._moves.values():
+                self._depart(origin)
+            self._flush(ends=self._surveyed is None)
+            self._settle()
+            self._show(number)
+            state = "done"
+        finally:
+            self._close(state)
+
+    def report(self, *, max_items: int) -> IngestReport:
+        """Return the account."""
+        account = self.account
+        items = foremost(account.items, max_items)
+        touched = [self._job, *account.patches, *(item.source_id for item in items)]
+        return IngestReport(
+            mode=self._task.mode,
+            scope=self._writer.scope,
+            status=verdict(account.counts),
+            warnings=bounded(account.warnings, _WARNINGS),
+            ids=tuple(dict.fromkeys(filter(None, [*touched, *account.staled, *account.contested]))),
+            counts=dict(account.counts),
+            items=items,
+            items_left_out=len(account.items) - len(items),
+            staled=tuple(account.staled),
+            contested=tuple(account.contested),
+            job=self._job,
+            sequence=account.sequence or self._engine.ledger.sequence(),
+            pending_vectors=self._engine.index.vectors.lag().pending,
+            dry_run=self._writer.dry_run,
+        )
+
+    def _each(self, readings: Iterable[Sequence[Reading]]) -> Iterator[Reading]:
+        for some in readings:
+            self._known_sources.look_up([one.origin for one in some if isinstance(one, SourceDraft)])
+            yield from some
+
+    def _take(self, reading: Reading) -> None:
+        match reading:
+            case SourceDraft():
+                self._arrive(reading)
+            case Renamed(before, origin):
+                self._renames.setdefault(origin, []).append(before)
+            case Unchanged(origin):
+                self._stay(origin)
+            case Vanished(origin, moved_to):
+                self._vanish(origin, moved_to)
+            case Skipped(origin, why):
+                self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
+            case Surveyed():
+                self._surveyed = reading
+            case Failed(origin, why):
+                self.account.add(ItemResult(origin=origin, outcome="failed", why=self._with_past(origin, why)))
+
+    def _arrive(self, draft: SourceDraft) -> None:
+        if draft.origin in self._origins:
+            self._flush()
+        state = self._known_sources.source(draft.origin)
+        earlier = (*self._renames.pop(draft.origin, ()), *filter(None, [self._moves.pop(draft.origin, "")]))
+        if state and state.fingerprint == draft.fingerprint and not earlier:
+            self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
+            return
+        kept = _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
+        draft, recalled = without_recalled_segments(with_short_names(kept.value))
+        warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
+        self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
+        self._put(SourceToWrite(draft, earlier))
+
+    def _stay(self, origin: str) -> None:
+        if origin in self._renames:
+            self._put(SourceRenamed(origin, tuple(self._renames.pop(origin))))
+        else:
+            self.account.add(ItemResult(origin=origin, outcome="unchanged"))
+
+    def _vanish(self, origin: str, moved_to: str | None) -> None:
+        earlier = self._renames.pop(origin, [])
+        if moved_to is not None:
+            self._moves[moved_to] = origin
+            if earlier:
+                self._renames.setdefault(moved_to, []).extend(earlier)
+            return
+        for name in (origin, *earlier):
+            self._depart(name)
+
+    def _depart(self, origin: str) -> None:
+        if self._known_sources.source(origin):
+            self._put(SourceGone(origin))
+
+    def _put(self, item: Item) -> None:
+        now = self._engine.clock.now()
+        if not self._batch:
+            self._batch_at = now
+        self._batch.append(item)
+        self._origins.update(origins_of(item))
+        if isinstance(item, SourceToWrite):
+            self._chars += sum(len(segment.text) for segment in item.draft.segments)
+        old = now - self._batch_at >= _BATCH_AGE
+        if old or len(self._batch) >= _BATCH_ITEMS or self._chars >= _BATCH_CHARS:
+            self._flush()
+
+    def _flush(self, *, ends: bool = False) -> None:
+        """Write the batch. Where the run `ends` with it, the job is kept once, when it is done."""
+        if self._batch:
+            self.account.add_written(self._writer.write(self._batch))
+            self._batch, self._origins, self._chars = [], set(), 0
+            if not ends:
+                self._save_now_and_then()
+
+    def _settle(self) -> None:
+        """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""
+        if self._surveyed and not self._writer.dry_run:
+            for receipt in settle_terrain(self._writer, self._surveyed, changed=bool(self.account.patches)):
+                self.account.patches.append(receipt.patch_id)
+                self.account.sequence = max(self.account.sequence, receipt.sequence)
+
+    def _with_past(self, origin: str, why: str) -> str:
+        return f"{why}; what was read of it before stays" if self._known_sources.source(origin) else why
+
+    def _show(self, done: int) -> None:
+        self._engine.progress(f"Reading {self._task.target}", done, self._task.total)
+        if self._engine.job:
+            self._save_now_and_then()
+
+    def _close(self, state: JobState) -> None:
+        # A ledger that cannot be written has said so already; the account must not hide that.
+        with suppress(Unavailable, Corrupt):
+            if self._is_worth_a_job():
+                self._save(self._row(state, self._engine.clock.now(), self.account.items))
+
+    def _save_now_and_then(self) -> None:
+        now = self._engine.clock.now()
+        if self._is_worth_a_job() and (not self._job or now - self._saved_at >= _SAVE_EVERY):
+            self._save(self._row("running", now, foremost(self.account.items, _SHOWN_WHILE_RUNNING)))
+
+    def _is_worth_a_job(self) -> bool:
+        happened = bool(self._engine.job or self.account.patches or self.account.counts["failed"])
+        return happened and not self._writer.dry_run
+
+    def _row(self, state: JobState, now: datetime, items: Iterable[ItemResult]) -> JobRow:
+        self._job = self._job or self._engine.job or fresh_id("job", self._engine.clock)
+        return JobRow(
+            id=self._job,
+            mode=self._task.mode,
+            scope=self._writer.scope,
+            target=self._task.target,
+            state=state,
+            started_at=self._started_at,
+            updated_at=now,
+            done=self.account.counts.total(),
+            total=self._task.total,
+            counts=dict(self.account.counts),
+            items=tuple(items),
+            staled=tuple(self.account.staled),
+            warnings=tuple(self.account.warnings),
+        )
+
+    def _save(self, row: JobRow) -> None:
+        self._saved_at = row.updated_at
+        self._engine.jobs.save(row.id, row.model_dump(mode="json"))
+
+
+def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
+    """Return what an adapter read without secrets, also one that looks for none.
+
+    An origin is the adapter's name for the item, by which it finds it again; it stays. Segments that were searched
+    for secrets as they were read are not searched again.
+    """
+    if draft.screened:
+        return Screened(draft)
+    apart = (*_IDENTITY, "segments") if draft.cleaned else _IDENTITY
+    kept: dict[str, Any] = {name: getattr(draft, name) for name in apart}
+    nothing: dict[str, Any] = dict.fromkeys(kept, ())
+    made = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
+    return Screened(replace(made.value, **kept), made.secrets) if made.secrets else Screened(draft)
+
+
+# Nodes tied to the sources they stand for: settled at the end of a reading, of all that is there then.
+
+
+_MOST_OPERATIONS = 500
+
+
+def settle_terrain(writer: BatchWriter, surveyed: Surveyed, *, changed: bool) -> list[Receipt]:
+    """Tie nodes to their sources, and archive those that stand for nothing any more.
+
+    Looks no further where nothing `changed` and the root is tied to its node: then all of it was settled before.
+    """
+    if not changed and _is_settled(writer, surveyed):
+        return []
+    ground = surveyed.survey()
+    return retry_on_conflict(lambda: _settle(writer, surveyed.origin, ground))
+
+
+def _is_settled(writer: BatchWriter, surveyed: Surveyed) -> bool:
+    node, root = writer.known_sources.node(surveyed.whole), writer.known_sources.source(surveyed.origin)
+    if node is None or root is None:
+        return True  # nothing was read that could be tied
+    return any(_ties(link, node.id) and link.source == root.id for link in writer.engine.ledger.links(node.id))
+
+
+def _settle(writer: BatchWriter, origin: str, ground: Ground) -> list[Receipt]:
+    ledger = writer.engine.ledger
+    states = ledger.sources(scope=writer.scope, root=origin)
+    live = {name: state.id for name, state in states.items() if state.status != "archived"}
+    terrain = _Terrain(ledger, writer.scope, {**ground.ties, ground.whole: [origin]}, live, frozenset(live.values()))
+    receipts = []
+    everything = terrain.operations(ground)
+    for start in range(0, len(everything), _MOST_OPERATIONS):
+        operations = everything[start : start + _MOST_OPERATIONS]
+        patch = new_patch(writer.engine, operations, author=writer.author, reason=writer.reason).value
+        if needs_review(patch, ledger.policy):
+            ledger.propose(patch, idempotency_key=_key(operations))
+        else:
+            receipts.append(ledger.commit(patch))
+    return receipts
+
+
+def _key(operations: Sequence[Operation]) -> str:
+    """Return a key by which the same proposal is made once."""
+    return f"ties {digest(canonical_json([one.model_dump(mode='json') for one in operations]))}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Terrain:
+    """What is to be tied to what, against what the ledger holds."""
+
+    ledger: Ledger
+    scope: str
+    ties: Mapping[str, Sequence[str]]
+    live: Mapping[str, str]
+    """Ids of the root's sources that are not archived, by origin."""
+    ids: frozenset[str]
+
+    def operations(self, ground: Ground) -> list[Operation]:
+        """Return what is still to be done."""
+        where = And((Compare("scope", "eq", self.scope), Compare("status", "eq", "active")))
+        nodes = self.ledger.select(Selection(scope=self.scope, types=("node",), where=where))
+        return [one for node in nodes if isinstance(node, Node) for one in self._of(node, ground)]
+
+    def _of(self, node: Node, ground: Ground) -> Iterator[Operation]:
+        key = node_key(node)
+        if key not in self.ties and not node.slug.startswith(ground.prefix):
+            return
+        tied = {link.source: link for link in self.ledger.links(node.id) if _ties(link, node.id)}
+        wanted = {self.live[origin] for origin in self.ties.get(key, ()) if origin in self.live}
+        for source in sorted(wanted - tied.keys()):
+            yield AddLink(link=Link(type="about", source=source, target=node.id))
+        moved = [link for source, link in sorted(tied.items()) if source in self.ids - wanted]
+        for link in moved:
+            if self._is_ours(link):
+                yield RemoveLink(link=Link(type="about", source=link.source, target=link.target))
+        present = ground.present.get(node.kind)
+        if present is not None and node.slug not in present and self._is_left(node, tied):
+            yield Transition(id=node.id, expected_revision=node.revision, to="archived")
+
+    def _is_left(self, node: Node, tied: Mapping[str, Link]) -> bool:
+        """Tell whether an adapter made the node, and no source of another root stands for it."""
+        others = self.ledger.heads(tied.keys() - self.ids).values()
+        return node.origin_channel == "adapter" and all(head.status == "archived" for head in others)
+
+    def _is_ours(self, link: Link) -> bool:
+        """Tell whether an adapter made the link: what a person or an agent tied stays."""
+        try:
+            return self.ledger.patch(link.patch_id).source.channel == "adapter"
+        except NotFound:
+            return False
+
+
+def _ties(link: Link, node: str) -> bool:
+    return link.type == "about" and link.target == node and link.source.startswith("src:")
+
+
+# Names that an adapter found in a file, cut to what an object may hold; the text itself is kept whole.
+
+
+def with_short_names(draft: SourceDraft) -> SourceDraft:
+    """Return a draft whose titles, headings and names are no longer than they may be. They end with `…` where cut."""
+    return replace(
+        draft,
+        title=shortened(draft.title, TITLE),
+        segments=_headed(draft.segments),
+        nodes=[_named(node) for node in draft.nodes],
+        knowledge=[_titled(known) for known in draft.knowledge],
+    )
+
+
+def _headed(segments: Sequence[SegmentDraft]) -> Sequence[SegmentDraft]:
+    if all(len(part.heading) <= HEADING for part in segments):
+        return segments
+    return [replace(part, heading=shortened(part.heading, HEADING)) for part in segments]
+
+
+def _named(node: NodeDraft) -> NodeDraft:
+    aliases = tuple(shortened(alias, NAME) for alias in node.aliases)
+    return replace(node, name=shortened(node.name, NAME), aliases=aliases)
+
+
+def _titled(known: KnowledgeDraft) -> KnowledgeDraft:
+    return replace(known, title=shortened(known.title, TITLE))

@@ -1,0 +1,214 @@
+"""Segments of a source as read, under the identities they had at the last reading."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, count
+
+from treering.core.evidence import (
+    Definition,
+    Lines,
+    Locator,
+    Section,
+    Segment,
+    Turn,
+    find_lines,
+    relocate,
+    segment_hash,
+)
+from treering.core.fencing import cut, is_fenced, recalled_spans
+from treering.ports.adapter import SegmentDraft, SourceDraft
+
+NewId = Callable[[], str]
+"""Makes the id of a new segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The segments of a source after a reading: one per draft, in order, then those kept for evidence alone."""
+
+    segments: tuple[Segment, ...]
+    gone: frozenset[str]
+    """Ids of earlier segments that stand nowhere in the source any more."""
+
+
+def first_segments(drafts: Sequence[SegmentDraft], *, salt: str, new_id: NewId) -> tuple[Segment, ...]:
+    """Return the segments of a source never seen before."""
+    return tuple(_segment(draft, at, new_id(), salt) for at, draft in enumerate(drafts))
+
+
+def carry(
+    earlier: Sequence[Segment],
+    drafts: Sequence[SegmentDraft],
+    *,
+    named: Collection[str],
+    salt: str,
+    new_id: NewId,
+) -> Carried:
+    """Match the segments of a new reading to those of the last one: the same text keeps its id.
+
+    `named` holds the ids of segments that evidence rests on. Such a segment whose text still stands word for
+    word in the source, though it is cut differently now, is kept with its new place.
+    """
+    matches = relocate([segment.excerpt for segment in earlier], [draft.text for draft in drafts])
+    segments = [
+        _segment(draft, at, new_id(), salt) if match is None else _moved(earlier[match], draft, at)
+        for at, (draft, match) in enumerate(zip(drafts, matches, strict=True))
+    ]
+    taken = set(matches)
+    unmatched = [segment for at, segment in enumerate(earlier) if at not in taken]
+    kept = _found_again([segment for segment in unmatched if segment.segment_id in named], drafts)
+    segments += [_placed(segment, at) for at, segment in enumerate(kept, start=len(segments))]
+    gone = {segment.segment_id for segment in unmatched} - {segment.segment_id for segment in kept}
+    return Carried(tuple(segments), frozenset(gone))
+
+
+def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
+    """Return a draft without text recalled from this memory, and how many fences of it were dropped.
+
+    A fence may span segments, but not those of two turns: somebody else's words are never part of a fence that one
+    speaker began. What a touched segment seemed to state is dropped with it.
+    """
+    texts = [segment.text for segment in draft.segments]
+    spans = _recalled(draft.segments, texts) if any(map(is_fenced, texts)) else []
+    if not spans:
+        return draft, 0
+    left = [
+        segment if text == segment.text else replace(segment, text=text, gist=None, triples=(), definitions=(), uses=())
+        for segment, text in zip(draft.segments, _cut_each(texts, spans), strict=True)
+    ]
+    places = {at: place for place, at in enumerate(at for at, segment in enumerate(left) if segment.text.strip())}
+    stated = [
+        replace(known, segment=places[known.segment])
+        for known in draft.knowledge
+        if known.segment in places and left[known.segment].text == texts[known.segment]
+    ]
+    return replace(draft, segments=[left[at] for at in places], knowledge=stated), len(spans)
+
+
+def _recalled(segments: Sequence[SegmentDraft], texts: Sequence[str]) -> list[tuple[int, int]]:
+    starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+    turns = [one.locator.turn if isinstance(one.locator, Turn) else None for one in segments]
+
+    def turn_at(place: int) -> int | None:
+        return turns[bisect_right(starts, place, hi=len(turns)) - 1]
+
+    spans = recalled_spans("\n".join(texts))
+    return [(start, end) for start, end in spans if turn_at(start) == turn_at(end - 1)]
+
+
+def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
+    return Segment(
+        segment_id=identity,
+        locator=draft.locator,
+        excerpt=draft.text,
+        hash=segment_hash(draft.text, salt=salt),
+        position=at,
+        heading=draft.heading,
+        role=draft.role,
+        gist=draft.gist,
+        triples=draft.triples,
+        definitions=_definitions(draft),
+        uses=draft.uses,
+    )
+
+
+def _definitions(draft: SegmentDraft) -> tuple[Definition, ...]:
+    """Return the definitions of a draft; none where its text was cut since they were counted."""
+    lines = draft.text.count("\n") + 1
+    return draft.definitions if all(one.last <= lines for one in draft.definitions) else ()
+
+
+def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
+    """Return a segment whose text is the same, as it stands now."""
+    now = {
+        "locator": draft.locator,
+        "position": at,
+        "heading": draft.heading,
+        "role": draft.role,
+        "gist": draft.gist,
+        "triples": draft.triples,
+        "definitions": _definitions(draft),
+        "uses": draft.uses,
+    }
+    return segment.model_copy(update=now)
+
+
+def _placed(segment: Segment, at: int) -> Segment:
+    return segment.model_copy(update={"position": at})
+
+
+def _found_again(segments: Sequence[Segment], drafts: Sequence[SegmentDraft]) -> list[Segment]:
+    """Return those of the segments whose text still stands in the drafts, with their new places."""
+    if not segments:
+        return []
+    lines = _numbered_lines(drafts)
+    found = ((segment, _place(segment, drafts, lines)) for segment in segments)
+    return [segment.model_copy(update={"locator": place}) for segment, place in found if place]
+
+
+def _place(segment: Segment, drafts: Sequence[SegmentDraft], lines: Sequence[tuple[int, str]]) -> Locator | None:
+    if isinstance(segment.locator, Lines):
+        return _place_in_file(segment, segment.locator, drafts, lines)
+    for draft in drafts:
+        if find_lines(segment.excerpt, draft.text):
+            return _place_inside(segment.excerpt, draft)
+    return None
+
+
+def _place_in_file(
+    segment: Segment, before: Lines, drafts: Sequence[SegmentDraft], lines: Sequence[tuple[int, str]]
+) -> Lines | None:
+    found = find_lines(segment.excerpt, "\n".join(text for _, text in lines))
+    now = next((draft.locator for draft in drafts if isinstance(draft.locator, Lines)), None)
+    if not found or now is None:
+        return None
+    start, end = (lines[at - 1][0] for at in found)
+    return Lines(path=now.path, start=start, end=end, commit=now.commit, heading=before.heading)
+
+
+def _place_inside(quote: str, draft: SegmentDraft) -> Locator:
+    if isinstance(draft.locator, Section):
+        offset = draft.locator.offset + max(draft.text.find(quote), 0)
+        return draft.locator.model_copy(update={"offset": offset})
+    return draft.locator
+
+
+def _numbered_lines(drafts: Sequence[SegmentDraft]) -> list[tuple[int, str]]:
+    """Return the lines of a file as its segments show them, with their numbers.
+
+    Segments may overlap (a class and its methods): each line counts once.
+    """
+    by_number: dict[int, str] = {}
+    for draft in drafts:
+        if isinstance(draft.locator, Lines):
+            by_number.update(zip(count(draft.locator.start), draft.text.split("\n"), strict=False))
+    return list(_with_gaps(by_number))
+
+
+def _with_gaps(by_number: dict[int, str]) -> Iterator[tuple[int, str]]:
+    """Fill in the blank lines between segments, which none of them shows; a longer gap hides something else."""
+    last = 0
+    for number in sorted(by_number):
+        left_out = range(last + 1, number)
+        if len(left_out) <= _BLANK_LINES:
+            yield from ((blank, "") for blank in left_out)
+        else:
+            yield last, _GAP
+        # `find_lines` also breaks lines at form feeds and the like, which end no line of a file.
+        yield from ((number, part) for part in by_number[number].splitlines() or [""])
+        last = number
+
+
+def _cut_each(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Cut stretches of the joined texts (by one line end) out of each text."""
+    start = 0
+    for text in texts:
+        end = start + len(text)
+        inside = [(max(one, start) - start, min(other, end) - start) for one, other in spans]
+        yield cut(text, [(one, other) for one, other in inside if one < other])
+        start = end + 1
+
+
+_BLANK_LINES = 3
+_GAP = "\0 lines no segment shows"

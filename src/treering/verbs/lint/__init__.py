@@ -1,0 +1,1 @@
+"""`lint`: find drift and repair it; upkeep and erasure."""

@@ -1,0 +1,241 @@
+"""`lint` in mode `audit`: verify the log and the ledger, and tell who changed what, from what to what, and why."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+from pydantic import Field
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.errors import NotFound, TreeringError
+from treering.core.ids import Instant, is_patch, render_time
+from treering.core.objects import Object
+from treering.core.patch import Author, Create, Operation, PatchStatus, RecordedOperation, Update
+from treering.core.scope import ROOT, is_within
+from treering.core.writing.draft import FieldChange, asked, fields_changed
+from treering.ports.ledger import Ledger
+from treering.ports.runtime import check_interrupt
+from treering.verbs.envelope import Call, Mode, Report, TextInput, Value
+from treering.verbs.query.browsing import shown_object
+from treering.verbs.reading import behind_warning
+from treering.verbs.rights import READS
+from treering.verbs.scoped_ledger import scope_of_patch
+
+_EVENTS = 500  # of the log, at a time
+_SHOWN_TOKENS = 500
+_Revisions = Callable[[str, int], Object | None]
+
+
+class AuditInput(TextInput):
+    """Whose history to print; nothing: the newest changes."""
+
+    TEXT = "id"
+
+    id: str | None = Field(default=None, description="An object or patch id.")
+    after: int = Field(default=0, ge=0, description="Print events after this sequence number.")
+
+
+class AuditOptions(Value):
+    """How much to show."""
+
+    limit: int = Field(default=200, ge=1, le=10_000, description="At most so many events, the newest.")
+
+
+class AuditedChange(Value):
+    """One event of the log. `before` and `after` tell revision, status and content hash, or a link, or a patch."""
+
+    seq: int
+    id: str
+    timestamp: Instant
+    event_type: str
+    actor: str
+    channel: str
+    target: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    reason: str
+    patch_id: str
+    fields: tuple[FieldChange, ...] = ()
+    """Of an object or a patch that was asked for: which fields changed, from what to what."""
+
+
+class AuditedPatch(Value):
+    """A patch that was asked for, with its operations."""
+
+    id: str
+    source: Author
+    operations: tuple[dict[str, Any], ...]
+    """What was asked; where it was erased since, only what it was about."""
+    operations_left_out: int = 0
+    reason: str
+    status: PatchStatus
+    created_at: Instant
+    decided_by: str = ""
+    reverts: str = ""
+    reverted_by: str = ""
+
+
+class AuditReport(Report):
+    """The head of the verified log, and who changed what and why."""
+
+    head: Anchor | None
+    verified: bool
+    problem: str = ""
+    differences: tuple[str, ...]
+    events: tuple[str, ...]
+    """The changes, one line each."""
+    changes: tuple[AuditedChange, ...] = ()
+    """The same events as values, with what was before and after."""
+    patch: AuditedPatch | None = None
+
+
+def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
+    """Verify the log against its anchor and the ledger against the log; print changes."""
+    ledger = call.engine.ledger
+    head, problem, differences = None, "", tuple[str, ...]()
+    try:
+        head = ledger.verify()
+        # What a damaged ledger would make of the index says nothing about the index.
+        differences = told_of_index(call, call.engine.index.upkeep.differences())
+    except TreeringError as error:
+        check_interrupt()  # that the audit was ended says nothing about the space
+        problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
+    told = (event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event))
+    events = _newest(_within(call, told), options.limit)
+    about = given.id if given.id and not problem else ""
+    return AuditReport(
+        verb="lint",
+        mode="audit",
+        scope=call.scope,
+        status="failed" if problem else "ok",
+        warnings=behind_warning(call.engine.index.upkeep.behind().waiting) if head else (),
+        head=head,
+        verified=not problem,
+        problem=problem,
+        differences=differences,
+        events=tuple(map(_line, events)),
+        changes=tuple(_changes(ledger, events, whole=bool(about))),
+        patch=_patch(ledger, about, options.limit) if is_patch(about) else None,
+    )
+
+
+def told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
+    """Return the differences at the root; below it only that there are some, for they name what lies elsewhere."""
+    return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
+
+
+_NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see what differs."
+_DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
+
+
+def _named_in(event: AuditEvent) -> tuple[str, str]:
+    return event.target, event.patch_id
+
+
+def _newest(events: Iterable[AuditEvent], limit: int) -> deque[AuditEvent]:
+    """Keep the last events: a log is larger than what is shown of it."""
+    return deque(events, maxlen=limit)
+
+
+def _within(call: Call, events: Iterable[AuditEvent]) -> Iterator[AuditEvent]:
+    """Leave out what happened above the scope; at the root everything is told, also of what was erased since."""
+    if call.scope == ROOT:
+        yield from events
+        return
+    waiting = iter(events)
+    while batch := list(islice(waiting, _EVENTS)):
+        yield from _below(call, batch)
+
+
+def _below(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
+    ledger, targets = call.engine.ledger, {event.target for event in events}
+    patches = {target for target in targets if is_patch(target)}
+    scopes = {identity: head.scope for identity, head in ledger.heads(targets - patches).items()}
+    scopes |= {identity: scope_of_patch(ledger, identity) for identity in patches}
+    return [event for event in events if is_within(scopes.get(event.target, ROOT), call.scope)]
+
+
+def _line(event: AuditEvent) -> str:
+    what = f"{event.actor} ({event.channel}) {event.event_type} {event.target}{_move(event)}"
+    return f"{event.seq} {render_time(event.timestamp)} {what}" + (f": {event.reason}" if event.reason else "")
+
+
+def _move(event: AuditEvent) -> str:
+    """Say from which revision and status to which an object went."""
+    before, after = _standing(event.before), _standing(event.after)
+    return f" ({' → '.join(filter(None, (before, after)))})" if before or after else ""
+
+
+def _standing(state: dict[str, Any] | None) -> str:
+    # What a damaged log says is printed as far as it can be read.
+    return f"r{state['revision']} {state.get('status', '')}".rstrip() if state and "revision" in state else ""
+
+
+def _changes(ledger: Ledger, events: Iterable[AuditEvent], *, whole: bool) -> Iterator[AuditedChange]:
+    """Return events as values; with `whole`, with the fields of the objects that changed."""
+    revision = _revisions(ledger)
+    shown = set(AuditedChange.model_fields) - {"fields"}
+    for event in events:
+        fields = _fields(event, revision) if whole else ()
+        yield AuditedChange(**{name: getattr(event, name) for name in shown}, fields=fields)
+
+
+def _fields(event: AuditEvent, revision: _Revisions) -> tuple[FieldChange, ...]:
+    numbers = [(state or {}).get("revision") for state in (event.before, event.after)]
+    before, after = (revision(event.target, number) if number else None for number in numbers)
+    return fields_changed(before, after) if after and (before or not numbers[0]) else ()
+
+
+def _revisions(ledger: Ledger) -> _Revisions:
+    """Return what reads a revision of an object, the object's history once; `None` where it was erased."""
+
+    @cache
+    def history(identity: str) -> Sequence[Object]:
+        try:
+            return ledger.history(identity)
+        except NotFound:
+            return ()
+
+    def revision(identity: str, number: int) -> Object | None:
+        return next((item for item in history(identity) if item.revision == number), None)
+
+    return revision
+
+
+def _patch(ledger: Ledger, identity: str, limit: int) -> AuditedPatch | None:
+    try:
+        record = ledger.patch(identity)
+    except NotFound:
+        return None
+    revision = _revisions(ledger)
+    told = set(AuditedPatch.model_fields) - {"operations", "operations_left_out"}
+    return AuditedPatch(
+        **{name: getattr(record, name) for name in told},
+        operations=tuple(_told_operation(asked(one, revision)) for one in record.operations[:limit]),
+        operations_left_out=max(0, len(record.operations) - limit),
+    )
+
+
+def _told_operation(operation: Operation | RecordedOperation) -> dict[str, Any]:
+    """Return an operation as JSON data; the texts of a source are shown in part, as `query page` shows them."""
+    match operation:
+        case Create(object=item):
+            return {"op": "create", "object": shown_object(item, max_tokens=_SHOWN_TOKENS)}
+        case Update(changes=changes) if "segments" in changes:
+            told = operation.model_dump(mode="json")
+            return {**told, "changes": {**changes, "segments": f"{len(changes['segments'])} segments"}}
+        case _:
+            return operation.model_dump(mode="json")
+
+
+AUDIT = Mode(
+    "audit",
+    "Verify the audit log; who changed what, from what to what, and why.",
+    AuditInput,
+    AuditOptions,
+    AuditReport,
+    audit,
+    rights=READS,
+)

@@ -1,0 +1,213 @@
+"""Erasing objects for good, proving that they are gone, and naming what is out of reach."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import Field
+
+from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.objects import Object, Source, title_of
+from treering.core.patch import Erase
+from treering.ports.ledger import Record
+from treering.ports.passages import Reach
+from treering.ports.search import TextRequest
+from treering.retrieval.index.passages import passages_of
+from treering.retrieval.index.rounds import look_up, make_whole
+from treering.retrieval.text.analysis import query_terms
+from treering.verbs.crystallize.review import ReasonOptions
+from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import Call, Operation, Value
+from treering.verbs.rights import DECIDES
+
+_PROBED = 1000
+
+_OUT_OF_REACH = (
+    "backups and snapshots of the space's files",
+    "exports made before this",
+    "copies that other programs or model providers received",
+)
+
+
+class Probe(Value):
+    """One way of looking for what was erased, and how often it was found."""
+
+    name: str
+    found: int
+
+
+class ErasureReceipt(Value):
+    """Proof of an erasure."""
+
+    ids: tuple[str, ...]
+    patch_id: str
+    sequence: int
+    staled: tuple[str, ...]
+    """Knowledge that rested on what was erased: it is stale, and may repeat its words; erase it too if it does."""
+    repeated_in: tuple[str, ...]
+    """Other objects that hold a segment with the same words."""
+    probes: tuple[Probe, ...]
+    out_of_reach: tuple[str, ...]
+    remaining: tuple[str, ...] = ()
+    """What is erased and still to be overwritten in files, because others use the space; and a proof that failed.
+
+    It is overwritten by the next erasure, by the next opening of the space, or by `lint repair` with `apply`.
+    """
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether the probes were made, and none found anything."""
+        return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
+
+
+class EraseInput(Value):
+    """What to erase."""
+
+    # That there is one is only told here: `erase` says better what is wrong.
+    ids: tuple[str, ...] = Field(description="The ids of the objects.", json_schema_extra={"minItems": 1})
+
+
+def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
+    """Erase objects with all their revisions, then look for them everywhere.
+
+    Raises `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` where the channel may not erase;
+    nothing was changed then.
+    """
+    items = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
+    if not items:
+        raise InvalidInput("No ids of objects to erase were given.", hint="Give the ids of objects, such as src:01k….")
+    texts = {text for item in items for text in _texts(engine, item)}
+    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
+    patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
+    receipt = engine.ledger.commit(patch)
+    # From here on it is erased: what fails now is said in the receipt.
+    remaining = engine.ledger.compact()
+    ids = tuple(item.id for item in items)
+    try:
+        proof = proof_of(engine, items, texts)
+    except TreeringError as error:
+        proof = Proof()
+        remaining += (f"the proof: looking for what was erased failed ({error.message})",)
+    return ErasureReceipt(
+        ids=ids,
+        patch_id=receipt.patch_id,
+        sequence=receipt.sequence,
+        staled=receipt.staled,
+        repeated_in=proof.repeated_in,
+        probes=proof.probes,
+        out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons),
+        remaining=remaining,
+    )
+
+
+def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
+    return erase(call.engine, given.ids, reason=options.reason)
+
+
+ERASE = Operation(
+    "erase",
+    "Remove objects for good, everywhere, and prove it.",
+    EraseInput,
+    ReasonOptions,
+    ErasureReceipt,
+    _erase,
+    rights=replace(DECIDES, destroys=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What looking for objects and their texts found; empty where it failed."""
+
+    repeated_in: tuple[str, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
+    """Look everywhere for objects and the texts they had; what was erased is found nowhere."""
+    ids = tuple(item.id for item in items)
+    held = _held(engine.ledger.records(), frozenset(ids), texts)
+    return Proof(held.repeated_in, _probes(engine, ids, texts, held), _reasons(engine, items))
+
+
+def _texts(engine: Engine, item: Object) -> set[str]:
+    return {passage.text for revision in engine.ledger.history(item.id) for passage in passages_of(revision)}
+
+
+def _origins(items: Sequence[Object]) -> list[str]:
+    return [f"the original at {item.origin}" for item in items if isinstance(item, Source)]
+
+
+def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:
+    """Name the reasons in the audit log, which cannot be changed, that repeat an origin or a title."""
+    found: dict[int, None] = {}
+    for item in items:
+        names = [name for name in (title_of(item), item.origin if isinstance(item, Source) else "") if name]
+        events = engine.ledger.events_of(item.id)
+        found |= {event.seq: None for event in events if any(name in event.reason for name in names)}
+    if not found:
+        return ()
+    shown = [str(seq) for seq in sorted(found)]
+    return (f"the reasons given for audit events {', '.join(shown)}, which name it",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a look through everything the ledger holds found."""
+
+    records: int
+    """How many revisions and segments are those of erased objects."""
+    repeated_in: tuple[str, ...]
+    """The sources that hold one of the erased texts."""
+
+
+def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Held:
+    """Look once through all records, one at a time: a space is larger than memory."""
+    found, repeated = 0, dict[str, None]()
+    for record in records:
+        row = record.row
+        match record.table:
+            case "revision":
+                found += row["id"] in gone
+            case "segment":
+                found += row["source_id"] in gone
+                if row["text"] in texts:
+                    repeated[row["source_id"]] = None
+            case _:
+                pass
+    return _Held(found, tuple(repeated))
+
+
+def _rows_left(engine: Engine, identities: Sequence[str]) -> int:
+    """Count what the index holds of the erased. One that was not told of it yet is told first."""
+    upkeep = engine.index.upkeep
+    if upkeep.remains(identities):
+        make_whole(engine.index)
+    return upkeep.remains(identities)
+
+
+def _probes(engine: Engine, identities: Sequence[str], texts: set[str], held: _Held) -> tuple[Probe, ...]:
+    gone, rows = set(identities), _rows_left(engine, identities)
+    return (
+        Probe(name="object rows", found=len(engine.ledger.heads(identities))),
+        Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
+        Probe(name="stored records", found=held.records),
+        Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
+        Probe(name="index rows", found=rows),
+        Probe(name="jobs", found=engine.jobs.remains(identities)),
+    )
+
+
+def _remembers(engine: Engine, identity: str) -> bool:
+    try:
+        return bool(engine.ledger.history(identity))
+    except NotFound:
+        return False
+
+
+def _found(engine: Engine, text: str, gone: set[str]) -> bool:
+    reach = Reach("/", descend=True, withdrawn=True)
+    terms = query_terms(text)
+    found = look_up(engine.index, TextRequest(reach, _PROBED, words=(*terms.words, *terms.phrases)))
+    return any(head.object_id in gone for head in found)

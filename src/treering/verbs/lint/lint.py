@@ -1,0 +1,288 @@
+"""The verb `lint`: find drift and repair it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.objects import Source
+from treering.core.policy import needs_review
+from treering.core.writing.draft import ObjectChange, changes_of
+from treering.ports.adapter import KnownRepository
+from treering.ports.runtime import check_between_steps
+from treering.verbs.crystallize.submission import build_patch
+from treering.verbs.envelope import Call, Mode, Report, Tool, Value
+from treering.verbs.lint import semantic, structure
+from treering.verbs.lint.audit import AUDIT, told_of_index
+from treering.verbs.lint.structure import SAME_FILE
+from treering.verbs.lint.survey import Finding, Rule, Survey, survey
+from treering.verbs.reading import behind_warning
+from treering.verbs.rights import READS, WRITES
+from treering.verbs.scoped_ledger import whole
+
+_RULES_BY_MODE: Mapping[str, Mapping[str, Rule]] = {"structure": structure.RULES, "semantic": semantic.RULES}
+_EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
+_ORDER = {"error": 0, "warning": 1, "info": 2}
+_EVENTS = 500  # of the log, at a time
+
+
+class LintInput(Value):
+    """Which rules; all of the mode when none is named."""
+
+    rules: tuple[str, ...] = Field(default=(), description="Rule names such as `stale`; empty: all.")
+
+
+class LintOptions(Value):
+    """How much to show."""
+
+    limit: int = Field(default=200, ge=1, le=10_000, description="At most so many findings.")
+
+
+class LintReport(Report):
+    """Findings, worst first, with counts of all."""
+
+    findings: tuple[Finding, ...]
+    counts: dict[str, int]
+    """Findings per rule, also those beyond the limit."""
+    silenced: dict[str, str] = Field(default={}, description="Rules the policy keeps quiet, and why.")
+
+
+def lint_structure(call: Call, given: LintInput, options: LintOptions) -> LintReport:
+    """Find broken form."""
+    return _lint(call, "structure", structure.RULES, given, options)
+
+
+def lint_semantic(call: Call, given: LintInput, options: LintOptions) -> LintReport:
+    """Find drifted meaning."""
+    return _lint(call, "semantic", semantic.RULES, given, options)
+
+
+class RepairOptions(LintOptions):
+    """Repairs change nothing unless told to."""
+
+    apply: bool = Field(default=False, description="Apply the fixes, each as a patch.")
+
+
+class Repair(Value):
+    """One fix: what it would change or has changed, or why it could not."""
+
+    rule: str
+    ids: tuple[str, ...]
+    summary: str
+    outcome: Literal["planned", "applied", "proposed", "failed"]
+    diff: tuple[ObjectChange, ...] = ()
+    patch_id: str = ""
+    why: str = ""
+
+
+class RepairReport(Report):
+    """Every fix the findings carry."""
+
+    repairs: tuple[Repair, ...]
+
+
+def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport:
+    """Show, or with `apply` carry out, the fixes that findings carry. One that fails hides no other.
+
+    With `apply` it also overwrites what an erasure could not, because others used the space.
+    """
+    found, seen = _found(call, _EVERY_RULE, given)
+    # What an altered object lacks is no reason to change others.
+    fixable = [] if seen.altered else [finding for finding in found if finding.fix][: options.limit]
+    repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
+    if any(one.outcome == "applied" for one in repairs):
+        call.engine.vectoriser.start()
+    failed = sum(one.outcome == "failed" for one in repairs)
+    left = call.engine.ledger.compact() if options.apply else ()
+    return RepairReport(
+        verb="lint",
+        mode="repair",
+        scope=call.scope,
+        status="unchanged" if not options.apply or not repairs else "partial" if failed else "ok",
+        warnings=(
+            *_unknown_silenced(call),
+            *([_NOT_REPAIRED] if seen.altered else []),
+            *(f"Still to be overwritten after an erasure: {what}." for what in left),
+        ),
+        ids=tuple(dict.fromkeys(identity for one in repairs for identity in one.ids)),
+        repairs=repairs,
+    )
+
+
+class ReindexInput(Value):
+    """Nothing: all projections of the space are looked at."""
+
+
+class ReindexOptions(Value):
+    """Reindexing verifies unless told to rebuild."""
+
+    apply: bool = Field(default=False, description="Rebuild the passages; false: compare only.")
+    wait: bool = Field(default=False, description="Also make all vectors that wait.")
+
+
+class ReindexReport(Report):
+    """What the projections looked like, and what was made anew."""
+
+    differences: tuple[str, ...]
+    rebuilt: int = 0
+    pending_vectors: int = 0
+
+
+def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
+    """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
+    index = call.engine.index
+    differences = told_of_index(call, index.upkeep.differences())
+    rebuilt = index.upkeep.rebuild() if options.apply else 0
+    if options.wait:
+        call.engine.vectoriser.finish(call.engine.progress)
+    else:
+        call.engine.vectoriser.start()
+    lag = index.vectors.lag()
+    return ReindexReport(
+        verb="lint",
+        mode="reindex",
+        scope=call.scope,
+        status="ok" if options.apply or not differences else "partial",
+        warnings=(*behind_warning(lag.behind), *(() if options.apply or not differences else (_APPLY,))),
+        differences=differences,
+        rebuilt=rebuilt,
+        pending_vectors=lag.pending,
+    )
+
+
+_APPLY = "The index differs: run again with options.apply."
+
+
+_NOT_REPAIRED = "The space does not verify, so nothing is repaired. Run lint audit at the scope / to see what differs."
+
+
+def _lint(
+    call: Call,
+    mode: Literal["structure", "semantic"],
+    rules: Mapping[str, Rule],
+    given: LintInput,
+    options: LintOptions,
+) -> LintReport:
+    found, _ = _found(call, rules, given)
+    found.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
+    counts: dict[str, int] = {}
+    for one in found:
+        counts[one.rule] = counts.get(one.rule, 0) + 1
+    shown = tuple(found[: options.limit])
+    return LintReport(
+        verb="lint",
+        mode=mode,
+        scope=call.scope,
+        status="ok" if found else "empty",
+        ids=tuple(dict.fromkeys(identity for one in shown for identity in one.ids)),
+        findings=shown,
+        counts=counts,
+        warnings=_unknown_silenced(call),
+        silenced=call.engine.ledger.policy.silenced_rules,
+    )
+
+
+def rule_mode(name: str) -> str:
+    """Return the mode that a rule belongs to. Raises `InvalidInput` with all there are for one that there is not."""
+    for mode, rules in _RULES_BY_MODE.items():
+        if name in rules:
+            return mode
+    listed = "; ".join(f"{mode}: {', '.join(rules)}" for mode, rules in _RULES_BY_MODE.items())
+    raise InvalidInput(
+        f"lint has no rule {name!r}.",
+        hint=f"{nearest(name, _EVERY_RULE).partition('Known:')[0]} There are, in {listed}.".lstrip(),
+        details={"known": list(_EVERY_RULE)},
+    )
+
+
+def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[list[Finding], Survey]:
+    """Run the rules that were asked for, but for the silenced ones. Raises `InvalidInput` for an unknown name."""
+    for name in given.rules:
+        if name not in rules:
+            raise InvalidInput(
+                f"This mode of lint has no rule {name!r}.",
+                hint=nearest(name, rules) if name not in _EVERY_RULE else f"It is a rule of mode {rule_mode(name)}.",
+                details={"known": list(rules)},
+            )
+    ledger = call.engine.ledger
+    silenced = ledger.policy.silenced_rules
+    wanted = [name for name in given.rules or rules if name not in silenced]
+    # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
+    seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
+    if SAME_FILE in wanted:
+        seen = replace(seen, origins_today=_origins_today(call, seen))
+    return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen
+
+
+def _origins_today(call: Call, seen: Survey) -> Mapping[str, str]:
+    """Look where the files of active sources lie now, as far as an adapter can and may."""
+    found: dict[str, str] = {}
+    by_scope: dict[str, list[Source]] = {}
+    for source in seen.current(Source):
+        by_scope.setdefault(source.scope, []).append(source)
+    lookups = call.engine.file_lookups()
+    for sources in by_scope.values():
+        maps = [KnownRepository(one.origin, one.title, one.payload) for one in sources if one.kind == "repo"]
+        for lookup in lookups:
+            found |= lookup.origins_today([one.origin for one in sources], maps)
+    return found
+
+
+def _unknown_silenced(call: Call) -> tuple[str, ...]:
+    silenced = call.engine.ledger.policy.silenced_rules
+    return tuple(
+        f"The policy silences {name!r}, which is not a rule of lint." for name in silenced if name not in _EVERY_RULE
+    )
+
+
+def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
+    check_between_steps()
+    ledger = call.engine.ledger
+    patch = build_patch(call, finding.fix, verb="lint", reason=f"{finding.rule}: {finding.fix_summary}")
+    common = {"rule": finding.rule, "ids": finding.ids, "summary": finding.fix_summary}
+    try:
+        diff = changes_of(ledger.preview(patch).writes)
+        if not apply:
+            return Repair(**common, outcome="planned", diff=diff)
+        if needs_review(patch, ledger.policy):
+            return Repair(**common, outcome="proposed", diff=diff, patch_id=ledger.propose(patch).id)
+        return Repair(**common, outcome="applied", diff=diff, patch_id=ledger.commit(patch).patch_id)
+    except TreeringError as error:
+        check_between_steps()  # nobody waits for the other repairs any more
+        return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
+
+
+TOOL = Tool(
+    name="lint",
+    summary="Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes.",
+    modes={
+        mode.name: mode
+        for mode in (
+            Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure, rights=READS),
+            Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS),
+            Mode(
+                "repair",
+                "Apply the fixes findings carry.",
+                LintInput,
+                RepairOptions,
+                RepairReport,
+                repair,
+                rights=WRITES,
+                repeatable=True,
+            ),
+            Mode(
+                "reindex",
+                "Verify or rebuild projections.",
+                ReindexInput,
+                ReindexOptions,
+                ReindexReport,
+                reindex,
+                rights=WRITES,
+                repeatable=True,
+            ),
+            AUDIT,
+        )
+    },
+)

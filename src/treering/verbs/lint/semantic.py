@@ -1,0 +1,287 @@
+"""Rules about meaning: contradictions, staleness, work that could move. Each is a function from a survey."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from treering.core.canonical import normalise_text
+from treering.core.characters import named
+from treering.core.errors import NotFound
+from treering.core.evidence import EvidenceRef, place_in
+from treering.core.objects import Decision, Knowledge, Source, WorkItem
+from treering.core.patch import Operation, Transition, Update
+from treering.core.writing.claims import continues
+from treering.ports.runtime import check_interrupt
+from treering.retrieval.index.passages import passages_of
+from treering.verbs.lint.survey import Finding, Rule, Survey
+
+_UNVERIFIED_AFTER = timedelta(days=180)
+_NEAR = 0.8
+_MOST_COMPARED = 2_000
+_OVER = {"resolved", "closed", "cancelled"}
+_WITHDRAWN = {"superseded", "stale", "archived"}
+_QUOTED = 200
+
+
+def contradictions(seen: Survey) -> Iterator[Finding]:
+    """Report claims that contradict each other and wait for a winner, and what somebody or evidence contests."""
+    for group in seen.claims.values():
+        contested = [item for item in group if item.status == "contested"]
+        if len(contested) > 1:
+            said = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
+            yield Finding(
+                rule="contradiction",
+                severity="warning",
+                ids=tuple(item.id for item in contested),
+                explanation=f"These cannot all hold: {said}. Supersede the ones that lost, naming the winner.",
+            )
+    yield from _disputes(seen)
+
+
+def _disputes(seen: Survey) -> Iterator[Finding]:
+    for item in seen.current(Knowledge):
+        if item.status == "contested" and item.disputed:
+            against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
+            said = f"evidence against it ({len(against)})" if against else "somebody"
+            yield Finding(
+                rule="contradiction",
+                severity="warning",
+                ids=(item.id, *seen.told(ref.source_id for ref in against)),
+                explanation=f"{named(item.title)} is contested by {said}. Make it active again where it holds, or "
+                "supersede or archive it.",
+            )
+
+
+def stale_knowledge(seen: Survey) -> Iterator[Finding]:
+    """Explain each stale belief: which evidence went, and whether its words stand somewhere else now."""
+    for item in seen.each(Knowledge):
+        if item.status == "stale":
+            fix = _reverification(item, seen)
+            yield Finding(
+                rule="stale",
+                severity="warning",
+                ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
+                explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)}"
+                " Verify it against what is there now, or archive it.",
+                fix=fix,
+                fix_summary="Its words stand in the source again: point the evidence there and reactivate it."
+                if fix
+                else "",
+            )
+
+
+def partly_changed(seen: Survey) -> Iterator[Finding]:
+    """Report what stands on a part of its evidence: the rest of it changed, and may say something else now."""
+    for item in _claimed(seen):
+        lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+        if lost and len(lost) < len(item.evidence_refs):
+            fix = _repointed(item, seen)
+            yield Finding(
+                rule="partly-changed",
+                severity="warning",
+                ids=(item.id, *seen.told(ref.source_id for ref in lost)),
+                explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
+                f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against what is there now, and leave "
+                "out the evidence that is gone.",
+                fix=fix,
+                fix_summary="Point the evidence to where its words stand now." if fix else "",
+            )
+
+
+def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
+    """Point lost evidence to where its words stand again; nothing where they stand nowhere."""
+    refs = tuple(
+        ref if seen.holds(ref.source_id, ref.segment_id) else _found_again(ref, seen) or ref
+        for ref in item.evidence_refs
+    )
+    changes = {"evidence_refs": refs}
+    return (Update(id=item.id, expected_revision=item.revision, changes=changes),) if refs != item.evidence_refs else ()
+
+
+def superseded_but_used(seen: Survey) -> Iterator[Finding]:
+    """Report what stands and leans on withdrawn knowledge."""
+    for item in seen.current(Knowledge):
+        for parent_id in item.derived_from:
+            parent = seen.find(parent_id)
+            if not (isinstance(parent, Knowledge) and continues(item, parent)):
+                yield from _leaning(item.id, item.title, parent_id, seen)
+    for work in seen.current(WorkItem):
+        for knowledge_id in work.related_knowledge_refs:
+            if work.status not in _OVER:
+                yield from _leaning(work.id, work.title, knowledge_id, seen)
+
+
+def expired(seen: Survey) -> Iterator[Finding]:
+    """Report active knowledge whose validity has ended."""
+    for item in seen.current(Knowledge):
+        if item.status == "active" and item.valid_until and _is_over(item, seen):
+            yield Finding(
+                rule="expired",
+                severity="warning",
+                ids=(item.id,),
+                explanation=f"{named(item.title)} was valid until {item.valid_until:%Y-%m-%d}.",
+                fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
+                fix_summary="Mark it stale.",
+            )
+
+
+def long_unverified(seen: Survey) -> Iterator[Finding]:
+    """Report active knowledge nobody has verified for half a year."""
+    for item in _claimed(seen):
+        verified = item.last_verified_at
+        if item.status == "active" and verified and seen.now - verified > _UNVERIFIED_AFTER:
+            yield Finding(
+                rule="long-unverified",
+                severity="info",
+                ids=(item.id,),
+                explanation=f"{named(item.title)} was last verified {verified:%Y-%m-%d}.",
+            )
+
+
+def undecided_decisions(seen: Survey) -> Iterator[Finding]:
+    """Report decisions without an outcome."""
+    for item in seen.current(Knowledge):
+        if isinstance(item.payload, Decision) and not item.payload.outcome:
+            yield Finding(
+                rule="decision-without-outcome",
+                severity="warning",
+                ids=(item.id,),
+                explanation=f"{named(item.title)} asks {named(item.payload.question)} and records no outcome.",
+            )
+
+
+def freed_work(seen: Survey) -> Iterator[Finding]:
+    """Report blocked work whose blockers are all done."""
+    for work in seen.each(WorkItem):
+        blockers = [seen.find(ref) for ref in (*work.blocked_by, *work.depends_on)]
+        done = [one for one in blockers if isinstance(one, WorkItem) and one.status in _OVER]
+        if work.status == "blocked" and blockers and len(done) == len(blockers):
+            yield Finding(
+                rule="blocked-by-closed",
+                severity="warning",
+                ids=(work.id, *seen.told(one.id for one in done)),
+                explanation=f"{named(work.title)} is blocked, and everything it waits for is done.",
+                fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
+                fix_summary="Open it.",
+            )
+
+
+def near_duplicates(seen: Survey) -> Iterator[Finding]:
+    """Report knowledge that says nearly the same. Never merged by likeness: a person looks."""
+    compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
+    for item in _claimed(seen)[:_MOST_COMPARED]:
+        check_interrupt()
+        words = frozenset(normalise_text(passages_of(item)[0].text).split())
+        group = compared.setdefault((item.scope, item.kind), [])
+        for other, others in group:
+            # Two values of one claim contradict each other; that is another rule's business.
+            rivals = item.claim_key() is not None and item.claim_key() == other.claim_key()
+            if len(words & others) >= _NEAR * len(words | others) and not rivals:
+                yield Finding(
+                    rule="near-duplicate",
+                    severity="info",
+                    ids=(other.id, item.id),
+                    explanation=f"{named(other.title)} and {named(item.title)} say nearly the same.",
+                )
+        group.append((item, words))
+
+
+def _claimed(seen: Survey) -> list[Knowledge]:
+    """Return current knowledge but summaries: these say again what others say, and hold as long as that does."""
+    return [item for item in seen.current(Knowledge) if item.kind != "summary"]
+
+
+def _why_stale(item: Knowledge, seen: Survey) -> str:
+    lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+    parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
+    fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
+    lost += [f"{seen.named(parent)}, which it was derived from, is {_standing(parent, seen)}." for parent in fallen]
+    if lost:
+        return " ".join(lost)
+    return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked so."
+
+
+def _is_over(item: Knowledge, seen: Survey) -> bool:
+    return item.valid_until is not None and item.valid_until < seen.now
+
+
+def _loss(ref: EvidenceRef, seen: Survey) -> str:
+    source = seen.find(ref.source_id)
+    if not isinstance(source, Source):
+        return f"Source {ref.source_id} was erased."
+    if not seen.shows(source):
+        return "A source in another scope no longer holds its evidence."
+    if source.status != "active":
+        return f"{source.origin} is {source.status}."
+    try:
+        segment = seen.ledger.segment(ref.source_id, ref.segment_id)
+    except NotFound:
+        return f"Segment {ref.segment_id} of {source.origin} is gone."
+    words = " ".join(_lost_lines(segment.excerpt, source) or segment.excerpt.split())
+    quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
+    return f"{place_in(segment.locator, source.origin)} no longer reads {named(quote)}."
+
+
+def _lost_lines(quote: str, source: Source) -> list[str]:
+    """Return the lines of a quote that stand nowhere in its source now."""
+    there = {line.strip() for part in source.segments for line in part.excerpt.splitlines()}
+    return [line for line in map(str.strip, quote.splitlines()) if line and line not in there]
+
+
+def _reverification(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
+    """Where every lost quote stands word for word in its source again, point there and reactivate."""
+    refs = [_found_again(ref, seen) for ref in item.evidence_refs]
+    found = [ref for ref in refs if ref]
+    lost = any(not seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs)
+    # What went stale for another reason than its evidence is not put right by evidence.
+    if not found or len(found) != len(refs) or not lost or _is_over(item, seen):
+        return ()
+    update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": tuple(found)})
+    return (update, Transition(id=item.id, expected_revision=item.revision, to="active"))
+
+
+def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
+    source = seen.find(ref.source_id)
+    if not isinstance(source, Source) or source.status != "active":
+        return None
+    try:
+        words = seen.ledger.segment(ref.source_id, ref.segment_id).excerpt
+    except NotFound:
+        return None
+    holder = next((part for part in source.segments if words in part.excerpt), None)
+    return EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role) if holder else None
+
+
+def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:
+    parent = seen.find(on)
+    if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
+        yield Finding(
+            rule="superseded-but-used",
+            severity="warning",
+            ids=(identity, *seen.told([parent.id])),
+            explanation=f"{named(title)} leans on {seen.named(parent)}, which is {_standing(parent, seen)}.",
+        )
+
+
+def _standing(parent: Knowledge, seen: Survey) -> str:
+    return f"{parent.status}{_successor(parent, seen)}" if seen.shows(parent) else "withdrawn"
+
+
+def _successor(parent: Knowledge, seen: Survey) -> str:
+    links: Sequence[str] = [
+        link.source for link in seen.ledger.links(parent.id) if link.type == "supersedes" and link.target == parent.id
+    ]
+    told = seen.told(links)
+    return f" (by {told[0]})" if told else ""
+
+
+RULES: Mapping[str, Rule] = {
+    "contradiction": contradictions,
+    "stale": stale_knowledge,
+    "partly-changed": partly_changed,
+    "superseded-but-used": superseded_but_used,
+    "expired": expired,
+    "long-unverified": long_unverified,
+    "decision-without-outcome": undecided_decisions,
+    "blocked-by-closed": freed_work,
+    "near-duplicate": near_duplicates,
+}

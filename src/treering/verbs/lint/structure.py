@@ -1,0 +1,273 @@
+"""Rules about form: references, evidence, states, secrets. Each is a function from a survey to findings."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from treering.core.characters import named
+from treering.core.evidence import place_in, segment_hash
+from treering.core.matching import moved_files
+from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
+from treering.core.patch import Merge, Operation, RemoveLink, Transition, Update
+from treering.core.scope import ROOT, is_within
+from treering.core.screening import instruction_flags
+from treering.core.secrets.redaction import redact
+from treering.core.writing.references import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
+from treering.retrieval.index.passages import passages_of
+from treering.verbs.ingest.duplicate_sources import repointed
+from treering.verbs.lint.survey import Finding, Rule, Survey
+
+# Rules about identity: sources that are the same file. Each is a function from a survey.
+
+
+SAME_FILE = "same-file"
+
+
+def same_files(seen: Survey) -> Iterator[Finding]:
+    """Report active sources that are the same file or repository: by where it lies today, or by where it has moved."""
+    for (scope, origin), group in sorted(_by_file(seen).items()):
+        if len(group) > 1:
+            group.sort(key=lambda source: (source.captured_at, source.id), reverse=True)
+            kept, *older = group
+            yield Finding(
+                rule=SAME_FILE,
+                severity="error",
+                ids=tuple(source.id for source in group),
+                explanation=f"{len(group)} active sources of {scope} are the same file: "
+                f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
+                fix=_folding(kept, older, origin, seen),
+                fix_summary=f"Keep what was read last ({kept.id}), move evidence there where its words still stand, "
+                f"and archive the {'other' if len(older) == 1 else 'others'}.",
+            )
+
+
+def _by_file(seen: Survey) -> Mapping[tuple[str, str], list[Source]]:
+    """Group active sources by scope and the origin that their file has today."""
+    by_scope: dict[str, list[Source]] = defaultdict(list)
+    for source in seen.current(Source):
+        by_scope[source.scope].append(source)
+    groups: dict[tuple[str, str], list[Source]] = defaultdict(list)
+    for scope, sources in by_scope.items():
+        moved = _moved(sources, seen.origins_today)
+        for source in sources:
+            today = seen.origins_today.get(source.origin) or moved.get(source.origin) or source.origin
+            groups[scope, today].append(source)
+    return groups
+
+
+def _moved(sources: Sequence[Source], today: Mapping[str, str]) -> Mapping[str, str]:
+    """Return where the files went that are gone from their place."""
+    gone = {one.origin: one.fingerprint for one in sources if today.get(one.origin) == ""}
+    there = {today.get(one.origin, one.origin): one.fingerprint for one in sources if one.origin not in gone}
+    return moved_files(gone, there) if gone else {}
+
+
+def _folding(kept: Source, older: Sequence[Source], origin: str, seen: Survey) -> tuple[Operation, ...]:
+    operations: list[Operation] = [
+        Transition(id=one.id, expected_revision=one.revision, to="archived") for one in older
+    ]
+    if kept.origin != origin:
+        operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
+    return (*operations, *_evidence(kept, older, seen))
+
+
+def _evidence(kept: Source, older: Sequence[Source], seen: Survey) -> Iterator[Operation]:
+    """Yield the updates that point evidence to where its words stand in the source that is kept."""
+    resting = {identity for one in older for identity in seen.ledger.dependents(one.id)}
+    for identity in sorted(resting):
+        item = seen.find(identity)
+        if not isinstance(item, Knowledge):
+            continue
+        refs = item.evidence_refs
+        for one in older:
+            refs = repointed(refs, one, kept.id, kept.segments)
+        if refs != item.evidence_refs:
+            yield Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
+
+
+def dangling_references(seen: Survey) -> Iterator[Finding]:
+    """Report references and links that lead nowhere."""
+    for item in seen.objects.values():
+        missing = [ref for ref in references_of(item) if not seen.exists(ref)]
+        if missing:
+            changes = {
+                name: tuple(ref for ref in getattr(item, name) if ref not in missing)
+                for name in REFERENCE_FIELDS[item.type]
+                if set(getattr(item, name)) & set(missing)
+            }
+            fix = (Update(id=item.id, expected_revision=item.revision, changes=changes),) if changes else ()
+            yield Finding(
+                rule="dangling-reference",
+                severity="error",
+                ids=(item.id, *missing),
+                explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
+                fix=fix,
+                fix_summary="Drop the reference." if fix else "",
+            )
+    for link in seen.links:
+        lost = [end for end in (link.source, link.target) if not seen.exists(end)]
+        if lost:
+            yield Finding(
+                rule="dangling-reference",
+                severity="error",
+                ids=(link.source, link.target),
+                explanation=f"The link {link.type} leads to {', '.join(lost)}, which is not in the space.",
+                fix=(RemoveLink(link=link),),
+                fix_summary="Remove the link.",
+            )
+
+
+def missing_evidence(seen: Survey) -> Iterator[Finding]:
+    """Report active knowledge that nothing supports any more."""
+    for item in seen.current(Knowledge):
+        held = any(seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs if ref.role == "supports")
+        if item.status == "active" and not held and not item.derived_from and item.evidence_refs:
+            yield Finding(
+                rule="missing-evidence",
+                severity="error",
+                ids=(item.id,),
+                explanation=f"{named(item.title)} is active, but no segment it rests on is there now.",
+                fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
+                fix_summary="Mark it stale.",
+            )
+
+
+def hash_mismatches(seen: Survey) -> Iterator[Finding]:
+    """Report segments whose text is not the one that was hashed."""
+    for source in seen.each(Source):
+        for part in source.segments:
+            if part.hash != segment_hash(part.excerpt, salt=source.salt):
+                yield Finding(
+                    rule="hash-mismatch",
+                    severity="error",
+                    ids=(source.id,),
+                    explanation=f"Segment {part.segment_id} of {named(source.origin)} "
+                    "was changed behind the ledger's back.",
+                )
+
+
+def altered_objects(seen: Survey) -> Iterator[Finding]:
+    """Report what was changed behind the ledger's back, and is not shown by any read."""
+    heads = seen.ledger.heads(seen.altered)
+    for identity, what in sorted(seen.altered.items()):
+        known = heads.get(identity)
+        if is_within(known.scope if known else ROOT, seen.scope):
+            yield Finding(
+                rule="altered",
+                severity="error",
+                ids=(identity,),
+                explanation=f"{what} Restore the space from a backup or an export; nothing is repaired until then.",
+            )
+
+
+def impossible_states(seen: Survey) -> Iterator[Finding]:
+    """Report objects whose fields contradict their status."""
+    for node in seen.each(Node):
+        if (node.status == "merged") != bool(node.merged_into):
+            yield _state(node.id, f"{named(node.name)} is {node.status}, and merged_into is {node.merged_into!r}.")
+    for work in seen.each(WorkItem):
+        if work.status == "resolved" and not work.resolution:
+            yield _state(work.id, f"{named(work.title)} is resolved without a resolution.")
+
+
+def cycles(seen: Survey) -> Iterator[Finding]:
+    """Report work that waits on itself."""
+    reported: set[frozenset[str]] = set()
+    for work, field in ((work, field) for work in seen.each(WorkItem) for field in ACYCLIC_FIELDS):
+        chain = cycle_of(work, field, seen.find)
+        if chain and frozenset(chain) not in reported:
+            reported.add(frozenset(chain))
+            shown = seen.told(chain)
+            steps = " -> ".join(step if step in shown else "…" for step in chain)
+            explanation = f"Work waits on itself by {field}: {steps}. Take one of these out."
+            yield Finding(rule="cycle", severity="error", ids=shown, explanation=explanation)
+
+
+def orphan_nodes(seen: Survey) -> Iterator[Finding]:
+    """Report nodes nothing refers to."""
+    for node in seen.current(Node):
+        if node.id not in seen.referred:
+            yield Finding(
+                rule="orphan-node",
+                severity="info",
+                ids=(node.id,),
+                explanation=f"Nothing refers to the {node.kind} {named(node.name)}.",
+                fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
+                fix_summary="Archive it.",
+            )
+
+
+def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
+    """Report active nodes of one kind and scope with the same name or alias."""
+    by_name: dict[tuple[str, str, str], list[Node]] = {}
+    for node in seen.current(Node):
+        for name in {node.name.casefold(), *(alias.casefold() for alias in node.aliases)}:
+            by_name.setdefault((node.scope, node.kind, name), []).append(node)
+    reported: set[tuple[str, ...]] = set()
+    for (_, kind, name), group in sorted(by_name.items()):
+        ids = tuple(node.id for node in group)
+        if len(group) > 1 and ids not in reported:
+            reported.add(ids)
+            first, *others = group
+            yield Finding(
+                rule="duplicate-node",
+                severity="warning",
+                ids=ids,
+                explanation=f"{len(group)} nodes of kind {kind} are called {named(name)}.",
+                fix=tuple(Merge(id=other.id, expected_revision=other.revision, into=first.id) for other in others),
+                fix_summary=f"Merge them into {first.id}.",
+            )
+
+
+def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
+    """Report texts that hold a secret: kind and place, never the secret."""
+    for item in seen.objects.values():
+        for place, text in _texts(item):
+            found = sorted({finding.kind for finding in redact(text).findings})
+            if found:
+                yield Finding(
+                    rule="secret-at-rest",
+                    severity="error",
+                    ids=(item.id,),
+                    explanation=f"{named(title_of(item))} holds a secret ({', '.join(found)}) at {place}: erase it and "
+                    "change the secret.",
+                )
+
+
+def instruction_shaped_texts(seen: Survey) -> Iterator[Finding]:
+    """Report texts shaped like instructions to a model."""
+    for item in seen.objects.values():
+        for place, text in _texts(item):
+            flags = instruction_flags(text)
+            if flags:
+                yield Finding(
+                    rule="instruction-shaped",
+                    severity="warning",
+                    ids=(item.id,),
+                    explanation=f"{named(title_of(item))} at {place} is shaped like instructions ({', '.join(flags)}); "
+                    "it is shown as data only.",
+                )
+
+
+def _state(identity: str, explanation: str) -> Finding:
+    return Finding(rule="impossible-state", severity="error", ids=(identity,), explanation=explanation)
+
+
+def _texts(item: Object) -> Iterable[tuple[str, str]]:
+    if isinstance(item, Source):
+        return ((place_in(part.locator, item.origin), part.excerpt) for part in item.segments)
+    return ((item.id, f"{passage.title}\n{passage.text}") for passage in passages_of(item))
+
+
+RULES: Mapping[str, Rule] = {
+    "dangling-reference": dangling_references,
+    "missing-evidence": missing_evidence,
+    "hash-mismatch": hash_mismatches,
+    "altered": altered_objects,
+    "impossible-state": impossible_states,
+    "cycle": cycles,
+    "orphan-node": orphan_nodes,
+    "duplicate-node": duplicate_nodes,
+    SAME_FILE: same_files,
+    "secret-at-rest": secrets_at_rest,
+    "instruction-shaped": instruction_shaped_texts,
+}

@@ -1,0 +1,130 @@
+"""What lint looks at: every object a scope holds, once, and how they hang together."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Literal, TypeVar
+
+from pydantic import Field
+
+from treering.core.characters import named
+from treering.core.lifecycle import CURRENT
+from treering.core.objects import Knowledge, Object, Source, title_of
+from treering.core.patch import Link, Operation
+from treering.core.scope import ROOT, is_within, sees
+from treering.core.writing.references import references_of
+from treering.ports.ledger import Altered, Ledger, Selection, noted
+from treering.ports.runtime import check_interrupt
+from treering.verbs.envelope import Value
+
+Severity = Literal["error", "warning", "info"]
+_Type = TypeVar("_Type", bound=Object)
+
+
+class Finding(Value):
+    """Something a person should know, and where possible what would put it right."""
+
+    rule: str
+    severity: Severity
+    ids: tuple[str, ...]
+    explanation: str
+    fix: tuple[Operation, ...] = Field(default=(), description="Operations that would repair it.")
+    fix_summary: str = ""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All objects at and below a scope, with the links they have, and what lies elsewhere in the space."""
+
+    objects: Mapping[str, Object]
+    links: Sequence[Link]
+    ledger: Ledger
+    now: datetime
+    scope: str = ROOT
+    elsewhere: Mapping[str, Object] = field(default_factory=dict)
+    altered: Mapping[str, str] = field(default_factory=dict)
+    """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
+    origins_today: Mapping[str, str] = field(default_factory=dict)
+    """By the origin of a source, the one that its file has today, empty where it is gone; without what nobody saw."""
+
+    def each(self, cls: type[_Type]) -> Iterator[_Type]:
+        """Yield the objects of one type, in order of id."""
+        for _, item in sorted(self.objects.items()):
+            check_interrupt()
+            if isinstance(item, cls):
+                yield item
+
+    def current(self, cls: type[_Type]) -> Iterator[_Type]:
+        """Return the objects of one type that stand."""
+        return (item for item in self.each(cls) if item.status in CURRENT[item.type])
+
+    def find(self, identity: str) -> Object | None:
+        """Return an object by id, also from outside the surveyed scope."""
+        return self.objects.get(identity) or self.elsewhere.get(identity)
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether an id leads somewhere in the space."""
+        return identity in self.altered or self.find(identity) is not None
+
+    def holds(self, source_id: str, segment_id: str) -> bool:
+        """Tell whether a segment is in an active source now."""
+        source = self.find(source_id)
+        if source_id in self.altered:
+            return True  # what it held is not to be decided from what stands there now
+        return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
+
+    def named(self, item: Object) -> str:
+        """Return what an object is called; of one out of sight of the surveyed scope, only that it is elsewhere."""
+        return named(title_of(item)) if self.shows(item) else "what lies in another scope"
+
+    def told(self, identities: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the ids that a reader of the surveyed scope may be told of, each once."""
+        found = ((identity, self.find(identity)) for identity in dict.fromkeys(identities))
+        return tuple(identity for identity, item in found if item is None or self.shows(item))
+
+    def shows(self, item: Object) -> bool:
+        """Tell whether a reader of the surveyed scope may be told of an object."""
+        return sees(self.scope, item.scope, descend=True)
+
+    @cached_property
+    def referred(self) -> frozenset[str]:
+        """Ids that something refers or links to."""
+        everything = (*self.objects.values(), *self.elsewhere.values())
+        found = {ref for item in everything for ref in references_of(item)}
+        return frozenset(found | {link.target for link in self.links} | {link.source for link in self.links})
+
+    @cached_property
+    def claims(self) -> Mapping[str, Sequence[Knowledge]]:
+        """Claims that stand, by claim key."""
+        groups: dict[str, list[Knowledge]] = {}
+        for item in self.current(Knowledge):
+            if key := item.claim_key():
+                groups.setdefault(key, []).append(item)
+        return groups
+
+    @cached_property
+    def _segment_ids(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def _segments(self, source: Source) -> frozenset[str]:
+        if source.id not in self._segment_ids:
+            self._segment_ids[source.id] = frozenset(part.segment_id for part in source.segments)
+        return self._segment_ids[source.id]
+
+
+Rule = Callable[[Survey], Iterator[Finding]]
+"""Looks at what a scope holds and reports what a person should know."""
+
+
+def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
+    """Read everything at and below a scope, and what it may lean on elsewhere."""
+    altered: Altered = {}
+    everything = list(ledger.select(Selection(scope=ROOT, descend=True), altered=altered))
+    objects = {item.id: item for item in everything if is_within(item.scope, scope)}
+    elsewhere = {item.id: item for item in everything if item.id not in objects}
+    links: dict[tuple[str, str, str], Link] = {}
+    for item in objects:
+        with noted(altered):
+            links |= {(link.type, link.source, link.target): link for link in ledger.links(item)}
+    return Survey(objects, tuple(links.values()), ledger, now, scope, elsewhere, altered)

@@ -1,0 +1,205 @@
+"""Upkeep of a space: the vectors that wait, and the leases that processes hold."""
+
+from dataclasses import asdict, replace
+
+from pydantic import Field
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.ports.runtime import Holding
+from treering.ports.vector_engine import EngineReport, EngineSelection
+from treering.retrieval.index.rounds import make_whole
+from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.rights import DECIDES, READS, WRITES
+
+
+class LeaseInput(Value):
+    """Which lease."""
+
+    name: str = Field(description="The lease to take away, as the list names it.")
+
+
+class VectorsMade(Value):
+    """How many vectors were made now, how many texts still wait for theirs, and of how many."""
+
+    made: int
+    pending: int
+    total: int
+
+
+class HeldLeases(Value):
+    """The leases that are held now, by name."""
+
+    held: tuple[Holding, ...]
+
+
+class Cleared(Value):
+    """The lease that was taken away. Its holder stops at its next renewal."""
+
+    cleared: Holding
+
+
+def make_vectors(call: Call, _given: Nothing, _options: Nothing) -> VectorsMade:
+    """Make all vectors that wait, now; an index that is being made anew is finished first."""
+    index, told = call.engine.index, call.engine.progress
+    make_whole(index, told=lambda behind: told("indexing", behind.done, behind.total))
+    waiting = index.vectors.lag().pending
+    if waiting:
+        call.engine.vectoriser.finish(call.engine.progress)
+    lag = index.vectors.lag()
+    return VectorsMade(made=waiting - lag.pending, pending=lag.pending, total=lag.total)
+
+
+def list_leases(call: Call, _given: Nothing, _options: Nothing) -> HeldLeases:
+    """List who holds a lease."""
+    return HeldLeases(held=tuple(call.engine.leases.held()))
+
+
+def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
+    """Take a lease away from its holder. Raises `NotFound` where nobody holds it."""
+    names = [one.name for one in call.engine.leases.held()]
+    cleared = call.engine.leases.clear(given.name)
+    if cleared is None:
+        hint = nearest(given.name, names) if names else "Nobody holds a lease here."
+        raise NotFound(f"No process holds the lease {given.name!r}.", hint=hint)
+    return Cleared(cleared=cleared)
+
+
+VECTORS = Operation(
+    "vectors",
+    "Make the vectors that wait.",
+    Nothing,
+    Nothing,
+    VectorsMade,
+    make_vectors,
+    rights=WRITES,
+    repeatable=True,
+)
+LEASES = Operation(
+    "leases", "List who holds a lease of a space.", Nothing, Nothing, HeldLeases, list_leases, rights=READS
+)
+UNLOCK = Operation(
+    "unlock",
+    "Take a lease away from a process that hangs and renews it.",
+    LeaseInput,
+    Nothing,
+    Cleared,
+    unlock,
+    rights=DECIDES,
+)
+OPERATIONS = (VECTORS, LEASES, UNLOCK)
+
+
+# The engine that searches the vectors of a space beside it: using one, looking at it, filling it, and dropping it.
+
+
+class EngineInput(Value):
+    """Which engine."""
+
+    address: str = Field(
+        description="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or "
+        "mongodb://HOST/DATABASE; with a user and a password where needed.",
+        repr=False,
+    )
+
+
+class EngineOptions(Value):
+    """What follows."""
+
+    wait: bool = Field(default=True, description="Let the engine take over all vectors now; false: in the background.")
+
+
+class EngineStatus(Value):
+    """How the engine of a space is. The address has no password."""
+
+    state: str = Field(description="none, loading, following, ready or failing.")
+    address: str = ""
+    kind: str = ""
+    vectors: int = Field(default=0, description="How many vectors the engine keeps.")
+    total: int = Field(default=0, description="How many current passages of the space have a vector.")
+    waiting: int = Field(default=0, description="How many changes the engine does not know yet; searched besides.")
+    problem: str = ""
+    hint: str = ""
+
+
+def use_engine(call: Call, given: EngineInput, options: EngineOptions) -> EngineStatus:
+    """Use an engine from now on. Until it has taken the vectors over, the space's own answer."""
+    selection = _selection(call)
+    selection.use(given.address)
+    return _filled(call, selection, options)
+
+
+def engine_status(call: Call, _given: Nothing, _options: Nothing) -> EngineStatus:
+    """Tell how the engine of the space is."""
+    return _status(_selection(call).report())
+
+
+def rebuild_engine(call: Call, _given: Nothing, options: EngineOptions) -> EngineStatus:
+    """Throw away what the engine keeps, and let it take all vectors over again."""
+    selection = _selection(call)
+    selection.rebuild()
+    return _filled(call, selection, options)
+
+
+def drop_engine(call: Call, _given: Nothing, _options: Nothing) -> EngineStatus:
+    """Remove what the engine keeps, and search the space's own vectors again; tell how it was."""
+    return _status(_selection(call).drop())
+
+
+def _filled(call: Call, selection: EngineSelection, options: EngineOptions) -> EngineStatus:
+    if not options.wait:
+        call.engine.vectoriser.start()
+        return _status(selection.report())
+    while selection.advance():
+        report = selection.report()
+        call.engine.progress("taking vectors over", report.vectors, report.total)
+    return _status(selection.report())
+
+
+def _selection(call: Call) -> EngineSelection:
+    if call.engine.selection is None:
+        raise InvalidInput(
+            "The vectors of this space cannot be searched by an engine.",
+            hint="Use one with a space that is a file, or on Postgres.",
+        )
+    return call.engine.selection
+
+
+def _status(report: EngineReport) -> EngineStatus:
+    return EngineStatus.model_validate(asdict(report))
+
+
+_CONNECTS = replace(DECIDES, writes_files=True, fetches=True)
+"""Names folders and servers, which are written to."""
+
+USE = Operation(
+    "index use",
+    "Search the vectors of a space with an engine beside it.",
+    EngineInput,
+    EngineOptions,
+    EngineStatus,
+    use_engine,
+    rights=_CONNECTS,
+)
+STATUS = Operation(
+    "index status", "Tell how the engine of a space is.", Nothing, Nothing, EngineStatus, engine_status, rights=READS
+)
+REBUILD = Operation(
+    "index rebuild",
+    "Fill the engine of a space anew.",
+    Nothing,
+    EngineOptions,
+    EngineStatus,
+    rebuild_engine,
+    rights=WRITES,
+    repeatable=True,
+)
+DROP = Operation(
+    "index drop",
+    "Remove what the engine keeps, and search the space's own vectors.",
+    Nothing,
+    Nothing,
+    EngineStatus,
+    drop_engine,
+    rights=DECIDES,
+)
+ENGINE_OPERATIONS = (USE, STATUS, REBUILD, DROP)

@@ -1,0 +1,1 @@
+"""`query`: usable context first, then deeper."""

@@ -1,0 +1,334 @@
+"""`query` in modes `page` and `expand`: one object whole, and what stands behind ids."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from treering.core.audit import AuditEvent
+from treering.core.errors import InvalidInput, NotFound
+from treering.core.evidence import Segment, place_in
+from treering.core.filters import Compare
+from treering.core.ids import is_object, render_time
+from treering.core.objects import Knowledge, Node, Object, Source, title_of
+from treering.core.writing.draft import rests_on
+from treering.core.writing.references import named_references
+from treering.ports.ledger import AsOf, Head, Selection, head_of
+from treering.ports.passages import Reach
+from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.verbs.envelope import AskingInput, Call, Mode, Report, Value
+from treering.verbs.query.attached import read_referring
+from treering.verbs.query.related import files_called
+from treering.verbs.query.search import flagged
+from treering.verbs.reading import ReadOptions, altered_warnings, over_warning, standing
+from treering.verbs.rights import READS
+from treering.verbs.scoped_ledger import whole
+
+# How one line of an object's history is shown.
+
+
+class HistoryEntry(Value):
+    """One line of an object's history."""
+
+    seq: int
+    time: str
+    event: str
+    actor: str
+    status: str = ""
+    revision: int | None = None
+    reason: str = ""
+    patch_id: str = ""
+
+
+def change_of(event: AuditEvent) -> HistoryEntry:
+    """Show an audit event."""
+    after = event.after or {}
+    return HistoryEntry(
+        seq=event.seq,
+        time=render_time(event.timestamp),
+        event=event.event_type,
+        actor=event.actor,
+        status=str(after.get("status", "")),
+        revision=after.get("revision"),
+        reason=event.reason,
+        patch_id=event.patch_id,
+    )
+
+
+_MOST_SEGMENTS = 200
+_MOST_REFERRERS = 200
+_ORDER = ("knowledge", "work_item", "activity", "node", "source")
+_MOST_NAMED = 5
+_DEFAULT_TOKENS = 8_000
+
+
+class PageInput(AskingInput):
+    """Which object: its id, or a node's name, slug or alias, or a file's path or module."""
+
+    id: str = Field(default="", description="An id such as know:01k….")
+    name: str = Field(default="", description="A node's name, slug or alias; a file's path, or its module's name.")
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the id or the name that a plain text is."""
+        return {"id": text.strip()} if is_object(text.strip()) else {"name": text}
+
+    @model_validator(mode="after")
+    def _names_one(self) -> "PageInput":
+        if bool(self.id) == bool(self.name):
+            raise ValueError("give either 'id' or 'name'")
+        return self
+
+
+class Referrer(Value):
+    """An object that names another one or is named by it, and in which fields."""
+
+    id: str
+    type: str
+    kind: str
+    status: str
+    title: str
+    fields: tuple[str, ...]
+    current: bool = True
+    """Whether it is how things stand."""
+
+
+class PageReport(Report):
+    """One object with its history, links, and what rests on it."""
+
+    object: dict[str, Any]
+    title: str
+    history: tuple[HistoryEntry, ...]
+    links: tuple[dict[str, str], ...]
+    dependents: tuple[str, ...]
+    """Ids of knowledge that rests on it."""
+    referrers: tuple[Referrer, ...] = ()
+    """What names it in a field: knowledge about it, work and activities on it, and so on."""
+    referrers_left_out: int = 0
+    """How many more there are; mode `related` lists them."""
+    references: tuple[Referrer, ...] = ()
+    """What it names itself: nodes that knowledge is about, work and sources of an activity, and so on."""
+    current: bool = True
+    """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
+
+
+def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
+    """Show one object whole."""
+    ledger, moment = call.engine.ledger, options.moment()
+    item = ledger.get(given.id, as_of=moment) if given.id else _named(call, given.name, options)
+    if isinstance(item, Node) and item.merged_into:
+        item = ledger.get(item.merged_into, as_of=moment)
+    # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
+    events = whole(ledger).events_of(item.id)
+    until = ledger.sequence(moment)
+    shown = shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
+    history = tuple(change_of(event) for event in events if event.seq <= until)
+    naming = read_referring(ledger, [item.id], as_of=moment)
+    named = _named_by(call, item, moment)
+    current = standing(call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment)
+    referrers = [
+        _referrer(head_of(one), naming.fields(one, item.id), current=one.id in current) for one in naming.items[item.id]
+    ]
+    listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
+    return PageReport(
+        verb="query",
+        mode="page",
+        scope=call.scope,
+        warnings=(
+            *over_warning(call, item, moment),
+            *flagged([(item.id, (shown, [change.reason for change in history]))]),
+            *flagged((one.id, one.title) for one in listed),
+            *flagged((head.id, head.title) for head, _ in named),
+            *altered_warnings(naming.altered),
+        ),
+        ids=(item.id,),
+        object=shown,
+        title=title_of(item),
+        history=history,
+        links=tuple(link.model_dump() for link in ledger.links(item.id, as_of=moment)),
+        dependents=tuple(
+            one.id for one in naming.items[item.id] if isinstance(one, Knowledge) and rests_on(one, item.id)
+        ),
+        referrers=listed,
+        references=tuple(_referrer(head, fields, current=head.id in current) for head, fields in named),
+        referrers_left_out=len(referrers) - len(listed),
+        current=item.id in current,
+    )
+
+
+class ExpandInput(AskingInput):
+    """Ids from an earlier answer: object ids, or `source_id segment_id` for one place."""
+
+    ids: tuple[str, ...] = Field(min_length=1, max_length=100)
+    around: int = Field(default=1, ge=0, le=20, description="Segments before and after a place.")
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the one id that a plain text is."""
+        return {"ids": (text,)}
+
+
+class Expanded(Value):
+    """One id, opened."""
+
+    id: str
+    title: str
+    status: str
+    versions: int
+    text: str
+    places: tuple[str, ...] = ()
+    object: dict[str, Any] | None = None
+    cut: bool = False
+    current: bool = True
+    """Whether it is how things stand."""
+    vanished: bool = False
+    """Of a place: whether its source says this no more; the text is what it said last."""
+
+
+class ExpandReport(Report):
+    """What stands behind the ids, word for word; what is not there is named."""
+
+    items: tuple[Expanded, ...]
+    missing: tuple[str, ...] = ()
+
+
+def expand(call: Call, given: ExpandInput, options: ReadOptions) -> ExpandReport:
+    """Open ids: exact source lines with their neighbours, whole objects, number of versions."""
+    budget = max(1, (options.max_tokens or _DEFAULT_TOKENS) // len(given.ids))
+    items, missing = [], []
+    for reference in given.ids:
+        try:
+            items.append(_expanded(call, reference, given.around, options, budget))
+        except NotFound:
+            missing.append(reference)
+    return ExpandReport(
+        verb="query",
+        mode="expand",
+        scope=call.scope,
+        status="ok" if not missing else "partial" if items else "empty",
+        warnings=flagged((item.id, (item.title, item.text, item.object)) for item in items),
+        ids=tuple(item.id for item in items),
+        items=tuple(items),
+        missing=tuple(missing),
+    )
+
+
+def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
+    """Return an object as JSON data without its salt, long sources cut to whole segments."""
+    data = item.model_dump(mode="json", exclude={"salt"})
+    if isinstance(item, Source):
+        shown, used = list[dict[str, Any]](), 0
+        for segment in data["segments"][:_MOST_SEGMENTS]:
+            used += estimate_tokens(segment["excerpt"])
+            if used > max_tokens and shown:
+                break
+            shown.append(segment)
+        data["segments"], data["segments_left_out"] = shown, len(item.segments) - len(shown)
+    return data
+
+
+def _referrer(item: Head, fields: tuple[str, ...], *, current: bool) -> Referrer:
+    return Referrer(
+        id=item.id,
+        type=item.type,
+        kind=item.kind,
+        status=item.status,
+        title=item.title,
+        fields=fields,
+        current=current,
+    )
+
+
+def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[str, ...]]]:
+    """Return what an object names, as far as it can be seen, with the fields that name it; at most so many."""
+    fields: dict[str, dict[str, None]] = {}
+    for name, target in named_references(item):
+        fields.setdefault(target, {})[name] = None
+    heads = call.engine.ledger.heads(list(fields)[:_MOST_REFERRERS], as_of=moment) if fields else {}
+    return [(heads[target], tuple(names)) for target, names in fields.items() if target in heads]
+
+
+def _named(call: Call, name: str, options: ReadOptions) -> Object:
+    wanted = name.casefold()
+    selection = Selection(
+        scope=call.scope,
+        descend=options.descend,
+        types=("node",),
+        where=Compare("status", "eq", "active"),
+        as_of=options.moment(),
+    )
+    for item in call.engine.ledger.select(selection):
+        if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
+            return item
+    return _file_called(call, name, options)
+
+
+def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
+    found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
+    if len(found) > 1:
+        paths = ", ".join(one.title for one in found[:_MOST_NAMED])
+        raise InvalidInput(
+            f"{len(found)} files are called {name!r}.",
+            hint=f"Give the id or the whole path of one of them: {paths}.",
+            details={"known": [{"id": one.id, "origin": one.origin} for one in found]},
+        )
+    if found:
+        # By its id as of the moment that is asked for: names of files are known as they are now.
+        return call.engine.ledger.get(found[0].id, as_of=options.moment())
+    raise NotFound(f"No node, file or module in this scope is called {name!r}.", hint="Search for it, or give its id.")
+
+
+def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
+    identity, _, segment_id = reference.strip().partition(" ")
+    item = call.engine.ledger.get(identity, as_of=options.moment())
+    versions = item.revision
+    current = item.id in standing(call, [head_of(item)], options.moment())
+    if not isinstance(item, Source):
+        if segment_id:
+            raise InvalidInput(f"{identity} has no segments.", hint="Give the id alone.")
+        data = shown_object(item, max_tokens=budget)
+        return Expanded(
+            id=reference,
+            title=title_of(item),
+            status=item.status,
+            versions=versions,
+            text=title_of(item),
+            object=data,
+            current=current,
+        )
+    parts = _around(call, item, segment_id, around) if segment_id else item.segments
+    text = "\n\n".join(part.excerpt for part in parts)
+    fitted = cut_to_tokens(text, budget)
+    return Expanded(
+        id=reference,
+        title=item.title,
+        status=item.status,
+        versions=versions,
+        text=fitted,
+        places=tuple(place_in(part.locator, item.origin) for part in parts),
+        cut=len(fitted) < len(text),
+        current=current,
+        vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
+    )
+
+
+def _around(call: Call, item: Source, segment_id: str, around: int) -> Sequence[Segment]:
+    ordered = sorted(item.segments, key=lambda part: part.position)
+    for index, part in enumerate(ordered):
+        if part.segment_id == segment_id:
+            return ordered[max(0, index - around) : index + around + 1]
+    return [call.engine.ledger.segment(item.id, segment_id)]
+
+
+PAGE = Mode(
+    "page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page, rights=READS
+)
+EXPAND = Mode(
+    "expand",
+    "Exact source lines, neighbours and versions behind ids.",
+    ExpandInput,
+    ReadOptions,
+    ExpandReport,
+    expand,
+    rights=READS,
+)

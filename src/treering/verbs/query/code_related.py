@@ -1,0 +1,276 @@
+"""Links of code for `related`: who imports, calls, uses and tests a file or a symbol, and what it imports and calls."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from posixpath import basename
+from typing import Literal, get_args
+
+from treering.core.characters import label
+from treering.core.evidence import Lines, Segment, place_in
+from treering.core.objects import Source
+from treering.ports.ledger import ObjectRequest
+from treering.ports.passages import Reach
+from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
+from treering.retrieval.graph.code_users import CodeSubject, CodeUser, users_of
+from treering.retrieval.index.code_names import defined_in, file_at, names_in_heading
+from treering.retrieval.index.code_places import file_of, is_test_path, line_of, place_of
+from treering.retrieval.index.passages import passages_of
+from treering.retrieval.index.rounds import run_together
+from treering.retrieval.search.retrieval import Hit
+from treering.verbs.envelope import Call, Value
+
+CodeRelation = Literal["imports", "calls", "uses", "tests", "changes_with"]
+CODE_RELATIONS: tuple[str, ...] = get_args(CodeRelation)
+Direction = Literal["in", "out", "any"]
+
+_FEW = 4
+"""Files or symbols of which the links through other modules are followed."""
+
+MOST_OF_A_KIND = 20
+"""Links shown of one relation and direction."""
+
+_IN_WORDS: dict[tuple[str, str], str] = {
+    ("imports", "in"): "imported by",
+    ("calls", "in"): "called by",
+    ("uses", "in"): "used by",
+    ("tests", "in"): "tested by",
+    ("imports", "out"): "imports",
+    ("calls", "out"): "calls",
+    ("uses", "out"): "uses",
+    ("changes_with", "any"): "changes together with",
+}
+_ORDER = {key: at for at, key in enumerate(_IN_WORDS)}
+
+
+class CodeNeighbour(Value):
+    """A place in code that is linked to what was asked about."""
+
+    id: str
+    """The source it is in."""
+    segment_id: str = ""
+    title: str
+    symbol: str = ""
+    """What stands there, as far as it is called something."""
+    relation: CodeRelation
+    direction: Direction
+    told: str
+    """The relation in words, such as `called by`."""
+    of: str = ""
+    """What of the one the other uses, as far as it has a name."""
+    place: str = ""
+    """Such as `src/app.py#L10 @ 1f3c…`."""
+    more: int = 0
+    """How many more places in the same file there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeStart:
+    """Where links are looked for: a source, and the segments of it that are meant; none for the whole."""
+
+    source: Source
+    segments: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+    """The qualified names asked about, where these are not all that the segments define."""
+
+
+def code_links(call: Call, starts: Sequence[CodeStart], reach: Reach, *, direction: Direction) -> list[CodeNeighbour]:
+    """Find what is linked to the places asked about, the nearest first; links among these are left out."""
+    inside = {start.source.id for start in starts if not start.segments}
+    found: list[CodeNeighbour] = []
+    if direction != "out":
+        found += _users(call, starts, reach, inside)
+    if direction != "in":
+        found += _targets(call, starts, reach, inside)
+    return found
+
+
+def bounded_links(found: Iterable[CodeNeighbour]) -> tuple[tuple[CodeNeighbour, ...], int]:
+    """Return the first of each relation and direction, in a fixed order of relations, and how many more there are."""
+    kept: list[CodeNeighbour] = []
+    counts: dict[tuple[str, str], int] = {}
+    left_out = 0
+    for one in found:
+        kind = (one.relation, one.direction)
+        counts[kind] = counts.get(kind, 0) + 1
+        if counts[kind] <= MOST_OF_A_KIND:
+            kept.append(one)
+        else:
+            left_out += 1
+    return tuple(sorted(kept, key=lambda one: _ORDER[one.relation, one.direction])), left_out
+
+
+def told_in_words(relation: str, direction: str) -> str:
+    """Return a relation as people say it from where they asked."""
+    return _IN_WORDS[relation, direction]
+
+
+def subject_of(start: CodeStart) -> CodeSubject | None:
+    """Return what is asked about; `None` where the source is not code."""
+    placed = file_of(start.source)
+    if placed is None:
+        return None
+    file, root = placed
+    whole = not start.segments
+    passages = [one for one in passages_of(start.source) if whole or one.part in start.segments]
+    names = dict.fromkeys(name for one in passages for name in defined_in(one) if not whole or "." not in name)
+    return CodeSubject(file, root, start.source.id, start.names or tuple(names), whole)
+
+
+def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
+    subjects = list(filter(None, map(subject_of, starts)))
+    searches = [users_of(subject, reach, thorough=len(subjects) <= _FEW) for subject in subjects]
+    results: list[list[CodeUser]] = run_together(searches, index=call.engine.index, ledger=call.engine.ledger)
+    grouped: dict[tuple[CodeRelation, str, str], list[CodeUser]] = {}
+    for user in (user for users in results for user in users if user.place.head.object_id not in inside):
+        relation: CodeRelation = "tests" if user.place.is_test else user.how
+        # An import says all of its file, and tests of one file are read together.
+        symbol = user.place.head.heading if relation in ("calls", "uses") else ""
+        grouped.setdefault((relation, user.place.head.object_id, symbol), []).append(user)
+    return [_of_user(relation, users) for (relation, _, _), users in grouped.items()]
+
+
+def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour:
+    first = users[0]
+    head = first.place.head
+    names = dict.fromkeys(user.name for user in users if user.name.strip("*"))
+    return CodeNeighbour(
+        id=head.object_id,
+        segment_id=head.part,
+        title=head.title,
+        symbol="" if first.how == "imports" else _symbol_at(first),
+        relation=relation,
+        direction="in",
+        told=told_in_words(relation, "in"),
+        of=", ".join(names),
+        place=_cited(first.segment, first.line),
+        more=len(users) - 1,
+    )
+
+
+def _targets(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
+    asked = []
+    for start in starts:
+        placed = file_of(start.source)
+        if placed:
+            uses = uses_in(start.source, start.segments or None)
+            asked.append((start, targets_of(*placed, uses, reach)))
+    engine = call.engine
+    results: list[list[CodeTarget]] = run_together(
+        [search for _, search in asked], index=engine.index, ledger=engine.ledger
+    )
+    chosen: dict[tuple[str, str, str], CodeTarget] = {}
+    for (start, _), targets in zip(asked, results, strict=True):
+        own = {(start.source.id, part) for part in start.segments}
+        for target in targets:
+            head = target.place.head
+            if head.object_id not in inside and (head.object_id, head.part) not in own:
+                name = "" if target.how == "imports" else target.name
+                chosen.setdefault((target.how, head.object_id, name), target)
+    for how, identity, name in list(chosen):
+        if how == "uses" and ("calls", identity, name) in chosen:
+            del chosen[how, identity, name]
+    segments = _read(call, chosen.values())
+    return [_of_target(target, name, segments) for (_, _, name), target in chosen.items()]
+
+
+def _read(call: Call, targets: Iterable[CodeTarget]) -> dict[tuple[str, str], Segment]:
+    places = dict.fromkeys((target.place.head.object_id, target.place.head.part) for target in targets)
+    if not places:
+        return {}
+    (found,) = call.engine.ledger.read([ObjectRequest(segments=tuple(places))])
+    return dict(found.segments)
+
+
+def _of_target(target: CodeTarget, name: str, segments: dict[tuple[str, str], Segment]) -> CodeNeighbour:
+    head = target.place.head
+    segment = segments.get((head.object_id, head.part))
+    # A module is cited as a whole; of what it defines the line is told.
+    line = line_of(segment, name.rpartition(".")[2]) if segment and name else None
+    return CodeNeighbour(
+        id=head.object_id,
+        segment_id=head.part,
+        title=head.title,
+        symbol=name,
+        relation=target.how,
+        direction="out",
+        told=told_in_words(target.how, "out"),
+        place=_cited(segment, line) if name else head.title,
+    )
+
+
+def _symbol_at(user: CodeUser) -> str:
+    """Return what the place is called where something is used, unless that is only the name of its file."""
+    locator, heading = user.segment.locator, user.place.head.heading
+    if isinstance(locator, Lines) and user.line is not None:
+        at = user.line - locator.start + 1
+        inside = [one.name for one in user.segment.definitions if one.first <= at <= one.last]
+        if inside:
+            return inside[-1]
+    return "" if user.place.file.path.rpartition("/")[2] == heading else heading
+
+
+def _cited(segment: Segment | None, line: int | None) -> str:
+    if segment is None:
+        return ""
+    locator = segment.locator
+    if isinstance(locator, Lines) and line is not None:
+        locator = locator.model_copy(update={"start": line, "end": line})
+    return place_in(locator, "")
+
+
+# What may break where the code that a pack shows is changed: what calls, uses and imports it, and its tests.
+
+
+_MOST_SHOWN = 5
+"""Pieces of code of which it is told."""
+_NAMED = 3
+"""Users and tests that are named of each; more are counted."""
+
+
+def may_break(call: Call, hits: Sequence[Hit], reach: Reach) -> tuple[str, ...]:
+    """Say for each of the first hits in code, tests aside, what uses it; asks two questions where there are any.
+
+    Links of code are those of now: of an earlier time nothing is said.
+    """
+    subjects = list(_subjects(hits))[:_MOST_SHOWN] if reach.at is None else []
+    if not subjects:
+        return ()
+    near = Reach(reach.scope, descend=reach.descend)
+    searches = [users_of(subject, near, thorough=False) for subject in subjects]
+    found: list[list[CodeUser]] = run_together(searches, index=call.engine.index, ledger=call.engine.ledger)
+    told = (_told(subject, users) for subject, users in zip(subjects, found, strict=True))
+    return tuple(filter(None, told))
+
+
+def _subjects(hits: Iterable[Hit]) -> Iterator[CodeSubject]:
+    """Return the definitions that hits show, each once."""
+    seen = set()
+    for hit in hits:
+        file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) else None
+        place = place_of(hit.head, file.family) if file else None
+        names = names_in_heading(hit.head.heading, file.path) if file else ()
+        key = (hit.head.object_id, names)
+        if file and place and names and key not in seen and not is_test_path(file.path):
+            seen.add(key)
+            yield CodeSubject(file, place.root, hit.head.object_id, names, whole=False)
+
+
+def _told(subject: CodeSubject, users: Sequence[CodeUser]) -> str:
+    others = [user for user in users if user.how != "imports"] or list(users)
+    tests = list(dict.fromkeys(user.place.file.path for user in others if user.place.is_test))
+    code = list(dict.fromkeys(_where(user) for user in others if not user.place.is_test))
+    parts = [*_listed("used by", code), *_listed("tested by", [label(path) for path in tests])]
+    name = label(f"{', '.join(subject.names[:_NAMED])} ({subject.file.path})")
+    return f"{name}: {'; '.join(parts)}" if parts else ""
+
+
+def _listed(word: str, names: Sequence[str]) -> list[str]:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return [f"{word} {', '.join(names[:_NAMED])}{more}"] if names else []
+
+
+def _where(user: CodeUser) -> str:
+    path, heading = user.place.file.path, user.place.head.heading
+    name = "" if heading == basename(path) else heading
+    at = f"{path}#L{user.line}" if user.line else path
+    return label(f"{name} ({at})" if name else at)

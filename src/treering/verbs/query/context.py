@@ -1,0 +1,326 @@
+"""`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import median
+
+from pydantic import Field
+
+from treering.core.filters import matches
+from treering.core.objects import Fact, Knowledge, Object
+from treering.core.pack import ContextPack
+from treering.ports.ledger import Altered, ObjectRequest, head_of
+from treering.ports.passages import Reach
+from treering.ports.runtime import fresh_id
+from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
+from treering.retrieval.search.fusion import PLACES, VECTORS, WORDS
+from treering.retrieval.search.packing import Packed, UnnumberedItem, name_nearest, pack, render
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.relevance import spread_over_sources
+from treering.retrieval.search.reranking import Wording
+from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.text.analysis import telling_terms
+from treering.verbs.envelope import AskingInput, Call, Mode
+from treering.verbs.query.attached import Attached, attached_to
+from treering.verbs.query.code_related import may_break
+from treering.verbs.query.context_parts import (
+    Citing,
+    FoundForTask,
+    belief_item,
+    conflicts_of,
+    gather,
+    missing_of,
+    next_reads_of,
+    source_items,
+    summary_of,
+)
+from treering.verbs.query.search import rereading_of, rereading_warnings
+from treering.verbs.reading import (
+    Asked,
+    Empty,
+    Explanations,
+    ReadReport,
+    SearchOptions,
+    altered_warnings,
+    question_of,
+    reach_of,
+    scope_warnings,
+    stood_at,
+    warnings_of,
+    why_empty,
+)
+from treering.verbs.rights import READS
+
+# Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name.
+
+
+_BELIEFS = 16
+_FAINT = 0.2
+"""Part of the best score in the words arm below which a belief is noise."""
+
+_OF_PEOPLE = 0.4
+"""Part of what the passages beside it reach that knowledge has to reach which people or agents wrote: it is short."""
+
+_NAMED = 2
+"""Words of a subject that a question has to have, and half of them, to have named it."""
+
+_COPIED = "adapter"
+"""The channel of what an adapter read off a source: the source says it too, and is found there."""
+
+
+def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
+    """Leave out beliefs that have less to do with the task than the passages beside them.
+
+    By words or by meaning, whichever says more. Scores are scaled within each of the two rankings; the raw ones can
+    be compared between them, but not between what stands now and what stood once.
+    """
+    if reach.withdrawn or reach.at is not None:
+        return list(beliefs)
+    bar = _Bar.of(sources, question, loudest=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0))
+    asked = frozenset(question.terms.words)
+    copied = {hit.head.key: copy for hit in beliefs if (copy := _CopiedAttribute.of(hit, asked))}
+    told = [
+        hit for hit in beliefs if PLACES in hit.fused.parts or bar.is_reached_by(hit, copied=copied.get(hit.head.key))
+    ]
+    # The version of acme is what was asked for, not that of each of its parts.
+    named = {hit.head.key for hit in told if hit.head.key in copied and copied[hit.head.key].names_all_of_its_subject}
+    return [hit for hit in told if not named or hit.head.key in named or hit.head.key not in copied]
+
+
+@dataclass(frozen=True, slots=True)
+class _CopiedAttribute:
+    """What a question has to do with an attribute that an adapter read off a source, such as a version of a package.
+
+    There are many, all short and full of the name of their subject, which in a repository stands everywhere.
+    """
+
+    names_all_of_its_subject: bool
+    is_asked_for: bool
+    """Whether the question has a word of the attribute, or most of the name of its subject."""
+
+    @classmethod
+    def of(cls, hit: Hit, asked: Set[str]) -> "_CopiedAttribute | None":
+        payload = hit.item.payload if isinstance(hit.item, Knowledge) else None
+        if hit.state.origin_channel != _COPIED or not isinstance(payload, Fact) or payload.value is None:
+            return None
+        subject = set(telling_terms(payload.subject))
+        told = set(telling_terms(f"{payload.predicate} {payload.value}"))
+        named = len(subject & asked)
+        is_named = named >= _NAMED and 2 * named >= len(subject)
+        return cls(subject <= asked, is_named or bool((asked - subject) & told))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """What the passages found for a task reach in the middle of their ranks, by words and by meaning."""
+
+    loudest: float
+    """The best score in the words arm."""
+    nearest: float
+    """The best cosine."""
+    words: float
+    meaning: float | None
+    """How far the cosine is above that of what is unrelated; `None` without vectors."""
+    unrelated: float
+
+    @classmethod
+    def of(cls, sources: Sequence[Hit], question: Question, *, loudest: float) -> "_Bar":
+        words = median([_raw(hit, WORDS) for hit in sources] or [0.0])
+        if question.meaning is None:
+            return cls(loudest, 0.0, words, None, 0.0)
+        unrelated = question.meaning.unrelated_below
+        cosines = [_raw(hit, VECTORS) for hit in sources] or [unrelated]
+        return cls(loudest, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
+
+    def is_reached_by(self, hit: Hit, *, copied: _CopiedAttribute | None) -> bool:
+        if copied and not copied.is_asked_for:
+            return self.meaning is not None and _raw(hit, VECTORS) > self.nearest
+        part = 1.0 if hit.state.origin_channel == _COPIED else _OF_PEOPLE
+        words, above = _raw(hit, WORDS), _raw(hit, VECTORS) - self.unrelated
+        by_words = words >= max(part * self.words, _FAINT * self.loudest) and words > 0
+        return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
+
+
+def resting_on(
+    call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach, altered: Altered
+) -> list[tuple[Object, float]]:
+    """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence.
+
+    What an adapter copied from them does not: it says nothing that they do not say.
+    """
+    if reach.at is not None or not sources:
+        return []
+    known = {hit.head.object_id for hit in beliefs}
+    best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
+    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources))
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
+    altered |= read.altered
+    found: dict[str, float] = {}
+    for identity in (one for source_id in ids for one in read.dependents.get(source_id, ())):
+        item = read.objects.get(identity)
+        refs = item.evidence_refs if isinstance(item, Knowledge) and item.origin_channel != _COPIED else ()
+        score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
+        if score and identity not in known:
+            found[identity] = score
+    ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:_BELIEFS]
+    return [(read.objects[identity], score) for identity, score in ranked]
+
+
+def objects_of(
+    hits: Sequence[Hit], attached: Sequence[Attached], related: Sequence[tuple[Object, float]], reach: Reach
+) -> list[tuple[Object, float]]:
+    """Return what was found, each once: what answers, what is attached to what the task names, what is only related.
+
+    All of it passes the same gate.
+    """
+    near = [(item, score) for item, score in related if is_shown(head_of(item), reach) and not is_withheld(item, reach)]
+    found = [
+        *((hit.item, hit.score) for hit in hits if hit.item),
+        *((item, 0.0) for one in attached for item in one.items),
+        *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0]))),
+    ]
+    return list({item.id: (item, score) for item, score in reversed(found)}.values())[::-1]
+
+
+def _raw(hit: Hit, arm: str) -> float:
+    part = hit.fused.parts.get(arm)
+    return part.raw if part else 0.0
+
+
+_LIFETIME = timedelta(hours=1)
+_DEFAULT_TOKENS = 4_000
+_NOT_SPOKEN_OF = (
+    "The words that tell what the task is about occur nowhere here, or nowhere together. "
+    "Name what is known here, or look with mode search."
+)
+
+
+class ContextInput(AskingInput):
+    """What the context is for."""
+
+    TEXT = "task"
+
+    task: Asked = Field(description="The task in hand, as you would tell a colleague.")
+
+
+class ContextReport(ReadReport):
+    """A context pack, as values and as Markdown with recalled text fenced as data."""
+
+    pack: ContextPack
+    text: str
+
+
+def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
+    """Gather, relate, and pack what is known for a task."""
+    reach = reach_of(call, options)
+    question = question_of(call, given.task, semantic=options.semantic)
+    found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
+    altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
+    attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
+    shown = spread_over_sources(found.sources.hits)
+    sources = list(source_items(shown))
+    if found.answers:
+        max_tokens = options.max_tokens or _DEFAULT_TOKENS
+        seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
+        near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
+        beliefs = _beliefs(call, found, near, attached, reach, altered)
+        packed = pack([*beliefs, *sources], max_tokens=max_tokens)
+    else:
+        packed = name_nearest(sources)
+    built = _build(call, given.task, packed, reach, found, attached, options, altered)
+    if options.explain:
+        hits = {
+            f"{hit.head.object_id} {hit.head.part}".strip(): explanations.of(hit)
+            for each in (found.sources, found.beliefs)
+            for explanations in [Explanations(call, each)]
+            for hit in each.hits
+        }
+        built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})
+    empty = not packed.items
+    return ContextReport(
+        verb="query",
+        mode="context",
+        scope=call.scope,
+        status="empty" if empty else "ok",
+        warnings=(
+            *scope_warnings(call, options, (hit.state.scope for hit in (*found.sources.hits, *found.beliefs.hits))),
+            *warnings_of(question),
+            *rereading_warnings(found.sources),
+            *altered_warnings(altered),
+        ),
+        ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
+        pack=built,
+        text=render(built),
+        empty=_why_empty(call, found, reach) if empty else None,
+        left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
+        as_of=stood_at(found.sources, reach),
+        trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
+    )
+
+
+def _beliefs(
+    call: Call, found: FoundForTask, shown: Sequence[Hit], attached: Sequence[Attached], reach: Reach, altered: Altered
+) -> list[UnnumberedItem]:
+    """Choose and cite the knowledge, the work and the activities that belong to the task."""
+    answering = to_the_point(found.beliefs.hits, found.sources.hits, found.question, reach)
+    related = resting_on(call, shown, answering, reach, altered)
+    objects = objects_of(answering, attached, related, reach)
+    citing = Citing.read(call, [item for item, _ in objects], reach, altered)
+    wording = Wording.of(found.question.text)
+    trusted = found.beliefs.policy.channel_trust
+    return [belief_item(item, score, citing, wording, trusted, reach) for item, score in objects]
+
+
+def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
+    if found.answers:
+        return why_empty(call, found.question, reach)
+    hint = " ".join(filter(None, (found.known.words.told(), _NOT_SPOKEN_OF)))
+    return Empty(reason="unknown_entity", hint=hint)
+
+
+def _build(
+    call: Call,
+    task: str,
+    packed: Packed,
+    reach: Reach,
+    found: FoundForTask,
+    attached: Sequence[Attached],
+    options: SearchOptions,
+    altered: Altered,
+) -> ContextPack:
+    now = call.engine.clock.now()
+    conflicts = conflicts_of(call, packed, reach, altered)
+    kept = {(item.object_id, item.segment_id) for item in packed.items}
+    shown = [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
+    return ContextPack(
+        id=fresh_id("context_pack", call.engine.clock),
+        task=task,
+        summary=summary_of(packed, conflicts, found),
+        scope=call.scope,
+        items=packed.items,
+        conflicts=conflicts,
+        may_break=may_break(call, shown, reach),
+        missing_context=missing_of(packed, found),
+        recommended_next_reads=next_reads_of(packed, attached),
+        citations=packed.citations,
+        generated_at=now,
+        expires_at=now + _LIFETIME,
+        budget={
+            "max_tokens": options.max_tokens or _DEFAULT_TOKENS,
+            "used_tokens": packed.used_tokens,
+            "left_out": len(packed.left_out),
+        },
+        trace={"as_of": stood_at(found.sources, reach)},
+    )
+
+
+CONTEXT = Mode(
+    name="context",
+    summary="A context pack for a task: believed, decided, constrained, done, open; cited; inside a token budget.",
+    input=ContextInput,
+    options=SearchOptions,
+    report=ContextReport,
+    run=context,
+    rights=READS,
+)

@@ -1,0 +1,367 @@
+"""The items of a context pack, with the places they rest on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+from treering.core.evidence import EvidenceRef, Segment, place_in
+from treering.core.filters import And, Compare, Filter
+from treering.core.lifecycle import is_over
+from treering.core.objects import Activity, Channel, Knowledge, Node, Object, WorkItem, title_of
+from treering.core.pack import Citation, ConflictNote, PackItem
+from treering.core.policy import TrustLevel, trust_of
+from treering.core.screening import instruction_flags
+from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, sources_named
+from treering.ports.passages import PassageRequest, PassagesFound, Reach
+from treering.ports.search import TextFound, TextRequest
+from treering.retrieval.index.passages import is_withheld, passages_of
+from treering.retrieval.index.rounds import Steps, run_together
+from treering.retrieval.search.packing import Packed, UnnumberedItem, cite, quoted, section_of
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.relevance import (
+    Telling,
+    WordsKnown,
+    listed,
+    names_in,
+    speaks_of,
+    unknown_among,
+    words_in,
+)
+from treering.retrieval.search.reranking import Rereading, Wording, repetition_flags
+from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
+from treering.retrieval.text.analysis import index_text
+from treering.verbs.envelope import Call
+from treering.verbs.query.attached import Attached, named_nodes
+from treering.verbs.reading import lag_warning
+
+_WITH_REPLY = 5
+"""Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citing:
+    """What citations need of the sources they name."""
+
+    origins: Mapping[str, str]
+    """By id of a source: what it is called. One in another scope is not in it."""
+    segments: Mapping[tuple[str, str], Segment]
+
+    @classmethod
+    def read(cls, call: Call, items: Sequence[Object], reach: Reach, altered: Altered) -> "Citing":
+        """Read all of it at once, but for what does not verify, which is noted."""
+        refs = [ref for item in items if isinstance(item, Knowledge) for ref in item.evidence_refs]
+        if not items:
+            return cls({}, {})
+        request = ObjectRequest(
+            heads=tuple(dict.fromkeys(sources_named(items))),
+            segments=tuple(dict.fromkeys((ref.source_id, ref.segment_id) for ref in refs)),
+            as_of=reach.at,
+            vanished=True,
+        )
+        (found,) = call.engine.ledger.read([request])
+        altered |= found.altered
+        return cls({identity: head.title for identity, head in found.heads.items()}, found.segments)
+
+    def of(self, item: Object) -> Iterator[Citation]:
+        """Return the citations of an object."""
+        match item:
+            case Knowledge():
+                yield from (cited for ref in item.evidence_refs if (cited := self._evidence(ref)))
+            case Activity() | WorkItem():
+                for source_id in item.source_refs:
+                    yield Citation(mark="", object_id=source_id, origin=self.origins.get(source_id, source_id))
+            case _:
+                return
+
+    def _evidence(self, ref: EvidenceRef) -> Citation | None:
+        """Cite evidence that is what the audit log says; of a source in another scope only its id is told."""
+        origin = self.origins.get(ref.source_id, ref.source_id)
+        if origin == ref.source_id:
+            return cite(ref, origin=origin, place="")
+        segment = self.segments.get((ref.source_id, ref.segment_id))
+        return cite(ref, origin=origin, place=place_in(segment.locator, origin)) if segment else None
+
+
+def belief_item(
+    item: Object,
+    score: float,
+    citing: Citing,
+    wording: Wording,
+    trusted: Mapping[Channel, TrustLevel],
+    reach: Reach,
+) -> UnnumberedItem:
+    """Make an item of knowledge, work or an activity, with what it rests on."""
+    passage = passages_of(item)[0]
+    words = f"{title_of(item)}\n{passage.text}"
+    return UnnumberedItem(
+        PackItem(
+            section=section_of(item.type, item.kind),
+            object_id=item.id,
+            kind=item.kind,
+            status=item.status,
+            title=title_of(item),
+            text=passage.text,
+            score=round(score, 6),
+            flags=(
+                *instruction_flags(words),
+                *repetition_flags(wording.repeated_in(words)),
+                *(["over"] if reach.now and is_over(item, now=reach.now) else []),
+            ),
+            channel=item.origin_channel,
+            trust=trust_of(item.origin_channel, item.status, trusted),
+        ),
+        tuple(citing.of(item)),
+    )
+
+
+def source_items(hits: Sequence[Hit]) -> Iterator[UnnumberedItem]:
+    """Make an item of each passage of a source, the first of them with the turn that answers it.
+
+    A turn that stands in the item of its question is not an item of its own.
+    """
+    told: set[tuple[str, str]] = set()
+    for rank, hit in enumerate(hits):
+        shown = hit if rank < _WITH_REPLY else replace(hit, reply=None)
+        if (hit.head.object_id, hit.head.part) not in told:
+            yield _source_item(shown)
+        if shown.reply:
+            told.add((hit.head.object_id, shown.reply.segment_id))
+
+
+def _source_item(hit: Hit) -> UnnumberedItem:
+    place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
+    item = PackItem(
+        section="sources",
+        object_id=hit.head.object_id,
+        segment_id=hit.head.part,
+        kind=hit.state.kind,
+        status=hit.state.status,
+        title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
+        text=hit.text_with_reply,
+        score=round(hit.score, 6),
+        flags=hit.flags,
+        channel=hit.trusted.channel,
+        trust=hit.trusted.level,
+    )
+    places = [(hit.head.part, place)]
+    if hit.reply:
+        places.append((hit.reply.segment_id, place_in(hit.reply.locator, hit.head.origin)))
+    cited = (
+        Citation(mark="", object_id=hit.head.object_id, segment_id=segment, origin=hit.head.origin, place=where)
+        for segment, where in places
+    )
+    return UnnumberedItem(item, tuple(cited))
+
+
+# What is found for a task: sources and beliefs that answer, what had to be withdrawn, and what nothing speaks of.
+
+
+_SOURCES = 40
+_BELIEFS = 16
+SPEAKING = 10
+"""Best hits that are asked whether they speak of the task."""
+
+_WITHDRAWN = ("stale", "superseded")
+_MOST_WITHDRAWN = 8
+_SHARED = 2
+"""Words withdrawn knowledge has to share with a task to be warned of."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """Which words of a task occur in the scopes of a read; empty for a read of the past."""
+
+    missing: tuple[str, ...] = ()
+    """Names in the task that nothing here mentions."""
+    words: WordsKnown = field(default_factory=WordsKnown)
+    telling: Telling = field(default_factory=Telling)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundForTask:
+    """What was found for a task, each by a search of its own."""
+
+    question: Question
+    sources: Retrieval
+    beliefs: Retrieval
+    withdrawn: tuple[tuple[str, str, str], ...]
+    """Id, title and status of knowledge that is withdrawn or over, and shares more than a chance word with the task."""
+    known: KnownWords
+    """Which words of the task occur here."""
+    nodes: tuple[Node, ...]
+    """Nodes that the task names."""
+    altered: Mapping[str, str]
+
+    @property
+    def answers(self) -> bool:
+        """Tell whether anything found speaks of the task; where that cannot be told it is taken to.
+
+        A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
+        yet, nobody can say what words it has.
+        """
+        hits = (*self.sources.hits[:SPEAKING], *self.beliefs.hits[:SPEAKING])
+        return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
+
+
+def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
+    """Tell whether any of the best hits speaks of a question; `True` where that cannot be told, or it is a lookup."""
+    if found.trace["route"] == "lookup" or not known.telling.weights or question.lag.behind:
+        return True
+    return speaks_of(known.telling, question, hits)
+
+
+def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
+    """Search for everything at once, so that a store in another place is asked few questions.
+
+    Only sources are read again: nothing else is a turn of a conversation.
+    """
+    altered = Altered()
+    of_sources = _only(reach, ("source",))
+    of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
+    sources, beliefs, withdrawn, known, nodes = run_together(
+        [
+            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, rereading=rereading),
+            retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
+            _withdrawn(question, reach, altered),
+            known_words(question, reach),
+            named_nodes(question, reach, altered),
+        ],
+        index=call.engine.index,
+        ledger=call.engine.ledger,
+    )
+    over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
+    return FoundForTask(question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), altered)
+
+
+def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
+    return replace(reach, where=And((reach.where, Compare("type", "in", types))))
+
+
+def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
+    """Count the words of a task in the scopes of the read."""
+    if reach.at is not None:
+        return KnownWords()  # which words occurred at that time is not kept
+    names, words = names_in(question.text), words_in(question.text)
+    terms = {term for each in (names, words) for terms in each.values() for term in terms}
+    found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
+    return KnownWords(
+        tuple(unknown_among(names, found.counts)),
+        WordsKnown.of(words, found.counts),
+        Telling.of(question.terms.words, found),
+    )
+
+
+def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:
+    """Find withdrawn knowledge that shares more than a chance word with the task."""
+    if reach.withdrawn or reach.at is not None:
+        return []
+    gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
+    words = (*question.terms.words, *question.terms.phrases)
+    hits: TextFound = yield TextRequest(replace(reach, where=gone, withdrawn=True), _MOST_WITHDRAWN, words=words)
+    if not hits.words:
+        return []
+    found: PassagesFound = yield PassageRequest(tuple(hit.key for hit in hits.words))
+    ids = [found.heads[hit.key].object_id for hit in hits.words if hit.key in found.heads]
+    read: ObjectsFound = yield ObjectRequest(objects=tuple(ids))
+    altered |= read.altered
+    items = [read.objects[identity] for identity in ids if identity in read.objects]
+    return [(item.id, title_of(item), item.status) for item in items if _is_about(item, question)]
+
+
+def _is_expired(item: Object, question: Question) -> bool:
+    return isinstance(item, Knowledge) and _is_about(item, question)
+
+
+def _is_about(item: Object, question: Question) -> bool:
+    """Tell whether an object shares more than a chance word with a question."""
+    asked = set(question.terms.words)
+    words = set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
+    return len(asked & words) >= min(_SHARED, ceil(len(asked) / 2))
+
+
+# What a context pack says besides its items: a summary, conflicts, what is missing, what to read next.
+
+
+_READS = 8
+
+
+def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundForTask) -> str:
+    """Say in one sentence what the pack holds, or that nothing here speaks of the task."""
+    if not found.answers:
+        words = found.known.words
+        missing = listed(words.unknown) or "this: its words occur, but nowhere together"
+        rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
+        return f"Nothing here speaks of {missing}.{rest} The nearest passages are named below, and not quoted."
+    if not packed.items:
+        return "Nothing is known here for this task."
+    counts: dict[str, int] = {}
+    for item in packed.items:
+        counts[item.section] = counts.get(item.section, 0) + 1
+    parts = [f"{count} {section if count > 1 else _singular(section)}" for section, count in counts.items()]
+    more = f"; {len(packed.left_out)} more did not fit" if packed.left_out else ""
+    warning = f"; {len(conflicts)} unresolved" if conflicts else ""
+    return f"Known for this task: {', '.join(parts)}{warning}{more}."
+
+
+def _singular(section: str) -> str:
+    return {"work": "work item", "activities": "activity"}.get(section, section.removesuffix("s"))
+
+
+def conflicts_of(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
+    """Name everything contested in the pack, together with the claims it contradicts, where these are not over."""
+    contested = [item.object_id for item in packed.items if item.status == "contested"]
+    if not contested:
+        return ()
+    everything = Selection(
+        scope=reach.scope,
+        descend=reach.descend,
+        types=("knowledge",),
+        where=Compare("status", "eq", "contested"),
+        as_of=reach.at,
+    )
+    groups: dict[str, list[Knowledge]] = {}
+    for item in call.engine.ledger.select(everything, altered=altered):
+        if isinstance(item, Knowledge):
+            groups.setdefault(item.claim_key() or item.id, []).append(item)
+    shown = (group for group in groups.values() if any(item.id in contested for item in group))
+    standing = ((group, [item for item in group if not is_withheld(item, reach)]) for group in shown)
+    # One that stands alone is contested by a person, unless what contradicted it is over.
+    return tuple(_note(left) for group, left in standing if len(left) > 1 or (left and len(group) == 1))
+
+
+def _note(group: Sequence[Knowledge]) -> ConflictNote:
+    return ConflictNote(
+        ids=tuple(item.id for item in group),
+        summary="Contested: " + " ↔ ".join(f"{quoted(item.title)} (`{item.id}`)" for item in group),
+    )
+
+
+def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
+    """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
+    unknown = listed(found.known.missing)
+    gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
+    gaps += [
+        f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in found.withdrawn
+    ]
+    sections = {item.section for item in packed.items}
+    if packed.items and not sections & {"decisions", "constraints"}:
+        gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
+    return (*gaps, *lag_warning(found.question.lag))
+
+
+def next_reads_of(packed: Packed, attached: Sequence[Attached]) -> tuple[str, ...]:
+    """Name what did not fit, best first, and the wholes of which only parts are in the pack."""
+    more = [
+        f"{one.left_out} more that belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
+        for one in attached
+        if one.left_out
+    ]
+    left = [
+        f"{quoted(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
+    ]
+    cut = [
+        f"{quoted(item.title)}, the rest of it (`{item.object_id}` {item.segment_id})"
+        for item in packed.items
+        if "cut" in item.flags
+    ]
+    return tuple(dict.fromkeys([*more, *cut, *left]))[:_READS]

@@ -1,0 +1,275 @@
+"""What a space holds at a glance: how far its log goes, what waits, and its objects by type, kind and status."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Literal
+
+from pydantic import Field
+
+from treering.core.filters import And, Compare, Filter
+from treering.core.ids import Instant, is_object
+from treering.core.lifecycle import CURRENT, is_over
+from treering.core.objects import Knowledge, Object, title_of
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection, selects
+from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.reading import ReadOptions, altered_warnings, time_of
+from treering.verbs.rights import READS
+
+_MOST_SCOPES = 200
+_MOST_WAITING = 100
+
+
+class OverviewOptions(Value):
+    """Of which moment."""
+
+    as_of: int | None = Field(default=None, ge=0, description="The state at this audit sequence number; none: now.")
+
+
+class Overview(Value):
+    """What a space holds, and what waits in it."""
+
+    sequence: int
+    """The audit sequence number of the newest change; 0 in an empty space."""
+    at: Instant | None
+    """When the event that was asked for happened, or the newest one."""
+    scopes: tuple[str, ...]
+    """The scopes below the root, the first of them."""
+    passages: int
+    pending_vectors: int
+    behind: int
+    """Objects that the index does not know yet."""
+    waiting: int
+    """Patches that wait for review, up to a hundred."""
+
+
+def overview(call: Call, _given: Nothing, options: OverviewOptions) -> Overview:
+    """Say what a space holds, and what waits in it."""
+    ledger = call.engine.ledger
+    sequence = ledger.sequence()
+    asked = sequence if options.as_of is None else min(options.as_of, sequence)
+    lag = call.engine.index.vectors.lag()
+    return Overview(
+        sequence=sequence,
+        at=time_of(call, asked) if asked else None,
+        scopes=tuple(ledger.scopes(call.scope)[:_MOST_SCOPES]),
+        passages=lag.total,
+        pending_vectors=lag.pending,
+        behind=lag.behind,
+        waiting=len(ledger.patches(status="proposed", limit=_MOST_WAITING)),
+    )
+
+
+class ObjectsInput(Value):
+    """Which objects. Sources are many: `recent` and `search` tell of them."""
+
+    type: Literal["knowledge", "work_item", "activity", "node"] = Field(description="Of which type.")
+    kinds: tuple[str, ...] = Field(default=(), description="Of which kinds; empty: all.")
+    statuses: tuple[str, ...] = Field(default=(), description="In which statuses; empty: all.")
+
+
+class ObjectsOptions(ReadOptions):
+    """How many, and of which moment."""
+
+    limit: int = Field(default=100, ge=1, le=1000, description="At most so many.")
+    expired: bool = Field(default=False, description="Only what is past its validity.")
+
+
+class ListedObject(Value):
+    """One object of a list."""
+
+    id: str
+    type: str
+    kind: str
+    status: str
+    scope: str
+    title: str
+    updated_at: Instant
+    current: bool
+    """Whether it is how things stand."""
+
+
+class ObjectList(Value):
+    """Objects in order of their ids, the newest first."""
+
+    items: tuple[ListedObject, ...]
+    more: bool = False
+    """Whether there are more than the limit."""
+    warnings: tuple[str, ...] = ()
+
+
+def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectList:
+    """List objects of one type."""
+    moment = options.moment()
+    altered: Altered = {}
+    selection = Selection(
+        scope=call.scope, descend=options.descend, types=(given.type,), where=_where(given), as_of=moment
+    )
+    now = time_of(call, moment)
+    found = [
+        item for item in _selected(call.engine.ledger, selection, altered) if not options.expired or _expired(item, now)
+    ]
+    kept = list(islice(reversed(found), options.limit))
+    return ObjectList(
+        items=tuple(
+            ListedObject(
+                id=item.id,
+                type=item.type,
+                kind=item.kind,
+                status=item.status,
+                scope=item.scope,
+                title=title_of(item),
+                updated_at=item.updated_at,
+                current=item.status in CURRENT[item.type] and not is_over(item, now=now),
+            )
+            for item in kept
+        ),
+        more=len(found) > len(kept),
+        warnings=altered_warnings(altered),
+    )
+
+
+def _selected(ledger: Ledger, selection: Selection, altered: Altered) -> Iterable[Object]:
+    """Select objects; of an earlier moment only those of the type are read, where `select` would read all objects."""
+    if selection.as_of is None:
+        return ledger.select(selection, altered=altered)
+    known = ledger.select(Selection(descend=True, types=selection.types), altered=altered)
+    request = ObjectRequest(objects=tuple(item.id for item in known), as_of=selection.as_of)
+    (found,) = ledger.read([request])
+    altered |= found.altered
+    return [item for _, item in sorted(found.objects.items()) if selects(selection, item)]
+
+
+def _where(given: ObjectsInput) -> Filter:
+    asked = {"kind": given.kinds, "status": given.statuses}
+    return And(tuple(Compare(field, "in", values) for field, values in asked.items() if values))
+
+
+def _expired(item: Object, now: datetime) -> bool:
+    return isinstance(item, Knowledge) and item.status in {"active", "contested"} and is_over(item, now=now)
+
+
+OVERVIEW = Operation(
+    "overview",
+    "Say what a space holds and what waits in it.",
+    Nothing,
+    OverviewOptions,
+    Overview,
+    overview,
+    rights=READS,
+)
+OBJECTS = Operation(
+    "objects",
+    "List the objects of a type, by kind and status.",
+    ObjectsInput,
+    ObjectsOptions,
+    ObjectList,
+    objects,
+    rights=READS,
+)
+
+
+# How a space stands, for a person who asks: what is in it, what waits, what is stale, and who wrote last.
+
+
+_COUNTED = ("source", "knowledge", "work_item", "activity", "node")
+_MOST_WAITING_SHOWN = 1_000
+_TOGETHER = 1_000
+
+
+class SpaceStatusOptions(Value):
+    """How much is told."""
+
+    writes: int = Field(default=5, ge=0, le=100, description="The last so many changes.")
+
+
+class LastWrite(Value):
+    """One of the last changes."""
+
+    at: Instant
+    actor: str
+    channel: str
+    what: str
+    """Such as `created`."""
+    target: str
+    """The id of what was changed."""
+
+
+class SpaceProtection(Value):
+    """How a database that holds many spaces keeps them apart."""
+
+    role: str
+    """As whom this space is opened there."""
+    protected: bool
+    """Whether that role is held to the space it has opened."""
+    why_not: str = ""
+
+
+class SpaceStatus(Value):
+    """How a space stands."""
+
+    sequence: int
+    """The audit sequence number of the newest change; 0 in an empty space."""
+    objects: Mapping[str, Mapping[str, int]]
+    """How many there are, by type and status."""
+    passages: int
+    pending_vectors: int
+    behind: int
+    """Objects that the index does not know yet."""
+    waiting: int
+    """Patches that wait for review, up to a thousand."""
+    stale: int
+    contested: int
+    writes: tuple[LastWrite, ...]
+    """The newest first."""
+    protection: SpaceProtection | None = Field(default=None, exclude_if=lambda kept: kept is None)
+    """Left out where nothing else lies in the database."""
+
+
+def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> SpaceStatus:
+    """Say how a space stands."""
+    ledger = call.engine.ledger
+    sequence = ledger.sequence()
+    # By the log and the heads: to read the objects themselves takes ten times as long.
+    targets = list(dict.fromkeys(event.target for event in ledger.events() if is_object(event.target)))
+    counts: Counter[tuple[str, str]] = Counter()
+    for start in range(0, len(targets), _TOGETHER):
+        counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _TOGETHER]).values())
+    by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
+    lag = call.engine.index.vectors.lag()
+    last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)
+    return SpaceStatus(
+        sequence=sequence,
+        objects={kind: told for kind, told in by_type.items() if told},
+        passages=lag.total,
+        pending_vectors=lag.pending,
+        behind=lag.behind,
+        waiting=len(ledger.patches(status="proposed", limit=_MOST_WAITING_SHOWN)),
+        stale=counts["knowledge", "stale"],
+        contested=counts["knowledge", "contested"],
+        writes=tuple(
+            LastWrite(at=one.timestamp, actor=one.actor, channel=one.channel, what=one.event_type, target=one.target)
+            for one in reversed(list(last))
+        ),
+        protection=_protection(call),
+    )
+
+
+def _protection(call: Call) -> SpaceProtection | None:
+    if call.engine.protection is None:
+        return None
+    found = call.engine.protection()
+    return SpaceProtection(role=found.role, protected=not found.exempt, why_not=found.exempt)
+
+
+STATUS = Operation(
+    "status",
+    "Tell how a space stands: what is in it, what waits, what is stale, and who wrote last.",
+    Nothing,
+    SpaceStatusOptions,
+    SpaceStatus,
+    space_status,
+    rights=READS,
+)
+OPERATIONS = (STATUS,)

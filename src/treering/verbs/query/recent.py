@@ -1,0 +1,272 @@
+"""`query` in mode `recent`: what changed or happened in a window of time."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
+from typing import Any, Literal
+
+from pydantic import Field
+
+from treering.core.audit import AuditEvent
+from treering.core.errors import InvalidInput
+from treering.core.evidence import Turn
+from treering.core.filters import EVERYTHING, Compare
+from treering.core.ids import parse_time, render_time
+from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
+from treering.ports.ledger import Altered, Head, Selection, head_of
+from treering.verbs.envelope import Call, Mode, Report, Value
+from treering.verbs.query.browsing import HistoryEntry, change_of
+from treering.verbs.query.search import flagged
+from treering.verbs.reading import ReadOptions, altered_warnings, parse_moment, scope_warnings, standing
+from treering.verbs.rights import READS
+from treering.verbs.scoped_ledger import whole
+
+# When what an object tells of happened, which may be long before it was written down.
+
+
+DATED_TYPES = ("activity", "source", "work_item")
+"""Types of objects that tell of something that happened."""
+
+TOLD_KINDS = ("conversation", "meeting_record")
+"""Kinds of sources that tell of something that happened; the others are only read at some time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """From when to when something happened, and which field says so."""
+
+    first: datetime
+    last: datetime
+    dated_by: str
+
+
+def happening_of(item: Object) -> Happening | None:
+    """Tell when what an object tells of happened; `None` for one that tells of nothing that happens.
+
+    Where it says nothing itself, it is when it was written down (`created_at`) or captured (`captured_at`).
+    """
+    match item:
+        case Activity():
+            return _activity(item)
+        case WorkItem(opened_at=datetime() as opened):
+            return Happening(opened, opened, "opened_at")
+        case WorkItem():
+            return Happening(item.created_at, item.created_at, "created_at")
+        case Source() if item.kind in TOLD_KINDS:
+            return _happening_of_source(item)
+        case _:
+            return None
+
+
+def _activity(item: Activity) -> Happening:
+    first, last = item.started_at or item.ended_at, item.ended_at or item.started_at
+    if first is None or last is None:
+        return Happening(item.created_at, item.created_at, "created_at")
+    return Happening(min(first, last), max(first, last), "started_at" if item.started_at else "ended_at")
+
+
+def _happening_of_source(item: Source) -> Happening:
+    said = [place.at for segment in item.segments if isinstance(place := segment.locator, Turn) and place.at]
+    if said:
+        return Happening(min(said), max(said), "said")
+    dated = _date_in(item.metadata)
+    if dated:
+        return Happening(*dated, "date")
+    return Happening(item.captured_at, item.captured_at, "captured_at")
+
+
+def _date_in(metadata: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
+    """Return the time, or the whole day in UTC, that the metadata of a meeting name as its `date`."""
+    text = metadata.get("date")
+    if not isinstance(text, str):
+        return None
+    readings: tuple[Callable[[str], tuple[datetime, datetime]], ...] = (_moment, _day)
+    for read in readings:
+        try:
+            return read(text)
+        except (InvalidInput, ValueError):
+            continue
+    return None
+
+
+def _moment(text: str) -> tuple[datetime, datetime]:
+    found = parse_time(text)
+    return found, found
+
+
+def _day(text: str) -> tuple[datetime, datetime]:
+    day = date.fromisoformat(text)
+    return datetime.combine(day, time.min, UTC), datetime.combine(day, time.max, UTC)
+
+
+_TICK = timedelta(microseconds=1)
+_MOST_AT_ONCE = 10_000
+MOST_COUNTED = 100
+"""So many changes beyond the limit are looked for: to count all would be to read the whole log."""
+_BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+
+
+class RecentInput(Value):
+    """A window of time; open ends are the beginning and now."""
+
+    since: str | None = Field(default=None, description="ISO time.")
+    until: str | None = Field(default=None, description="ISO time.")
+    types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
+    limit: int = Field(default=50, ge=1, le=1000)
+    by: Literal["written", "happened"] = Field(
+        default="written",
+        description="`written`: changes. `happened`: what was done and said, by when it began.",
+    )
+
+
+class RecentChange(HistoryEntry):
+    """A change, and what it changed; or something that happened, with who wrote it down first."""
+
+    id: str
+    type: str
+    title: str
+    current: bool = True
+    """Whether what it changed is how things stand."""
+    until: str = ""
+    """When it ended, where it did not happen at one moment."""
+    dated_by: str = ""
+    """The field that says when it happened, such as `started_at`, `said` or `date`."""
+
+
+class RecentReport(Report):
+    """Changes, newest first."""
+
+    changes: tuple[RecentChange, ...]
+    more: int = 0
+    """Changes in the window beyond the limit; those of a log counted up to `MOST_COUNTED`."""
+
+    @property
+    def how_many_more(self) -> str:
+        """How many there are beyond the limit, as people read it."""
+        return f"{self.more} {'or ' * (self.more == MOST_COUNTED)}more"
+
+
+def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport:
+    """List what changed or happened in a window of time, the base of reports."""
+    altered: Altered = {}
+    if given.by == "written":
+        shown, heads, total = _written(call, given, options)
+    else:
+        shown, heads, total = _happened(call, given, options, altered)
+    current = standing(call, heads, options.moment())
+    kept = tuple(change.model_copy(update={"current": change.id in current}) for change in shown)
+    return RecentReport(
+        verb="query",
+        mode="recent",
+        scope=call.scope,
+        status="ok" if kept else "empty",
+        warnings=(
+            *scope_warnings(call, options, (head.scope for head in heads)),
+            *flagged((change.id, (change.title, change.reason)) for change in kept),
+            *altered_warnings(altered),
+        ),
+        ids=tuple(dict.fromkeys(change.id for change in kept)),
+        changes=kept,
+        more=total - len(kept),
+    )
+
+
+def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[Sequence[RecentChange], list[Head], int]:
+    """Return what was written in the window, newest first, the heads of what it changed, and how much it is in all."""
+    most = given.limit + MOST_COUNTED
+    found = list(islice(_changes(call, given, options, at_once=most), most))
+    shown = found[: given.limit]
+    kept = [
+        RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
+        for event, head in shown
+    ]
+    heads = {head.id: head for _, head in shown}
+    return kept, list(heads.values()), len(found)
+
+
+def _changes(
+    call: Call, given: RecentInput, options: ReadOptions, *, at_once: int
+) -> Iterator[tuple[AuditEvent, Head]]:
+    """Return the events of the window about objects in sight, newest first, with the heads of those objects.
+
+    The log is read backwards, in stretches that grow: the window may hold all of it.
+    """
+    ledger = call.engine.ledger
+    since, until = parse_moment(given.since), parse_moment(given.until)
+    moment = options.moment()
+    last = ledger.sequence(moment)
+    # An event of the very moment `since` belongs to the window.
+    first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
+    while last > first:
+        before = max(last - at_once, first)
+        events = [one for one in whole(ledger).events(after=before, limit=last - before) if _within(one, since, until)]
+        heads = ledger.heads((event.target for event in events), as_of=moment)
+        for event in reversed(events):
+            head = heads.get(event.target)
+            if head and (not given.types or head.type in given.types):
+                yield event, head
+        last, at_once = before, min(2 * at_once, _MOST_AT_ONCE)
+
+
+def _happened(
+    call: Call, given: RecentInput, options: ReadOptions, altered: Altered
+) -> tuple[Sequence[RecentChange], list[Head], int]:
+    """Return what happened in the window, what began last first, the heads of it, and how much it is in all."""
+    since, until = parse_moment(given.since), parse_moment(given.until)
+    undated = set(given.types) - set(DATED_TYPES)
+    if undated:
+        raise InvalidInput(
+            f"Objects of type {', '.join(sorted(undated))} tell of nothing that happens at a time.",
+            hint=f"Ask for {', '.join(DATED_TYPES)}, or leave `by` out.",
+        )
+    found = [
+        (item, happening)
+        for item in _dated(call, given.types or DATED_TYPES, options, altered)
+        if (happening := happening_of(item)) and _overlaps(happening, since, until)
+    ]
+    found.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
+    kept = found[: given.limit]
+    return [_told(call, item, happening) for item, happening in kept], [head_of(item) for item, _ in kept], len(found)
+
+
+def _dated(call: Call, types: Iterable[str], options: ReadOptions, altered: Altered) -> Iterator[Object]:
+    for kind in types:
+        where = Compare("kind", "in", TOLD_KINDS) if kind == "source" else EVERYTHING
+        selection = Selection(
+            scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
+        )
+        yield from call.engine.ledger.select(selection, altered=altered)
+
+
+def _overlaps(happening: Happening, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or happening.last >= since) and (until is None or happening.first <= until)
+
+
+def _told(call: Call, item: Object, happening: Happening) -> RecentChange:
+    """Show something that happened, with the event that wrote it down."""
+    written = whole(call.engine.ledger).events_of(item.id)[0]
+    ended = render_time(happening.last) if happening.last > happening.first else ""
+    change = change_of(written).model_dump() | {
+        "time": render_time(happening.first),
+        "event": "happened",
+        "status": item.status,
+    }
+    return RecentChange(
+        **change, id=item.id, type=item.type, title=title_of(item), until=ended, dated_by=happening.dated_by
+    )
+
+
+def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
+
+
+RECENT = Mode(
+    "recent",
+    "What changed or happened, by window of time.",
+    RecentInput,
+    ReadOptions,
+    RecentReport,
+    recent,
+    rights=READS,
+)

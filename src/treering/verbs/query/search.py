@@ -1,0 +1,201 @@
+"""`query` in mode `search`: ranked hits."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from treering.core.errors import InvalidInput
+from treering.core.screening import instruction_flags
+from treering.retrieval.index.rounds import run_together
+from treering.retrieval.search.reranking import Rereading
+from treering.retrieval.search.retrieval import Retrieval, retrieval
+from treering.retrieval.text.analysis import estimate_tokens
+from treering.verbs.envelope import AskingInput, Call, Mode
+from treering.verbs.ingest.report import bounded
+from treering.verbs.query.context_parts import SPEAKING, KnownWords, answers, known_words
+from treering.verbs.reading import (
+    Asked,
+    Explanations,
+    ReadReport,
+    SearchOptions,
+    ShownHit,
+    ShownPassage,
+    altered_warnings,
+    question_of,
+    reach_of,
+    scope_warnings,
+    show,
+    stood_at,
+    warnings_of,
+    why_empty,
+)
+from treering.verbs.rights import READS
+
+# How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
+
+
+_HINT = "Set TREERING_RERANKER=onnx:FOLDER, or open the space with reranker=…; or leave options.rerank out."
+
+
+def rereading_of(call: Call, options: SearchOptions) -> Rereading | None:
+    """Return what reads hits again, if the call asks for it. Raises `InvalidInput` where the space has no reranker."""
+    if not options.rerank:
+        return None
+    reranker = call.engine.reranker
+    if reranker is None:
+        raise InvalidInput(f"options.rerank is {options.rerank}, but this space has no reranker.", hint=_HINT)
+    return Rereading(reranker, options.rerank, call.engine.clock)
+
+
+def rereading_warnings(found: Retrieval) -> tuple[str, ...]:
+    """Warn where nothing was read again although it was asked for."""
+    if found.rereading is None or found.rereading.pairs:
+        return ()
+    return ("Nothing was read again: what was found is not a conversation, and other texts it would rank worse.",)
+
+
+class SearchInput(AskingInput):
+    """What to look for."""
+
+    TEXT = "text"
+
+    text: Asked = Field(description="A question, words, a symbol, a path, or an id.")
+
+
+class HitOptions(SearchOptions):
+    """Options of a search."""
+
+    group: Literal["none", "source"] = Field(
+        default="none", description="source: one hit per source, ranked by all of its passages."
+    )
+
+
+class SearchReport(ReadReport):
+    """Hits, best first."""
+
+    hits: tuple[ShownHit, ...] = ()
+
+
+def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
+    """Rank what is known by how well it answers."""
+    engine, reach = call.engine, reach_of(call, options)
+    question = question_of(call, given.text, semantic=options.semantic)
+    by_source = options.group == "source"
+    searching = retrieval(
+        question,
+        reach=reach,
+        limit=options.limit,
+        by_source=_PASSAGES if by_source else 0,
+        deep=options.deep,
+        rereading=rereading_of(call, options),
+    )
+    words: KnownWords
+    found: Retrieval
+    found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
+    is_answered = not found.hits or answers(words, question, found, found.hits[:SPEAKING])
+    now = reach.now or engine.clock.now()
+    explanations = Explanations(call, found) if options.explain else None
+    hits = tuple(show(hit, now=now, explanations=explanations) for hit in found.hits)
+    if by_source:
+        hits = tuple(_grouped(hits))[: options.limit]
+    shown, left_out = _fit(hits, options.max_tokens)
+    return SearchReport(
+        verb="query",
+        mode="search",
+        scope=call.scope,
+        status="ok" if hits else "empty",
+        warnings=(
+            *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
+            *([] if is_answered else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
+            *warnings_of(question),
+            *rereading_warnings(found),
+            *altered_warnings(found.altered),
+        ),
+        ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
+        hits=shown,
+        empty=None if hits else why_empty(call, question, reach),
+        left_out=left_out,
+        as_of=stood_at(found, reach),
+        trace=dict(found.trace),
+    )
+
+
+def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:
+    """Put the passages of one source into its best hit. Each was ranked by all of them already."""
+    passages: dict[str, list[ShownHit]] = {}
+    for hit in hits:
+        passages.setdefault(hit.object_id, []).append(hit)
+    return [best.model_copy(update={"more": tuple(map(_more, rest))}) for best, *rest in passages.values()]
+
+
+def _more(hit: ShownHit) -> ShownPassage:
+    return ShownPassage(
+        text=hit.text,
+        heading=hit.heading,
+        segment_id=hit.segment_id,
+        place=hit.place,
+        score=hit.score,
+        flags=hit.flags,
+    )
+
+
+def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[ShownHit, ...], tuple[str, ...]]:
+    if max_tokens is None:
+        return hits, ()
+    used, kept = 0, list[ShownHit]()
+    for hit in hits:
+        shown = (hit.text, hit.title, *(one.text for one in hit.more), hit.reply.text if hit.reply else "")
+        used += sum(map(estimate_tokens, shown)) + _FRAME
+        if used > max_tokens and kept:
+            break
+        kept.append(hit)
+    return tuple(kept), tuple(f"{hit.object_id} {hit.segment_id}".strip() for hit in hits[len(kept) :])
+
+
+_FRAME = 60  # tokens of ids, place and score around a hit's text
+
+_ONLY_NEAREST = "None of the hits speaks of what is asked: they are only the nearest."
+
+_PASSAGES = 3
+"""Passages shown of a source at most, where hits are grouped."""
+
+SEARCH = Mode(
+    name="search",
+    summary="Ranked hits, with filters and explanations.",
+    input=SearchInput,
+    options=HitOptions,
+    report=SearchReport,
+    run=search,
+    rights=READS,
+)
+
+
+# Warnings about stored texts that an answer shows: those shaped like instructions to a model.
+
+
+_MOST = 20
+
+
+def flagged(shown: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """Return a warning for each id whose texts, however deep they stand in what is shown of it, are flagged.
+
+    Search and context, which have a field for it, name the flags beside each hit.
+    """
+    found = ((identity, instruction_flags("\n".join(_texts(data)))) for identity, data in shown)
+    told = [f"{identity}: text shaped like instructions: {', '.join(flags)}" for identity, flags in found if flags]
+    return bounded(told, _MOST)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    match data:
+        case str():
+            yield data
+        case Mapping():
+            for value in data.values():
+                yield from _texts(value)
+        case list() | tuple():
+            for value in data:
+                yield from _texts(value)
+        case _:
+            return

@@ -1,0 +1,411 @@
+"""What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from treering.core.evidence import place_in
+from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
+from treering.core.ids import Instant, parse_time
+from treering.core.lifecycle import CURRENT, is_over
+from treering.core.objects import Object
+from treering.core.policy import TrustLevel
+from treering.core.scope import ROOT, is_within
+from treering.ports.ledger import AsOf, Head, ObjectRequest
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.search import Lag, NamePart, TextRequest
+from treering.retrieval.graph.association import WaysBack, passages_on, tell_path
+from treering.retrieval.index.code_places import NO_PLACE
+from treering.retrieval.index.passages import is_shown, is_withheld
+from treering.retrieval.search.fusion import WALKED
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.relevance import WordsKnown, words_in
+from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
+from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.verbs.confined_ledger import ConfinedLedger
+from treering.verbs.envelope import Call, Report, Value
+from treering.verbs.scoped_ledger import whole
+
+_LAST_SEQUENCE = 2**63 - 1
+
+EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
+
+
+def _says_something(text: str, about: ValidationInfo) -> str:
+    if not text.strip():
+        raise ValueError(f"the {about.field_name} is empty")
+    return text
+
+
+Asked = Annotated[str, Field(min_length=1), AfterValidator(_says_something)]
+"""What somebody asks; white space asks nothing."""
+
+
+class ReadOptions(Value):
+    """Options every read understands."""
+
+    as_of: Annotated[int, Field(ge=0, le=_LAST_SEQUENCE)] | str | None = Field(
+        default=None, description="The state at this audit sequence number or ISO time."
+    )
+    descend: bool = Field(default=False, description="Also see scopes below the given one.")
+    explain: bool = Field(default=False, description="Say how each hit was found and ranked.")
+    max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
+
+    at_least: int = Field(
+        default=0,
+        ge=0,
+        le=_LAST_SEQUENCE,
+        description="A state with this audit event, however late a replica is.",
+    )
+
+    def moment(self) -> AsOf:
+        """Return the point in history asked for. Raises `InvalidInput` for a text that is not a time."""
+        return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
+
+
+class SearchOptions(ReadOptions):
+    """Options of ranked reads."""
+
+    limit: int = Field(default=10, ge=1, le=200, description="At most so many hits.")
+    filter: dict[str, Any] = Field(
+        default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
+    )
+    withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
+    semantic: bool = Field(default=True, description="false: words and names only.")
+    deep: bool = Field(default=False, description="Ask again with what was found: finds more, takes longer.")
+    rerank: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_PAIRS,
+        description="Read so many of the best turns again with the reranker, 20 to 50 ms each.",
+    )
+
+
+class ShownReply(Value):
+    """The turn that follows a hit which ends in a question, said by somebody else. `text` is data."""
+
+    segment_id: str
+    heading: str
+    """Who said it, and when where that is known."""
+    text: str
+    place: str
+
+
+class ShownPassage(Value):
+    """One more passage of a source that answers. `text` is data, whatever it says."""
+
+    text: str
+    heading: str
+    segment_id: str
+    place: str
+    score: float
+    flags: tuple[str, ...] = ()
+
+
+class ShownHit(Value):
+    """A ranked passage. `text` is data, whatever it says."""
+
+    origin: str
+    title: str
+    text: str
+    score: float
+    source_id: str
+    segment_id: str
+    object_id: str
+    type: str
+    kind: str
+    status: str
+    scope: str
+    heading: str
+    place: str
+    """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
+    updated_at: Instant
+    flags: tuple[str, ...] = ()
+    channel: str
+    """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
+    trust: TrustLevel
+    """How far the policy trusts that channel, which counts in the ranking."""
+    reply: ShownReply | None = None
+    """In a conversation, the turn that answers a hit which ends in a question."""
+    current: bool = True
+    """Whether it is how things stand; what is not is only shown where `withdrawn` was asked for."""
+    explain: dict[str, Any] | None = None
+    more: tuple[ShownPassage, ...] = ()
+    """Where hits are grouped by source: its other passages that answer, best first."""
+
+
+class Empty(Value):
+    """Why there is no answer, with the count of what would have matched otherwise."""
+
+    reason: EmptyReason
+    count: int = 0
+    hint: str
+
+
+class ReadReport(Report):
+    """What every ranked read answers with."""
+
+    empty: Empty | None = None
+    left_out: tuple[str, ...] = ()
+    """Ids that did not fit; fetch them with mode `expand`."""
+    as_of: int | None = None
+    """The audit sequence number the answer stands for."""
+    trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
+
+
+def reach_of(call: Call, options: SearchOptions) -> Reach:
+    """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""
+    moment = options.moment()
+    at = None if moment is None else call.engine.ledger.sequence(moment)
+    return Reach(
+        scope=call.scope,
+        descend=options.descend,
+        where=_confined(call, parse_filter(options.filter)),
+        withdrawn=options.withdrawn,
+        at=at,
+        now=time_of(call, moment),
+    )
+
+
+def _confined(call: Call, where: Filter) -> Filter:
+    """Leave out in the ranking already what a confined caller is shown nothing of, so that it starves no result."""
+    ledger = whole(call.engine.ledger)
+    return And((where, Compare("scope", "prefix", ledger.scope))) if isinstance(ledger, ConfinedLedger) else where
+
+
+def time_of(call: Call, moment: AsOf) -> datetime:
+    """Return the time a read is about: now, the time it asks for, or that of the event it names."""
+    if isinstance(moment, datetime):
+        return moment
+    events = whole(call.engine.ledger).events(after=moment - 1, limit=1) if moment else iter(())
+    return next((event.timestamp for event in events), call.engine.clock.now())
+
+
+def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime | None = None) -> Question:
+    """Prepare a question, asked `now`; without a single vector in the space none is made for it."""
+    engine = call.engine
+    lag = engine.index.vectors.lag()
+    embedder = engine.embedder if semantic and lag.pending < lag.total else None
+    return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
+
+
+def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> ShownHit:
+    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for."""
+    head, state = hit.head, hit.state
+    return ShownHit(
+        origin=head.origin or head.object_id,
+        title=head.title,
+        text=hit.text,
+        score=round(hit.score, 6),
+        source_id=hit.source_id,
+        segment_id=head.part,
+        object_id=head.object_id,
+        type=state.type,
+        kind=state.kind,
+        status=state.status,
+        scope=state.scope,
+        heading=head.heading,
+        place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
+        updated_at=state.updated_at,
+        flags=hit.flags,
+        channel=hit.trusted.channel,
+        trust=hit.trusted.level,
+        reply=_shown_reply(hit),
+        current=state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
+        explain=explanations.of(hit) if explanations else None,
+    )
+
+
+def _shown_reply(hit: Hit) -> ShownReply | None:
+    if hit.reply is None:
+        return None
+    place = place_in(hit.reply.locator, hit.head.origin)
+    return ShownReply(segment_id=hit.reply.segment_id, heading=hit.reply.heading, text=hit.reply.excerpt, place=place)
+
+
+class Explanations:
+    """Say of the hits of one retrieval why they are there."""
+
+    def __init__(self, call: Call, retrieval: Retrieval) -> None:
+        """Take what was found."""
+        self._passages = call.engine.index.passages
+        self._ways = WaysBack(retrieval.association) if retrieval.association else None
+
+    def of(self, hit: Hit) -> dict[str, Any]:
+        """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
+        head = hit.head
+        arms = {
+            name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
+            for name, part in hit.fused.parts.items()
+        }
+        told: dict[str, Any] = {
+            "fused": round(hit.fused.score, 4),
+            "arms": arms,
+            "trust": {"level": hit.trusted.level, "factor": round(hit.trusted.factor, 4)},
+        }
+        if head.place_role != NO_PLACE:
+            told["role"] = head.place_role
+        if hit.reply:
+            told["reply"] = "The hit ends in a question; the next turn is somebody else's."
+        if hit.falls_for_repeating:
+            told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+        if hit.reread is not None:
+            told["rerank"] = round(hit.reread, 4)
+        if self._ways and WALKED in hit.fused.parts:
+            told["path"] = self._way_to(hit, self._ways)
+        return told
+
+    def _way_to(self, hit: Hit, ways: WaysBack) -> list[str]:
+        path = ways.path_to(hit.head.key)
+        (found,) = self._passages.read([PassageRequest(tuple(passages_on(path, ways.view)))])
+        titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in found.heads.items()}
+        return tell_path(path, ways.view, titles=titles)
+
+
+def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
+    """Find out why a read gave nothing, from the closest reason to the widest."""
+    index = call.engine.index
+    if not question.terms.words and not question.terms.identifiers:
+        return Empty(reason="unknown_entity", hint="The question has no searchable words.")
+    if question.lag.behind:
+        # Whatever else were found out would be about the part that the index knows.
+        hint = "The index is being made anew or brought up to date; ask again."
+        return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
+    unfiltered = _matches(call, question, replace(reach, where=EVERYTHING))
+    if reach.where != EVERYTHING and unfiltered:
+        return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
+    # Only what options.descend would show: nothing is told of scopes beside this one.
+    below = _matches(call, question, replace(reach, where=EVERYTHING, descend=True))
+    if below:
+        hint = "There are matches below this scope; set options.descend, or name one of those scopes."
+        return Empty(reason="out_of_scope", count=below, hint=hint)
+    withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
+    if withdrawn:
+        hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
+        return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
+    words = words_in(question.text)
+    terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
+    (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
+    told = WordsKnown.of(words, found.counts).told()
+    if question.lag.pending:
+        hint = f"{told} Vectors are still being made; ask again.".lstrip()
+        return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
+    if found.counts:
+        return Empty(reason="known_but_empty", hint=f"{told} Nothing here says anything about that.".lstrip())
+    hint = f"No word of the question occurs here; ingest what knows it. {told}".rstrip()
+    return Empty(reason="unknown_entity", hint=hint)
+
+
+def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tuple[str, ...]:
+    """Warn where nothing lies at the scope of a read or below it: then all that is found lies above it.
+
+    `found`: the scopes of what was found.
+    """
+    if call.scope == ROOT or options.as_of is not None or any(is_within(one, call.scope) for one in found):
+        return ()
+    above = call.scope.rpartition("/")[0] or ROOT
+    if any(is_within(one, call.scope) for one in whole(call.engine.ledger).scopes(above)):
+        return ()
+    return (f"Nothing lies in the scope {call.scope} or below it: what is found here lies above it.",)
+
+
+def lag_warning(lag: Lag) -> tuple[str, ...]:
+    """Warn where the index lacks objects, and where vectors lag, because meaning is then found less well than words."""
+    if not lag.pending:
+        return behind_warning(lag.behind)
+    pending = f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only."
+    return (*behind_warning(lag.behind), pending)
+
+
+def behind_warning(behind: int) -> tuple[str, ...]:
+    """Warn of objects or changes that an index does not know yet: what is not found may be there all the same."""
+    if not behind:
+        return ()
+    return (
+        f"The index is being made anew or brought up to date: it does not know {behind} objects yet,"
+        " or changes to them, so they are not found.",
+    )
+
+
+def warnings_of(question: Question) -> tuple[str, ...]:
+    """Warn where an answer may lack something: vectors lag, or the question is longer than what is read of it."""
+    if not question.unread:
+        return lag_warning(question.lag)
+    read = len(question.text)
+    cut = f"The question has {read + question.unread} characters; only the first {read} were searched for."
+    return (cut, *lag_warning(question.lag))
+
+
+def altered_warnings(altered: Mapping[str, str]) -> tuple[str, ...]:
+    """Warn of what was left out because it is not what the audit log says."""
+    shown = [f"{identity} was left out: {what}" for identity, what in sorted(altered.items())[:_ALTERED_SHOWN]]
+    more = [f"{len(altered) - len(shown)} more were left out."] if len(altered) > len(shown) else []
+    return (*shown, *more, *([_ALTERED_HINT] if shown else []))
+
+
+_ALTERED_SHOWN = 5
+_ALTERED_HINT = "Something changed the space's file behind its ledger: run lint audit at the scope /."
+
+
+def stood_at(found: Retrieval, reach: Reach) -> int:
+    """Return the sequence number an answer stands for."""
+    return found.sequence if reach.at is None else reach.at
+
+
+def parse_moment(text: str | None) -> datetime | None:
+    """Read an optional time."""
+    return parse_time(text) if text else None
+
+
+def _matches(call: Call, question: Question, reach: Reach) -> int:
+    index, terms = call.engine.index, question.terms
+    names = tuple(map(NamePart, terms.identifiers))
+    (hits,) = index.text.search([TextRequest(reach, _COUNTED, words=(*terms.words, *terms.phrases), names=names)])
+    keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
+    (found,) = index.passages.read([PassageRequest(tuple(keys))])
+    # The call's own view may not descend, and below it is where this looks.
+    ids = tuple(dict.fromkeys(head.object_id for head in found.heads.values()))
+    whole_ones = tuple(head.object_id for head in found.heads.values() if not head.part)
+    (read,) = whole(call.engine.ledger).read([ObjectRequest(heads=ids, objects=whole_ones, as_of=reach.at)])
+    over = {identity for identity, item in read.objects.items() if is_withheld(item, reach)}
+    shown = (head.object_id for head in found.heads.values() if head.object_id not in over)
+    return sum(is_shown(read.heads.get(identity), reach) for identity in shown)
+
+
+_COUNTED = 1000
+
+
+# Which of some objects stand at the time of a read, for answers that name objects without searching for them.
+
+
+_STANDING = frozenset[str]().union(*CURRENT.values())
+_MAY_BE_OVER = frozenset({"knowledge", "work_item"})
+
+
+def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
+    """Return the ids of those of the objects that may be presented as how things stand."""
+    current = [head for head in heads if head.status in CURRENT[head.type]]
+    asked = tuple(head.id for head in current if head.type in _MAY_BE_OVER)
+    if not asked:
+        return frozenset(head.id for head in current)
+    (found,) = call.engine.ledger.read([ObjectRequest(objects=asked, as_of=moment)])
+    now = time_of(call, moment)
+    over = {identity for identity, item in found.objects.items() if is_over(item, now=now)}
+    return frozenset(head.id for head in current) - over
+
+
+def told_status(status: str, *, current: bool) -> str:
+    """Return a status for people: `over` stands beside one that does not say so itself."""
+    return status if current or status not in _STANDING else f"{status}, over"
+
+
+def over_warning(call: Call, item: Object, moment: AsOf) -> tuple[str, ...]:
+    """Warn where an object that is shown is over, although its status says nothing of it."""
+    if item.status not in CURRENT[item.type] or not is_over(item, now=time_of(call, moment)):
+        return ()
+    until = getattr(item, "valid_until", None)
+    why = f"it was valid until {until:%Y-%m-%d}" if until else "it was archived"
+    return (f"{item.id} is not how things stand: {why}.",)

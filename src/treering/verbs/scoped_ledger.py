@@ -1,0 +1,403 @@
+"""The ledger as a call at one scope sees it.
+
+Every verb works through this view, so none of them can tell of, name or change what lies elsewhere: an id from
+elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import canonical_json
+from treering.core.errors import Corrupt, Denied, NotFound
+from treering.core.evidence import Segment
+from treering.core.ids import is_patch
+from treering.core.objects import Object
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.policy import Policy
+from treering.core.scope import ROOT, sees
+from treering.core.writing.copying import LedgerPart, Outcomes
+from treering.core.writing.draft import Linked, Put, Unlinked, Write
+from treering.core.writing.plan import Plan
+from treering.core.writing.transaction import missing_patch
+from treering.ports.index import Change
+from treering.ports.ledger import (
+    TABLES,
+    Altered,
+    AsOf,
+    Head,
+    Ledger,
+    ObjectRequest,
+    ObjectsFound,
+    Record,
+    Selection,
+    SourceState,
+    missing_object,
+    missing_segment,
+)
+
+_MOST_PATCHES = 10_000
+_EVENTS = 500
+
+
+class ScopedLedger:
+    """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
+
+    A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
+    policy, the change feed, exports and upkeep are those of the whole space.
+    """
+
+    def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
+        self.whole = ledger
+        self._scope = scope
+        self._descend = descend
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the whole space."""
+        return self.whole.policy
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
+        """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
+        with self._naming_only_what_is_seen():
+            receipt = self.whole.commit(self._placed(patch), idempotency_key=self._key(idempotency_key))
+        return self._told(receipt)
+
+    def preview(self, patch: Patch) -> Plan:
+        """Plan a patch made at the scope; the plan shows no write that lies elsewhere."""
+        with self._naming_only_what_is_seen():
+            planned = self.whole.preview(self._placed(patch))
+        known = self._ids([link for write in planned.writes for link in _ends(write)])
+        made = {write.after.id for write in planned.writes if isinstance(write, Put) and self._sees(write.after.scope)}
+        seen = known | made
+        return Plan(
+            writes=tuple(write for write in planned.writes if self._shows(write, seen)),
+            results=planned.results,
+            staled=tuple(identity for identity in planned.staled if identity in seen),
+            contested=tuple(identity for identity in planned.contested if identity in seen),
+        )
+
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
+        """Keep a patch made at the scope for review."""
+        with self._naming_only_what_is_seen():
+            return self.whole.propose(self._placed(patch), idempotency_key=self._key(idempotency_key))
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:
+        """Apply a proposed patch of the scope."""
+        return self._told(self.whole.approve(self.patch(patch_id).id, by=by))
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
+        """Turn down a proposed patch of the scope."""
+        return self.whole.reject(self.patch(patch_id).id, by=by, reason=reason)
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
+        """Take back an applied patch of the scope."""
+        return self._told(self.whole.revert(self.patch(patch_id).id, by=by, reason=reason))
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood. Raises `NotFound`."""
+        with self._as_missing(identity):
+            item = self.whole.get(identity, as_of=as_of)
+        if not self._sees(item.scope):
+            raise missing_object(identity)
+        return item
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Return every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
+        with self._as_missing(identity):
+            revisions = self.whole.history(identity)
+        if not self._sees(revisions[-1].scope):
+            raise missing_object(identity)
+        return revisions
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist and lie in sight."""
+        found = self.whole.heads(identities, as_of=as_of, altered=altered)
+        return {identity: head for identity, head in found.items() if self._sees(head.scope)}
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Return a segment, also one that has vanished from its source since. Raises `NotFound`."""
+        if not self.heads([source_id]):
+            raise missing_segment(source_id, segment_id)
+        return self.whole.segment(source_id, segment_id)
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
+        """Return those of the segments that are in their sources now."""
+        seen = self._ids(source_id for source_id, _ in places)
+        return self.whole.segments([place for place in places if place[0] in seen], altered=altered)
+
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests what lies in sight."""
+        found = self.whole.read([replace(request, heads=tuple(_named(request))) for request in requests])
+        return [self._in_sight(each, request.as_of) for request, each in zip(requests, found, strict=True)]
+
+    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
+        """Return the selected objects that lie in sight, oldest first (by id)."""
+        return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
+        return self.whole.sources(scope=scope, root=root) if self._sees(scope) else {}
+
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in exactly this scope."""
+        return self.whole.sources_at(scope=scope, origins=origins) if self._sees(scope) else {}
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Return the scopes below one that objects lie in."""
+        return [scope for scope in self.whole.scopes(below) if self._sees(scope)]
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge in sight whose evidence or derivation names this id."""
+        found = self.whole.dependents(identity)
+        seen = self._ids(found)
+        return [other for other in found if other in seen]
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects in sight of which a revision names this id."""
+        found = self.whole.referrers(identity)
+        seen = self._ids(found)
+        return [other for other in found if other in seen]
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links of an object whose ends lie in sight."""
+        with self._as_missing(identity):
+            found = self.whole.links(identity, as_of=as_of)
+        seen = self.heads({end for link in found for end in (link.source, link.target)}, as_of=as_of).keys()
+        return [link for link in found if {link.source, link.target} <= seen]
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Return the record of a patch of the scope. Raises `NotFound`."""
+        record = self.whole.patch(patch_id)
+        if not self._holds(record):
+            raise missing_patch(patch_id)
+        return record
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Return the newest patches of the scope."""
+        return [record for record in self.whole.patches(status=status, limit=_MOST_PATCHES) if self._holds(record)][
+            :limit
+        ]
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Return the audit sequence number at a point in history: that of the whole space."""
+        return self.whole.sequence(as_of)
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Return the events, of those of the whole space, that are about what lies in sight now."""
+        batch: list[AuditEvent] = []
+        for event in self.whole.events(after=after, limit=limit):
+            batch.append(event)
+            if len(batch) == _EVENTS:
+                yield from self._about(batch)
+                batch = []
+        yield from self._about(batch)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects of the whole space: an index of them is one of the whole space, too."""
+        return self.whole.changes(after, limit)
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Return the audit events about one object or patch."""
+        return self._about(self.whole.events_of(identity))
+
+    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
+        """Check the whole space. Raises `Corrupt`, which may name what lies elsewhere."""
+        return self.whole.verify(anchor=anchor)
+
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the whole space holds, or the records of some tables."""
+        return self.whole.records(only=only)
+
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - whoever asks
+        """Refuse: every verb works through this view, and none may change the rules it is held to."""
+        raise Denied(
+            "A verb cannot change the policy of its space.",
+            hint="Let a person change the policy file and open the space with it.",
+        )
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty space."""
+        self.whole.load(records)
+
+    def append(self, part: LedgerPart) -> None:
+        """Keep a part of another ledger."""
+        self.whole.append(part)
+
+    def keep_outcomes(self, outcomes: Outcomes) -> None:
+        """Keep records of patches and idempotency keys of another ledger."""
+        self.whole.keep_outcomes(outcomes)
+
+    def compact(self) -> tuple[str, ...]:
+        """Overwrite and release what erasure left behind in files; say in words what could not be overwritten yet."""
+        return self.whole.compact()
+
+    def close(self) -> None:
+        """Release files and connections."""
+        self.whole.close()
+
+    def _in_sight(self, found: ObjectsFound, as_of: AsOf) -> ObjectsFound:
+        heads = {identity: head for identity, head in found.heads.items() if self._sees(head.scope)}
+        objects = {identity: item for identity, item in found.objects.items() if self._sees(item.scope)}
+        seen = self._may_be_named(found.altered) if found.altered else frozenset()
+        return replace(
+            found,
+            heads=heads,
+            objects=objects,
+            segments={place: segment for place, segment in found.segments.items() if place[0] in heads},
+            dependents={
+                identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
+            },
+            referrers={
+                identity: tuple(one for one in ids if one in objects) for identity, ids in found.referrers.items()
+            },
+            links=self._links_in_sight(found.links, as_of),
+            altered={identity: what for identity, what in found.altered.items() if identity in seen},
+        )
+
+    def _links_in_sight(self, links: Mapping[str, Sequence[Link]], as_of: AsOf) -> dict[str, tuple[Link, ...]]:
+        """Return, by object, those of its links whose ends lie in sight."""
+        ends = {end for each in links.values() for link in each for end in (link.source, link.target)}
+        seen = self.heads(ends, as_of=as_of, altered={}).keys() if ends else frozenset()
+        return {
+            identity: tuple(link for link in each if {link.source, link.target} <= seen)
+            for identity, each in links.items()
+        }
+
+    def _may_be_named(self, altered: Mapping[str, str]) -> frozenset[str]:
+        """Return those of altered objects that lie in sight; at the root also those whose row tells no place."""
+        unreadable: Altered = {}
+        seen = self.heads(altered, altered=unreadable).keys()
+        return frozenset(seen | unreadable.keys() if self._scope == ROOT else seen)
+
+    @contextmanager
+    def _as_missing(self, identity: str) -> Iterator[None]:
+        """Answer an altered object of another scope like an id that nobody has."""
+        try:
+            yield
+        except Corrupt:
+            if not self.heads([identity]):
+                raise missing_object(identity) from None
+            raise
+
+    @contextmanager
+    def _naming_only_what_is_seen(self) -> Iterator[None]:
+        try:
+            yield
+        except Corrupt as error:
+            named = error.details.get("id")
+            if named and self._scope != ROOT and not self.heads([named]):
+                raise Corrupt(
+                    "The space does not verify against its audit log.",
+                    hint="Run lint audit at the scope / for details.",
+                ) from None
+            raise
+
+    def _placed(self, patch: Patch) -> Patch:
+        return patch.model_copy(update={"scope": self._scope})
+
+    def _key(self, key: str | None) -> str | None:
+        """Return the key as the ledger keeps it: each scope has keys of its own."""
+        bare = key is None or (self._scope == ROOT and not key.startswith(_SCOPED))
+        return key if bare else canonical_json([self._scope, key])
+
+    def _told(self, receipt: Receipt) -> Receipt:
+        seen = self._ids([*receipt.staled, *receipt.contested])
+        staled = tuple(identity for identity in receipt.staled if identity in seen)
+        contested = tuple(identity for identity in receipt.contested if identity in seen)
+        return receipt.model_copy(update={"staled": staled, "contested": contested})
+
+    def _shows(self, write: Write, seen: frozenset[str]) -> bool:
+        ends = _ends(write)
+        return seen.issuperset(ends) if isinstance(write, Linked | Unlinked) else ends[0] in seen
+
+    def _about(self, events: Sequence[AuditEvent]) -> list[AuditEvent]:
+        if self._descend and self._scope == ROOT:
+            return list(events)
+        targets = {event.target for event in events}
+        patches = {target for target in targets if is_patch(target)}
+        seen = self._ids(targets - patches) | {
+            target for target in patches if self._sees(scope_of_patch(self.whole, target))
+        }
+        return [event for event in events if event.target in seen]
+
+    def _holds(self, record: PatchRecord) -> bool:
+        """Tell whether a patch is of this scope. One made without a scope belongs to the whole space: to the root."""
+        return self._sees(record.scope) if record.scope else self._scope == ROOT
+
+    def _ids(self, identities: Iterable[str]) -> frozenset[str]:
+        return frozenset(self.heads(identities))
+
+    def _sees(self, scope: str) -> bool:
+        return sees(self._scope, scope, descend=self._descend)
+
+
+class ReadingLedger(ScopedLedger):
+    """A ledger seen from a scope that takes no change: for an operation that says it only reads."""
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def load(self, records: Iterable[Record]) -> None:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def compact(self) -> tuple[str, ...]:
+        """Raise `Denied`."""
+        raise _only_reads()
+
+
+def _only_reads() -> Denied:
+    return Denied("This operation says that it only reads.", hint="Declare `writes` in its rights, if it has to.")
+
+
+def whole(ledger: Ledger) -> Ledger:
+    """Return the ledger of the whole space behind a scoped one."""
+    return ledger.whole if isinstance(ledger, ScopedLedger) else ledger
+
+
+def scope_of_patch(ledger: Ledger, patch_id: str) -> str:
+    """Return the scope a patch was made at: the root for one made without, and where its record cannot be read."""
+    with suppress(NotFound, Corrupt):
+        return ledger.patch(patch_id).scope or ROOT
+    return ROOT
+
+
+def _named(request: ObjectRequest) -> dict[str, None]:
+    """Return the ids whose scope decides what of a request may be seen."""
+    return dict.fromkeys((*request.heads, *(source_id for source_id, _ in request.segments)))
+
+
+def _ends(write: Write) -> tuple[str, ...]:
+    match write:
+        case Put(after=after):
+            return (after.id,)
+        case Linked(link) | Unlinked(link):
+            return (link.source, link.target)
+        case _:
+            return (write.before.id,)
+
+
+_SCOPED = '["/'
