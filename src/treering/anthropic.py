@@ -6,20 +6,6 @@ from treering.client import MemorySystemClient
 tools = [TreeringMemoryTool(MemorySystemClient())]
 """
 
-from typing import TYPE_CHECKING, Any
+from treering.facades import lazily
 
-if TYPE_CHECKING:
-    from treering.frameworks.anthropic import AsyncTreeringMemoryTool, TreeringMemoryTool
-
-__all__ = ["AsyncTreeringMemoryTool", "TreeringMemoryTool"]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.frameworks.extras import offered
-
-    return offered("anthropic", name, __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, framework="anthropic")

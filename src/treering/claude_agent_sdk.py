@@ -9,20 +9,6 @@ options = ClaudeAgentOptions(
 )
 """
 
-from typing import TYPE_CHECKING, Any
+from treering.facades import lazily
 
-if TYPE_CHECKING:
-    from treering.frameworks.claude_agent_sdk import MEMORY_TOOLS, TreeringSessionStore, memory_hooks, memory_server
-
-__all__ = ["MEMORY_TOOLS", "TreeringSessionStore", "memory_hooks", "memory_server"]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.frameworks.extras import offered
-
-    return offered("claude_agent_sdk", name, __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, framework="claude_agent_sdk")

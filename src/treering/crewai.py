@@ -6,20 +6,6 @@ from treering.crewai import TreeringStorage
 memory = Memory(storage=TreeringStorage(MemorySystemClient()))
 """
 
-from typing import TYPE_CHECKING, Any
+from treering.facades import lazily
 
-if TYPE_CHECKING:
-    from treering.frameworks.crewai import TreeringStorage
-
-__all__ = ["TreeringStorage"]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.frameworks.extras import offered
-
-    return offered("crewai", name, __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, framework="crewai")

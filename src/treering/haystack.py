@@ -6,20 +6,6 @@ from treering.haystack import TreeringDocumentRetriever, TreeringDocumentStore
 store = TreeringDocumentStore(BlockingMemoryClient())
 """
 
-from typing import TYPE_CHECKING, Any
+from treering.facades import lazily
 
-if TYPE_CHECKING:
-    from treering.frameworks.haystack import TreeringDocumentRetriever, TreeringDocumentStore
-
-__all__ = ["TreeringDocumentRetriever", "TreeringDocumentStore"]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.frameworks.extras import offered
-
-    return offered("haystack", name, __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, framework="haystack")

@@ -7,20 +7,6 @@ client = MemorySystemClient()
 graph = builder.compile(store=TreeringStore(client), checkpointer=TreeringSaver(client))
 """
 
-from typing import TYPE_CHECKING, Any
+from treering.facades import lazily
 
-if TYPE_CHECKING:
-    from treering.frameworks.langgraph import TreeringSaver, TreeringStore
-
-__all__ = ["TreeringSaver", "TreeringStore"]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in `treering`; where the framework is not installed, the error names the extra.
-    from treering.frameworks.extras import offered
-
-    return offered("langgraph", name, __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, framework="langgraph")

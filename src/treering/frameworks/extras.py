@@ -42,16 +42,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
 """By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""
 
 
-def offered(module: str, name: str, names: list[str]) -> Any:
-    """Return what the adapter `module` offers under a name, importing the adapter when it is first used.
-
-    Raises `MissingExtra` where the framework is not installed, `AttributeError` for a name that is not among `names`.
-    """
-    if name not in names:
-        raise AttributeError(f"module 'treering.{module}' has no attribute {name!r}")
-    return imported(f"treering.edges.frameworks.{module}", name, FRAMEWORKS[module])
-
-
 def imported(adapter: str, name: str, framework: Framework) -> Any:
     """Return what the module `adapter` has under a name. Raises `MissingExtra` where its framework is not installed."""
     try:
@@ -60,3 +50,13 @@ def imported(adapter: str, name: str, framework: Framework) -> Any:
         if error.name is None or error.name.partition(".")[0] not in framework.needs:
             raise
         raise MissingExtra(framework.extra, needed_for=framework.title) from error
+
+
+def missing_extra(
+    error: ModuleNotFoundError, extras: Mapping[str, str], framework: str, *, needed_for: str
+) -> Exception:
+    """Return what to raise where a package is missing: `MissingExtra` where an extra installs it, else the error."""
+    package = (error.name or "").partition(".")[0]
+    if framework and package in FRAMEWORKS[framework].needs:
+        return MissingExtra(FRAMEWORKS[framework].extra, needed_for=FRAMEWORKS[framework].title)
+    return MissingExtra(extras[package], needed_for=needed_for) if package in extras else error

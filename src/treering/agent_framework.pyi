@@ -1,0 +1,2 @@
+from treering.frameworks.agent_framework import TreeringContextProvider as TreeringContextProvider
+from treering.frameworks.agent_framework import TreeringHistoryProvider as TreeringHistoryProvider

@@ -1,0 +1,2 @@
+from treering.frameworks.anthropic import AsyncTreeringMemoryTool as AsyncTreeringMemoryTool
+from treering.frameworks.anthropic import TreeringMemoryTool as TreeringMemoryTool

@@ -1,0 +1,4 @@
+from treering.frameworks.claude_agent_sdk import MEMORY_TOOLS as MEMORY_TOOLS
+from treering.frameworks.claude_agent_sdk import TreeringSessionStore as TreeringSessionStore
+from treering.frameworks.claude_agent_sdk import memory_hooks as memory_hooks
+from treering.frameworks.claude_agent_sdk import memory_server as memory_server

@@ -1,0 +1,1 @@
+from treering.frameworks.crewai import TreeringStorage as TreeringStorage

@@ -1,0 +1,1 @@
+from treering.frameworks.google_adk import TreeringMemoryService as TreeringMemoryService

@@ -1,0 +1,2 @@
+from treering.frameworks.haystack import TreeringDocumentRetriever as TreeringDocumentRetriever
+from treering.frameworks.haystack import TreeringDocumentStore as TreeringDocumentStore

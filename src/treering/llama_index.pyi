@@ -1,0 +1,2 @@
+from treering.frameworks.llama_index import TreeringMemoryBlock as TreeringMemoryBlock
+from treering.frameworks.llama_index import TreeringNodeRetriever as TreeringNodeRetriever

@@ -1,0 +1,2 @@
+from treering.frameworks.openai_agents import TreeringSession as TreeringSession
+from treering.frameworks.openai_agents import recall_before_model as recall_before_model

@@ -1,0 +1,1 @@
+from treering.frameworks.pydantic_ai_harness import TreeringFileStore as TreeringFileStore

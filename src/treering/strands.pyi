@@ -1,0 +1,1 @@
+from treering.frameworks.strands import TreeringMemoryStore as TreeringMemoryStore
