@@ -1,6 +1,6 @@
 """The port for reading outside material. An adapter finds it; a format reads it. It never decides, never writes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -280,3 +280,54 @@ def _no_files() -> Denied:
         "This server may not read files.",
         hint="Start it with --files FOLDER, or give the text itself with mode 'source'.",
     )
+
+
+# Files that Treering wrote itself: nothing is evidence of itself.
+
+
+class WrittenFiles(Protocol):
+    """The files that a part wrote below one root."""
+
+    def reading(
+        self, data: bytes, *, path: str, origin: str, commit: str | None = None
+    ) -> SourceDraft | Skipped | None:
+        """Read a file that the part may have written; `None` where it did not."""
+        ...
+
+    def wrote(self, path: str) -> bool:
+        """Tell whether the part wrote a file: it tells nothing of the repository."""
+        ...
+
+    def cited_by(self, path: str) -> list[str]:
+        """Return the paths of the files that a file of the part rests on, each once."""
+        ...
+
+
+class FilesAround(Protocol):
+    """The same for files that lie anywhere: what the part wrote is looked for in the folders above each."""
+
+    def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
+        """Read a file that the part may have written; `path` is what it is cited by. `None` where it did not."""
+        ...
+
+
+class OwnFiles(Protocol):
+    """What adapters ask a part about files that it may have written."""
+
+    def is_manifest(self, path: str, /) -> bool:
+        """Tell by its name whether a file lists what the part wrote."""
+        ...
+
+    def below(self, manifests: Mapping[str, bytes], /) -> WrittenFiles:
+        """Return what manifests tell of, each by its path."""
+        ...
+
+    def around(self, access: FileAccess, /) -> FilesAround:
+        """Return what is looked for in the folders above each file."""
+        ...
+
+    def as_they_lie(
+        self, top: Path, manifests: Mapping[str, bytes], present: Container[str], /
+    ) -> tuple[list[str], list[str]]:
+        """Return which files of a commit are gone from the work tree at `top`, and which to read as they lie there."""
+        ...

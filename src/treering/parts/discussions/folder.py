@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.parts.discussions import operations
 from treering.parts.discussions.files import NAMES, STATE
 from treering.parts.discussions.memory import Discussion, DiscussionMemory
 from treering.parts.discussions.operations import DiscussionInput, known_discussion
@@ -198,3 +199,7 @@ _LINES = ".jsonl"
 _FEW = 10
 WILMER_NAMES = (DATABASE, WILMER_MEMORIES, "memories.json", WILMER_SUMMARY, "chat_summary.json", WILMER_STATE)
 """Endings of their names, that of the file with the most of each memory first."""
+
+
+OPERATIONS = (*operations.OPERATIONS, EXPORT, IMPORT)
+"""All that can be asked of discussions."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import typer
 
@@ -44,7 +45,8 @@ from treering.parts.discussions.rendering import (
     render_shown,
 )
 from treering.parts.discussions.restoring import Imported
-from treering.parts.workflows.endpoints import plan_of
+from treering.parts.discussions.settings import MakingPlan
+from treering.registry import brought
 from treering.sources.conversations.conversation import Conversation, Conversations
 from treering.sources.conversations.exports import may_be_read, read_conversations
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
@@ -98,7 +100,7 @@ def record(identity: str, within: str, told: RecordArguments, access: Access, wr
     ref = discussion_ref(identity, within=within)
     conversation, notes = read_conversation(told.file, told.conversation)
     given = {"id": ref.id, "messages": conversation.messages}
-    operation = recording(plan_of(told.making)) if told.update else RECORD
+    operation = recording(plan_by(told.making)) if told.update else RECORD
     with opened(access, writing, create=RECORD.makes_space) as space:
         with watched(space) as busy:
             report = busy.perform(operation, within, given, {"update": told.update, "propose": told.propose})
@@ -112,7 +114,7 @@ def record(identity: str, within: str, told: RecordArguments, access: Access, wr
 
 def update(identity: str, within: str, wait: float, making: MakingFlags, access: Access, writing: WriteFlags) -> None:
     """Make the memories that are due. Exits with 1 where some failed."""
-    operation = updating(plan_of(making))
+    operation = updating(plan_by(making))
     with opened(access, writing) as space:
         with watched(space) as busy:
             report = busy.perform(operation, within, {"id": identity}, {"wait_seconds": wait})
@@ -310,3 +312,17 @@ _ENDINGS = (".json", ".jsonl", ".zip", ".vtt", ".srt", ".txt")
 _FORMS = "Give an export of a chat program, JSON or JSON lines of {role, content}, subtitles or a transcript."
 _FEW = 3
 _MOST = 20
+
+
+def plan_by(flags: MakingFlags) -> MakingPlan:
+    """Return how memories are made by what the command line says: by rules, where it says nothing.
+
+    Raises `InvalidInput` where it names models or workflows and the part that reads them is not there.
+    """
+    for plan_of in brought("making"):
+        return cast("MakingPlan", plan_of(flags))
+    if flags != MakingFlags():
+        raise InvalidInput(
+            "Models and workflows need the part `workflows`.", hint="Leave the flags out: rules make memories."
+        )
+    return MakingPlan()

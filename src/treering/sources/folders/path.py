@@ -34,7 +34,7 @@ from treering.sources.reading.folder import (
     reason,
     walk,
 )
-from treering.sources.reading.own_pages import LyingWikis
+from treering.sources.reading.own_files import OwnFilesAround, own_files_around
 from treering.sources.repository.repo_identity import (
     FileOrigins,
     OwningRepository,
@@ -259,7 +259,7 @@ class _Plan:
     entries: tuple[FolderEntry, ...]
     reader: _Reader
     origins: FileOrigins
-    wikis: LyingWikis
+    own: OwnFilesAround
 
     def origin(self, relative: str) -> str:
         return self.origins.origin(self.place / relative) if relative else self.whole
@@ -282,7 +282,7 @@ def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyR
     entries = tuple(walk(place))
     found = [entry for entry in entries if isinstance(entry, FoundFile)]
     here = known_files(place, [entry.file for entry in found], origins, known)
-    plan = _Plan(place, here, entries, reader, origins, LyingWikis(origins.access))
+    plan = _Plan(place, here, entries, reader, origins, own_files_around(origins.access))
     new = [entry for entry in found if origins.origin(entry.file) not in here.fingerprints]
     if not new:
         return plan
@@ -385,7 +385,7 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     fingerprint = plan.fingerprint(entry, data)
     if plan.known.fingerprints.get(origin) == fingerprint:
         return Unchanged(origin)
-    page = plan.wikis.reading(data, place=entry.file, path=plan.path(entry), origin=origin)
+    page = plan.own.reading(data, place=entry.file, path=plan.path(entry), origin=origin)
     if page is not None:
         return page
     return draft_file(

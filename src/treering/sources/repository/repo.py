@@ -10,7 +10,6 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.secrets.redaction import redact
-from treering.parts.wiki.files.manifest import MANIFEST
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -29,13 +28,7 @@ from treering.ports.format import Formats
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import read_bytes
-from treering.sources.reading.own_pages import (
-    WikiPages,
-    holds_words_of_a_person,
-    is_manifest_of_wiki,
-    wiki_pages,
-    wikis_lying_in,
-)
+from treering.sources.reading.own_files import OwnFilesBelow, is_own_manifest, own_files_as_they_lie, own_files_below
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id, changed_together, often_changed
 from treering.sources.repository.repo_identity import (
@@ -178,10 +171,10 @@ class _Plan:
         return parse_attributes(text.decode("utf-8", "replace"))
 
     @cached_property
-    def wikis(self) -> WikiPages:
+    def written(self) -> OwnFilesBelow:
         """The pages among its files that Treering wrote."""
-        kept = [item for item in self.items if is_manifest_of_wiki(item.entry.path) and item.entry.kind == "file"]
-        return wiki_pages({item.entry.path: data for item, data in self.contents(kept) if data} if kept else {})
+        kept = [item for item in self.items if is_own_manifest(item.entry.path) and item.entry.kind == "file"]
+        return own_files_below({item.entry.path: data for item, data in self.contents(kept) if data} if kept else {})
 
     @cached_property
     def committed_before(self) -> frozenset[str]:
@@ -297,7 +290,7 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
         return Failed(origin, "it could not be read: damaged, missing or not accessible")
     if data.startswith(_LFS):
         return Skipped(origin, "a Git LFS pointer; its content lies on the server")
-    page = plan.wikis.reading(data, path=entry.path, origin=origin, commit=item.commit)
+    page = plan.written.reading(data, path=entry.path, origin=origin, commit=item.commit)
     if page is not None:
         return _about_what_it_cites(plan, page, entry.path) if isinstance(page, SourceDraft) else page
     reading = draft_file(
@@ -319,7 +312,7 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
 
 def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDraft:
     """Make what a person wrote into a page knowledge about the part of the repository that the page tells of."""
-    cited = plan.wikis.cited_by(path)
+    cited = plan.written.cited_by(path)
     subject = next(filter(None, map(plan.terrain.subject, cited)), None)
     return replace(page, knowledge=[replace(known, about=subject) for known in page.knowledge])
 
@@ -395,7 +388,7 @@ def _is_attributes(entry: TreeEntry) -> bool:
 def _map(plan: _Plan) -> SourceDraft | Unchanged:
     branch = plan.repository.branch() if plan.selection.commit is None else None
     lying = [item.entry for item in plan.items if item.file is not None]
-    changed = [(entry.path, entry.blob) for entry in lying if not plan.wikis.wrote(entry.path)]
+    changed = [(entry.path, entry.blob) for entry in lying if not plan.written.wrote(entry.path)]
     state = sha256(repr((_MAP_VERSION, branch, plan.selection.redact, changed)).encode()).hexdigest()
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
@@ -411,7 +404,7 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
 
 def _aside(plan: _Plan, item: _Item) -> bool:
     path = item.entry.path
-    return plan.attributes.sets_aside(path) is not None or plan.wikis.wrote(path)
+    return plan.attributes.sets_aside(path) is not None or plan.written.wrote(path)
 
 
 def _left_out(plan: _Plan) -> tuple[str, ...]:
@@ -427,8 +420,8 @@ def _history(plan: _Plan) -> RepoHistory:
     Those that touched nothing but pages which Treering wrote are no changes of the repository.
     """
     read = plan.repository.history(plan.commit) if plan.commit else []
-    commits = [one for one in read if not one.paths or not all(map(plan.wikis.wrote, one.paths))]
-    present = {item.entry.path for item in plan.items if not plan.wikis.wrote(item.entry.path)}
+    commits = [one for one in read if not one.paths or not all(map(plan.written.wrote, one.paths))]
+    present = {item.entry.path for item in plan.items if not plan.written.wrote(item.entry.path)}
     spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
     return RepoHistory(len(commits), spots, changed_together(commits, present), commits)
 
@@ -477,7 +470,7 @@ def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSele
     found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
     if not selection.worktree:
         if selection.commit is None and repository.top is not None:
-            _put_wikis_as_they_lie(found, repository, repository.top, reader, commit)
+            _put_own_files_as_they_lie(found, repository, repository.top, reader, commit)
         return [found[path] for path in sorted(found)]
     if repository.top is None:
         raise InvalidInput(
@@ -495,34 +488,25 @@ def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSele
     return [found[path] for path in sorted(found)]
 
 
-def _put_wikis_as_they_lie(
+def _put_own_files_as_they_lie(
     found: dict[str, _Item], repository: GitRepository, top: Path, reader: _Reader, commit: str | None
 ) -> None:
-    """Put wikis that Treering wrote among the files of a commit as they lie in the work tree.
+    """Put what Treering wrote, such as a wiki, among the files of a commit as it lies in the work tree.
 
-    So what a person changes in a page is proposed before it is committed. Of a wiki that is not committed only the
-    pages are put there in which a person wrote.
+    So what a person changes in a page is proposed before it is committed.
     """
-    manifests = [item for path, item in found.items() if is_manifest_of_wiki(path) and item.entry.kind == "file"]
+    manifests = [item for path, item in found.items() if is_own_manifest(path) and item.entry.kind == "file"]
     texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
-    committed = wiki_pages(texts).wikis
-    for folder, wiki in wikis_lying_in(top, committed).items():
-        before = committed[folder].files if folder in committed else {}
-        for name in before.keys() - wiki.files.keys():
-            found.pop(_inside(folder, name), None)  # a page that is gone is no other file of the repository
-        pages = {_inside(folder, name): record for name, record in wiki.files.items()}
-        told = [path for path, one in pages.items() if path in found or holds_words_of_a_person(one, top / path)]
-        for path in (*told, *([_inside(folder, MANIFEST)] if told else [])):
-            if not (top / path).is_file():
-                found.pop(path)
-                continue
-            item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
-            if path not in found or found[path].entry != item.entry:
-                found[path] = item
-
-
-def _inside(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
+    gone, lying = own_files_as_they_lie(top, texts, found)
+    for path in gone:
+        found.pop(path, None)
+    for path in lying:
+        if not (top / path).is_file():
+            found.pop(path)
+            continue
+        item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
+        if path not in found or found[path].entry != item.entry:
+            found[path] = item
 
 
 def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | None) -> _Item:

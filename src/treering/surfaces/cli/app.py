@@ -2,13 +2,11 @@
 
 import typer
 
-from treering.parts.coding_agents import commands as connect_commands
-from treering.parts.discussions import commands as discussion_commands
-from treering.parts.projects import commands as supervise_commands
-from treering.parts.wiki import commands as mongodb_commands
-from treering.parts.wiki import commands as wiki_commands
-from treering.parts.workflows import commands as workflow_commands
-from treering.surfaces.cli.commands import databases, serve, spaces, verbs
+from treering.registry import load, parts
+from treering.surfaces.cli.commands.databases import add_index, add_keys, add_postgres
+from treering.surfaces.cli.commands.serve import add_serving
+from treering.surfaces.cli.commands.spaces import add_spaces, add_watching
+from treering.surfaces.cli.commands.verbs import add_reviews, add_verbs
 from treering.surfaces.cli.help import GroupedCommands
 from treering.surfaces.cli.printing import say
 
@@ -21,23 +19,10 @@ app = typer.Typer(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (
-    verbs,
-    verbs,
-    spaces,
-    connect_commands,
-    spaces,
-    serve,
-    databases,
-    supervise_commands,
-    workflow_commands,
-    discussion_commands,
-    databases,
-    mongodb_commands,
-    databases,
-    wiki_commands,
-):
-    commands.add_to(app)
+for add in (add_verbs, add_reviews, add_spaces, add_watching, add_serving, add_keys, add_postgres, add_index):
+    add(app)
+for place in (place for part in parts() for place in part.commands):
+    load(place)(app)
 
 
 @app.callback(

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from treering.core.errors import InvalidInput, nearest
-from treering.parts.discussions import folder
-from treering.parts.discussions import operations as discussions
-from treering.parts.wiki import operations as wikis
+from treering.registry import brought
 from treering.spaces import transfer
 from treering.verbs.crystallize import proposing, review
 from treering.verbs.envelope import Operation
@@ -24,15 +22,9 @@ UPKEEP: tuple[Operation[Any], ...] = (
     *proposing.OPERATIONS,
 )
 """What keeps a space and its work in order: for the command line and Python."""
-ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
-    *discussions.OPERATIONS,
-    folder.EXPORT,
-    folder.IMPORT,
-)
-"""Operations on discussions: for the command line and Python."""
-ON_WIKIS: tuple[Operation[Any], ...] = wikis.OPERATIONS
-"""Operations on the wiki of a repository as files: for the command line and Python."""
-OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS, *ON_WIKIS)}
+OF_PARTS: tuple[Operation[Any], ...] = tuple(one for operations in brought("operations") for one in operations)
+"""What the parts bring, such as operations on discussions: for the command line and Python."""
+OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *OF_PARTS)}
 """All of them by name."""
 
 

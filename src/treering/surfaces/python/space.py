@@ -17,6 +17,7 @@ from treering.ports.adapter import FileAccess
 from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.stores import BackUp
+from treering.registry import load
 from treering.sources.reading.access import AnyFile, files_below
 from treering.spaces import transfer, wiring
 from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
@@ -210,10 +211,8 @@ class Space:
         self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
     ) -> "DiscussionMemory":
         """Return the memory of the discussions below a scope; by default rules make it, which need no model."""
-        # Imported here: who only asks a question does not wait for it.
-        from treering.parts.discussions.memory import DiscussionMemory
-
-        return DiscussionMemory(self.engine, within=within, settings=settings, generator=generator)
+        memory = load("treering.parts.discussions.memory:DiscussionMemory")
+        return cast("DiscussionMemory", memory(self.engine, within=within, settings=settings, generator=generator))
 
     def proposals(self) -> tuple[PatchRecord, ...]:
         """Return the patches that wait for review, newest first."""

@@ -5,7 +5,7 @@ review. Regions of a person are read as they are, and state nothing. Of a reposi
 read, so that an edit need not be committed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -115,6 +115,31 @@ def holds_words_of_a_person(record: WrittenFile, page: Path) -> bool:
     return data is not None and isinstance(_reading(record, data, path=page.name, origin="", commit=None), SourceDraft)
 
 
+def pages_as_they_lie(
+    top: Path, manifests: Mapping[str, bytes], present: Container[str]
+) -> tuple[list[str], list[str]]:
+    """Return which files of a commit are gone from a work tree, and which are to be read as they lie there.
+
+    `manifests`: those of the commit, by path; `present`: the paths of its files. Of a wiki that is not committed only
+    the pages are read in which a person wrote.
+    """
+    committed = wiki_pages(manifests).wikis
+    gone: list[str] = []
+    lying: list[str] = []
+    for folder, wiki in wikis_lying_in(top, committed).items():
+        before = committed[folder].files if folder in committed else {}
+        # A page that is gone is no other file of the repository.
+        gone += [_inside_of(folder, name) for name in before.keys() - wiki.files.keys()]
+        pages = {_inside_of(folder, name): record for name, record in wiki.files.items()}
+        told = [path for path, one in pages.items() if path in present or holds_words_of_a_person(one, top / path)]
+        lying += [*told, *([_inside_of(folder, MANIFEST)] if told else [])]
+    return gone, lying
+
+
+def _inside_of(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
 def is_manifest_of_wiki(path: str) -> bool:
     """Tell by its name whether a file is the manifest of a wiki."""
     return path.rpartition("/")[2] == MANIFEST
@@ -183,3 +208,15 @@ def _statements(title: str, edits: list[tuple[str, str]]) -> Iterator[KnowledgeD
 
 def _inside(region: str) -> str:
     return "\n".join(region.split("\n")[1:-1]).strip("\n") or region
+
+
+class OwnWikiFiles:
+    """What adapters ask about files that may be pages of a wiki (`ports.adapter.OwnFiles`)."""
+
+    is_manifest = staticmethod(is_manifest_of_wiki)
+    below = staticmethod(wiki_pages)
+    around = LyingWikis
+    as_they_lie = staticmethod(pages_as_they_lie)
+
+
+OWN_FILES = OwnWikiFiles()

@@ -1,0 +1,114 @@
+"""What can be plugged in, by name. Each kind has one table: what comes with Treering, and what other packages add.
+
+A package adds to a table by an entry point of the table's group, such as `treering.ledgers`. An entry says where a
+thing is, as `module:name`; it is imported when it is first used. This module imports nothing of Treering: whoever asks
+it does not depend on what it finds.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, TypeVar, cast
+
+_Thing = TypeVar("_Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[_Thing]):
+    """Where something is. `extra`: the optional dependencies it imports; empty where it needs none."""
+
+    place: str
+    extra: str = ""
+
+    def load(self) -> _Thing:
+        """Import it. Raises `ModuleNotFoundError` where a package is missing."""
+        return cast("_Thing", load(self.place))
+
+
+class Table(Mapping[str, Entry[_Thing]]):
+    """Entries by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
+
+    def __init__(self, group: str, built_in: Mapping[str, Entry[_Thing]]) -> None:
+        """Name the group of entry points, and what comes with Treering."""
+        self.group = group
+        self.built_in = dict(built_in)
+
+    def __getitem__(self, name: str) -> Entry[_Thing]:
+        return self.built_in[name] if name in self.built_in else self._installed()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.built_in
+        yield from (name for name in self._installed() if name not in self.built_in)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _installed(self) -> dict[str, Entry[_Thing]]:
+        # Imported here: it reads the list of every package that is installed.
+        from importlib.metadata import entry_points
+
+        return {point.name: Entry(point.value) for point in sorted(entry_points(group=self.group))}
+
+
+def load(place: str) -> Any:
+    """Return what is at `module:name`."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that people use by a name of its own, such as discussions, and what it brings to each surface.
+
+    All but the name are places, `module:name`; an empty one says that it brings nothing there.
+    """
+
+    name: str
+    commands: tuple[str, ...] = ()
+    """Functions that add commands to the command line. Their modules load nothing heavy."""
+    operations: str = ""
+    """A tuple of operations on a space, for Python and the command line."""
+    serving: str = ""
+    """A function from a server's context to what it serves (`surfaces.http.parts.ServedPart`)."""
+    serving_flags: str = ""
+    """A group of flags of `treering serve`, with a method `chosen` that gives what `serving` is told of them."""
+    pages: str = ""
+    """A tuple of pages of the web page (`surfaces.web.site.Page`)."""
+    node_types: str = ""
+    """A tuple of types of workflow nodes."""
+    lint_rules: str = ""
+    """A tuple of lint rules."""
+    making: str = ""
+    """A function from flags of the command line to how memories of discussions are made (`MakingPlan`)."""
+    own_files: str = ""
+    """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
+
+
+PARTS: Table[Part] = Table(
+    "treering.parts",
+    {
+        name: Entry(f"treering.parts.{name}:PART")
+        for name in (
+            "projects",
+            "discussions",
+            "client",
+            "wiki",
+            "workflows",
+            "coding_agents",
+        )
+    },
+)
+"""The parts, by name. A package adds one by an entry point that names a `Part`."""
+
+
+def parts() -> tuple[Part, ...]:
+    """Return all parts, the built-in ones first."""
+    return tuple(entry.load() for entry in PARTS.values())
+
+
+def brought(what: str) -> Iterator[Any]:
+    """Load what each part brings under a field of `Part`, such as `pages`."""
+    for part in parts():
+        place = getattr(part, what)
+        if place:
+            yield load(place)
