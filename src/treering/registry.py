@@ -15,26 +15,26 @@ _Thing = TypeVar("_Thing")
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[_Thing]):
-    """Where something is. `extra`: the optional dependencies it imports; empty where it needs none."""
+    """Where something is: `module:name`."""
 
     place: str
-    extra: str = ""
 
     def load(self) -> _Thing:
         """Import it. Raises `ModuleNotFoundError` where a package is missing."""
         return cast("_Thing", load(self.place))
 
 
-class Table(Mapping[str, Entry[_Thing]]):
-    """Entries by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
+class Table(Mapping[str, _Thing]):
+    """Things by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
 
-    def __init__(self, group: str, built_in: Mapping[str, Entry[_Thing]]) -> None:
-        """Name the group of entry points, and what comes with Treering."""
+    def __init__(self, group: str, built_in: Mapping[str, _Thing | Entry[_Thing]]) -> None:
+        """Name the group of entry points, and what comes with Treering; an `Entry` is loaded when it is asked for."""
         self.group = group
         self.built_in = dict(built_in)
 
-    def __getitem__(self, name: str) -> Entry[_Thing]:
-        return self.built_in[name] if name in self.built_in else self._installed()[name]
+    def __getitem__(self, name: str) -> _Thing:
+        found = self.built_in[name] if name in self.built_in else self._installed()[name]
+        return found.load() if isinstance(found, Entry) else found
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
@@ -103,7 +103,7 @@ PARTS: Table[Part] = Table(
 
 def parts() -> tuple[Part, ...]:
     """Return all parts, the built-in ones first."""
-    return tuple(entry.load() for entry in PARTS.values())
+    return tuple(PARTS.values())
 
 
 def brought(what: str) -> Iterator[Any]:

@@ -77,6 +77,7 @@ SHA256 = {
     TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
 
+BUILT_IN_EMBEDDER = "bge-small-en-v1.5"
 PREPARATION = "p1"
 """Version of everything done to a text before the model sees it. A change here makes other vectors."""
 
@@ -99,7 +100,7 @@ class BgeSmall:
     dimension = DIMENSION
     unrelated_below = UNRELATED_BELOW
 
-    def __init__(self, *, threads: int = 1, max_tokens: int = 256, folder: Traversable | None = None) -> None:
+    def __init__(self, threads: int = 1, *, max_tokens: int = 256, folder: Traversable | None = None) -> None:
         if threads < 1:
             raise InvalidInput(f"threads is {threads}; it must be 1 or more.", hint="Give threads=1, or leave it out.")
         if not 3 <= max_tokens <= LONGEST:

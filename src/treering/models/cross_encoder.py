@@ -30,7 +30,7 @@ MAX_TOKENS = 256
 _HINT = "Name a folder that holds tokenizer.json and a cross-encoder with one score, such as ms-marco-MiniLM, as ONNX."
 
 
-def open_reranker(place: str, *, threads: int = 1) -> CrossEncoder:
+def open_reranker(place: str, threads: int = 1) -> CrossEncoder:
     """Open what `onnx:FOLDER` names. Raises `InvalidInput` for another form, and where a file is missing."""
     if not place.startswith(SCHEME) or place == SCHEME:
         raise InvalidInput(f"A reranker is named by onnx:FOLDER, got {place!r}.", hint=_HINT)

@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 
 from treering.core.errors import TreeringError
-from treering.models.bge import BgeSmall
 from treering.ports.models import Embedder
-from treering.spaces.wiring import Opening, author, open_engine, spaces_with_work
+from treering.spaces.wiring import Opening, author, open_embedder, open_engine, spaces_with_work
 from treering.system.address import SPACE, Address
 from treering.system.settings import Settings
 
@@ -78,7 +77,7 @@ def work_for_spaces(address: Address, *, wait: Waits, embedder: Embedder | None 
     Raises `InvalidInput` for an address of another kind, `Unavailable` where the database cannot be reached at first.
     """
     settings = Settings.read()
-    shared = embedder or BgeSmall(threads=settings.threads)
+    shared = embedder or open_embedder(settings)
 
     @contextmanager
     def lend(name: str) -> Iterator[TakeTurn]:

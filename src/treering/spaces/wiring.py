@@ -19,7 +19,7 @@ from treering.core.errors import Corrupt, Denied, InvalidInput, MissingExtra, No
 from treering.core.objects import Channel, invalid_fields
 from treering.core.patch import Author
 from treering.core.policy import Policy
-from treering.models.bge import BgeSmall
+from treering.models.bge import BUILT_IN_EMBEDDER, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.access_keys import AccessKeys
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits
@@ -29,6 +29,7 @@ from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import BackUp, Needs, ServerDirectory, Stores
+from treering.registry import Entry, Table
 from treering.retrieval.engines.engine_following import PassageDescriber
 from treering.retrieval.engines.engine_vectors import FEW_ALLOWED, EngineIndex, EngineVectors
 from treering.retrieval.index.rounds import make_whole
@@ -130,13 +131,7 @@ class Backend(Generic[_Opens]):
     extra: str = ""
 
 
-def _sqlite() -> OpenStores:
-    from treering.stores.sqlite.opening import open_stores
-
-    return open_stores
-
-
-class _MadeOnUse(Mapping[str, _Item]):
+class LazyMapping(Mapping[str, _Item]):
     """A table that is made when it is first asked: who only asks a question does not wait for what reads files."""
 
     def __init__(self, make: Callable[[], Mapping[str, _Item]]) -> None:
@@ -178,36 +173,6 @@ def _segmenters() -> Mapping[str, Segmenter]:
     return formats_here().segmenters
 
 
-def _postgres() -> OpenStores:
-    from treering.stores.postgres.opening import open_stores
-
-    return open_stores
-
-
-def _faiss() -> OpenEngine:
-    from treering.stores.engines.faiss_engine import open_faiss
-
-    return open_faiss
-
-
-def _redis() -> OpenEngine:
-    from treering.stores.engines.redis import open_redis
-
-    return open_redis
-
-
-def _neo4j() -> OpenEngine:
-    from treering.stores.engines.neo4j_engine import open_neo4j
-
-    return open_neo4j
-
-
-def _mongodb() -> OpenEngine:
-    from treering.stores.engines.mongo import open_mongodb
-
-    return open_mongodb
-
-
 def _given_by_nobody() -> OpenEngine:
     raise Unavailable(
         "The engine of this space works over a connection that a program gives, and none was given here.",
@@ -215,60 +180,59 @@ def _given_by_nobody() -> OpenEngine:
     )
 
 
-def _over_redis() -> OverConnection:
-    from treering.stores.engines.redis import engine_over_redis
-
-    return engine_over_redis
-
-
-def _over_mongodb() -> OverConnection:
-    from treering.stores.engines.mongo import engine_over_mongodb
-
-    return engine_over_mongodb
+def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
+    found: Entry[OpenEngine] = Entry(f"treering.stores.engines.{place}")
+    return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
 
 
-def _over_neo4j() -> OverConnection:
-    from treering.stores.engines.neo4j_engine import engine_over_neo4j
-
-    return engine_over_neo4j
-
-
-def _over_postgres() -> OverConnection:
-    from treering.stores.engines.pgvector import engine_over_postgres
-
-    return engine_over_postgres
+def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
+    found: Entry[OverConnection] = Entry(f"treering.stores.engines.{place}")
+    return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
 
 
-def _pgvector() -> OpenEngine:
-    from treering.stores.engines.pgvector import open_pgvector
+def _ledger_at(place: str, extra: str = "") -> Backend[OpenStores]:
+    found: Entry[OpenStores] = Entry(f"treering.stores.{place}")
+    return Backend(found.load, extra=extra)
 
-    return open_pgvector
 
-
-ENGINES: Mapping[str, EngineBackend] = {
-    "faiss": EngineBackend(_faiss, extra="faiss"),
-    "pgvector": EngineBackend(_pgvector, extra="postgres"),
-    "redis": EngineBackend(_redis, extra="redis"),
-    "rediss": EngineBackend(_redis, extra="redis"),
-    **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
-    **{scheme: EngineBackend(_mongodb, extra="mongodb") for scheme in MONGODB_SCHEMES},
-    GIVEN: EngineBackend(_given_by_nobody, extra=""),
-}
-"""Engines that search vectors beside a space, by the scheme of their address."""
+ENGINES: Table[EngineBackend] = Table(
+    "treering.engines",
+    {
+        "faiss": _engine_at("faiss_engine:open_faiss", "faiss"),
+        "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
+        "redis": _engine_at("redis:open_redis", "redis"),
+        "rediss": _engine_at("redis:open_redis", "redis"),
+        **{one: _engine_at("neo4j_engine:open_neo4j", "neo4j", shows_graph=True) for one in NEO4J_SCHEMES},
+        **{one: _engine_at("mongo:open_mongodb", "mongodb") for one in MONGODB_SCHEMES},
+        GIVEN: EngineBackend(_given_by_nobody, extra=""),
+    },
+)
+"""Engines that search vectors beside a space, by the scheme of their address. Entry points name an `EngineBackend`."""
 
 OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
-    "postgres": ConnectionBackend(_over_postgres, extra="postgres"),
-    "redis": ConnectionBackend(_over_redis, extra="redis"),
-    "mongodb": ConnectionBackend(_over_mongodb, extra="mongodb"),
-    "neo4j": ConnectionBackend(_over_neo4j, extra="neo4j", shows_graph=True),
+    "postgres": _over_connection("pgvector:engine_over_postgres", "postgres"),
+    "redis": _over_connection("redis:engine_over_redis", "redis"),
+    "mongodb": _over_connection("mongo:engine_over_mongodb", "mongodb"),
+    "neo4j": _over_connection("neo4j_engine:engine_over_neo4j", "neo4j", shows_graph=True),
 }
 """Engines over an open driver that a program gives, by the name of their technology."""
 
-BACKENDS: Mapping[str, Backend[OpenStores]] = {
-    "sqlite": Backend(_sqlite),
-    "postgresql": Backend(_postgres, extra="postgres"),
-}
-"""By the scheme of an address. Another database is one more entry."""
+BACKENDS: Table[Backend[OpenStores]] = Table(
+    "treering.ledgers",
+    {
+        "sqlite": _ledger_at("sqlite.opening:open_stores"),
+        "postgresql": _ledger_at("postgres.opening:open_stores", extra="postgres"),
+    },
+)
+"""Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
+
+EMBEDDERS: Table[Callable[[int], Embedder]] = Table("treering.embedders", {BUILT_IN_EMBEDDER: BgeSmall})
+"""What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
+
+RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
+    "treering.rerankers", {"onnx": Entry("treering.models.cross_encoder:open_reranker")}
+)
+"""What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +422,19 @@ class OnRequest:
 
 
 def _embedder(opening: Opening) -> Embedder:
-    return opening.embedder or BgeSmall(threads=opening.settings.threads)
+    return opening.embedder or open_embedder(opening.settings)
+
+
+def open_embedder(settings: Settings) -> Embedder:
+    """Return the embedding model that the settings name. Raises `InvalidInput` for one that is not installed."""
+    name = settings.embedder or BUILT_IN_EMBEDDER
+    if name not in EMBEDDERS:
+        raise InvalidInput(
+            f"There is no embedder {name!r}.",
+            hint=f"Known are {', '.join(EMBEDDERS)}; another package adds one by an entry point.",
+            details={"field": "TREERING_EMBEDDER"},
+        )
+    return EMBEDDERS[name](settings.threads)
 
 
 def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:
@@ -508,12 +484,12 @@ def _engine(
         leases=stores.leases,
         backlog=stores.backlog,
         protection=stores.protection,
-        adapters=_MadeOnUse(partial(_adapters, opening.files)),
+        adapters=LazyMapping(partial(_adapters, opening.files)),
         files=opening.files,
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),
-        segmenters=_MadeOnUse(_segmenters),
+        segmenters=LazyMapping(_segmenters),
         reranker=_reranker(opening),
     )
 
@@ -525,9 +501,9 @@ def _reranker(opening: Opening) -> Reranker | None:
         return given
     if not given:
         return None
-    from treering.models.cross_encoder import open_reranker
-
-    return open_reranker(given, threads=opening.settings.threads)
+    scheme = given.partition(":")[0]
+    opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which says what is wrong with another name
+    return opens(given, opening.settings.threads)
 
 
 def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:
@@ -548,7 +524,7 @@ def _selected(opening: Opening, stores: Stores, needs: Needs, embedder: Embedder
     """Return which engine searches the vectors of a space, if its stores can tell engines of them."""
     if stores.feed is None:
         return None
-    engines = ENGINES
+    engines: Mapping[str, EngineBackend] = ENGINES
     if opening.given_engine:
         engines = {**ENGINES, GIVEN: _given(opening.given_engine, stores, embedder)}
     return SelectedEngine(

@@ -37,6 +37,8 @@ class Settings:
     """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
     threads: int = 1
     """`TREERING_THREADS`: texts embedded side by side."""
+    embedder: str = ""
+    """`TREERING_EMBEDDER`: the embedding model, by the name that a package gives one; default the built-in one."""
     reranker: str = ""
     """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
@@ -76,6 +78,7 @@ class Settings:
             underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
             threads=int(threads),
             reranker=given.get("TREERING_RERANKER", ""),
+            embedder=given.get("TREERING_EMBEDDER", ""),
             upstream=given.get("TREERING_UPSTREAM", ""),
             wiki_model=given.get("TREERING_WIKI_MODEL", ""),
             memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),

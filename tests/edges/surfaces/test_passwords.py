@@ -28,7 +28,7 @@ def served(tmp_path, monkeypatch):
         assert address.password == SECRET
         return open_stores(file_address(tmp_path / address.place), needs)
 
-    monkeypatch.setitem(wiring.BACKENDS, "served", wiring.Backend(lambda: open_served))
+    monkeypatch.setitem(wiring.BACKENDS.built_in, "served", wiring.Backend(lambda: open_served))
 
 
 COMMANDS = [

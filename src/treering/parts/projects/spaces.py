@@ -15,7 +15,6 @@ from typing import Self
 from treering.core.errors import InvalidInput, NotFound, UnknownProject
 from treering.core.evidence import Triple
 from treering.core.objects import Channel
-from treering.models.bge import BgeSmall
 from treering.parts.projects.documents import Answered, Recalled
 from treering.parts.projects.project import (
     DeleteReport,
@@ -27,7 +26,7 @@ from treering.parts.projects.project import (
 )
 from treering.ports.models import Embedder, LanguageModel
 from treering.retrieval.extraction.asking import Budget
-from treering.spaces.wiring import Opened, Opening, author, open_engine, start_waiting
+from treering.spaces.wiring import Opened, Opening, author, open_embedder, open_engine, start_waiting
 from treering.system.address import SPACE, Address, file_address
 from treering.system.settings import Settings
 from treering.verbs.engine import Engine
@@ -93,7 +92,7 @@ class ProjectSpaces:
         self._author = author(actor, channel, self._settings)
         self._background = self._settings.background if background is None else background
         # A model takes more memory than a space: one for all.
-        self._embedder = embedder or BgeSmall(threads=self._settings.threads)
+        self._embedder = embedder or open_embedder(self._settings)
         self._most_open = most_open
         self._spaces: OrderedDict[str, _Space] = OrderedDict()
         self._lock = Lock()

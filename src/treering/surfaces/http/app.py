@@ -13,7 +13,6 @@ from fastapi import FastAPI, Request, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.models.bge import BgeSmall
 from treering.parts.discussions.chat import endpoint
 from treering.parts.discussions.chat.endpoint import MemorySettings
 from treering.parts.discussions.chat.upstream import Upstream, UpstreamPlace
@@ -23,7 +22,7 @@ from treering.parts.projects import routes as projects
 from treering.parts.projects.project import ProjectMemory
 from treering.parts.projects.spaces import ProjectModels, ProjectSpaces, projects_place
 from treering.ports.models import Embedder, LanguageModel
-from treering.spaces.wiring import open_access_keys
+from treering.spaces.wiring import open_access_keys, open_embedder
 from treering.surfaces.http import jobs, pages, uploads, verb_routes
 from treering.surfaces.http.bounds import Bounds
 from treering.surfaces.http.callers import Caller, RouteAccess
@@ -114,7 +113,7 @@ class Serving:
             urls=urls,
             background=settings.background,
             # A model takes more memory than a space: one for all.
-            embedder=BgeSmall(threads=settings.threads),
+            embedder=open_embedder(settings),
             upstream=upstream,
             memory=memory or MemorySettings(),
             making=making or MakingPlan(),
