@@ -87,15 +87,36 @@ class Part:
 PARTS: Table[Part] = Table(
     "treering.parts",
     {
-        name: Entry(f"treering.parts.{name}:PART")
-        for name in (
+        "projects": Part(
             "projects",
+            commands=("treering.parts.projects.commands:add_supervising",),
+            serving="treering.parts.projects.routes:serve_projects",
+        ),
+        "discussions": Part(
             "discussions",
-            "client",
+            commands=("treering.parts.discussions.commands:add_discussions",),
+            operations="treering.parts.discussions.folder:OPERATIONS",
+            pages="treering.parts.discussions.web:PAGES",
+            serving="treering.parts.discussions.chat.endpoint:serve_chats",
+            serving_flags="treering.parts.discussions.chat.flags:ChatFlags",
+        ),
+        "client": Part("client"),
+        "wiki": Part(
             "wiki",
+            commands=(
+                "treering.parts.wiki.commands:add_wiki",
+                "treering.parts.wiki.commands:add_mongodb",
+            ),
+            operations="treering.parts.wiki.operations:OPERATIONS",
+            pages="treering.parts.wiki.web:PAGES",
+            own_files="treering.parts.wiki.own_pages:OWN_FILES",
+        ),
+        "workflows": Part(
             "workflows",
-            "coding_agents",
-        )
+            commands=("treering.parts.workflows.commands:add_workflows",),
+            making="treering.parts.workflows.endpoints:plan_of",
+        ),
+        "coding_agents": Part("coding_agents", commands=("treering.parts.coding_agents.commands:add_connecting",)),
     },
 )
 """The parts, by name. A package adds one by an entry point that names a `Part`."""
