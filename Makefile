@@ -52,12 +52,12 @@ attack: $(VENV)/.developed
 
 # `make frameworks FRAMEWORKS=llama_index` tests the adapter of one; by default those of all that `dev` leaves out.
 frameworks: $(VENV)/.developed
-	$(BIN)/python tests/frameworks.py $(FRAMEWORKS)
+	$(BIN)/python tests/run_frameworks.py $(FRAMEWORKS)
 
 # The conformance suite of the Model Context Protocol, with the Node that it needs.
 conformance: $(VENV)/.developed
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.1.16 node@22
-	PATH="$(CURDIR)/$(VENV)/npm/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/edges/surfaces/rest/test_mcp_conformance.py
+	PATH="$(CURDIR)/$(VENV)/npm/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/surfaces/http/test_mcp_conformance.py
 
 # `make mutants MUTANTS=core/scope.py` tests those of one module, in minutes; several may be named.
 mutants: $(VENV)-mutants/.developed

@@ -1,4 +1,4 @@
-"""Test the mutants of modules: `python tests/mutants.py core/scope.py`, or `derived/ranking.py derived/packing.py`.
+"""Test the mutants of modules: `python tests/mutants.py core/scope.py`, or `retrieval/search/ranking.py retrieval/search/packing.py`.
 
 mutmut changes each module in small ways and runs the tests that reach what was changed. It is told of these modules
 and of the tests that decide about them alone, in a copy of the repository that is made anew (`mutants/`): told of
@@ -17,22 +17,22 @@ _COPY = _ROOT / "mutants"
 _PACKAGE = "src/treering"
 _HEADER = "[tool.mutmut]\n"
 
-_STORES = "tests/edges/stores"
+_STORES = "tests/stores"
 _LEDGER = f"{_STORES}/test_memory_ledger.py"
-_REST = "tests/edges/surfaces/rest"
-_SCOPED_VERBS = "tests/tools/test_scoped_verbs.py"
+_REST = "tests/surfaces/http"
+_SCOPED_VERBS = "tests/verbs/test_scoped_verbs.py"
 _DECIDING = {
     "core": ("tests/core", _LEDGER),
-    "derived": ("tests/derived", "tests/toy_store/test_toy_store.py", "tests/tools/test_query.py"),
+    "retrieval": ("tests/retrieval", "tests/toy_store/test_toy_store.py", "tests/verbs/test_query.py"),
     "ports": (_LEDGER, "tests/toy_store/test_toy_store.py"),
     **dict.fromkeys(("tools/confined_ledger.py", "tools/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
-    "tools/rights.py": ("tests/edges/surfaces/test_rights.py",),
-    "tools": ("tests/tools",),
-    "edges/stores/sqlite": tuple(
+    "tools/rights.py": ("tests/surfaces/test_rights.py",),
+    "verbs": ("tests/verbs",),
+    "stores/sqlite": tuple(
         f"{_STORES}/test_sqlite_{name}.py"
         for name in ("ledger", "index", "index_contract", "filters", "vectors", "graph", "days", "leases")
     ),
-    "edges/surfaces/rest": tuple(
+    "surfaces/http": tuple(
         f"{_REST}/test_{name}.py" for name in ("keys", "key_limits", "keys_of_routes", "sign_in", "mcp_over_http")
     ),
 }

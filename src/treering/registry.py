@@ -14,7 +14,7 @@ _Thing = TypeVar("_Thing")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[_Thing]):
+class Place(Generic[_Thing]):
     """Where something is: `module:name`."""
 
     place: str
@@ -27,14 +27,14 @@ class Entry(Generic[_Thing]):
 class Table(Mapping[str, _Thing]):
     """Things by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
 
-    def __init__(self, group: str, built_in: Mapping[str, _Thing | Entry[_Thing]]) -> None:
-        """Name the group of entry points, and what comes with Treering; an `Entry` is loaded when it is asked for."""
+    def __init__(self, group: str, built_in: Mapping[str, _Thing | Place[_Thing]]) -> None:
+        """Name the group of entry points, and what comes with Treering; a `Place` is loaded when it is asked for."""
         self.group = group
         self.built_in = dict(built_in)
 
     def __getitem__(self, name: str) -> _Thing:
         found = self.built_in[name] if name in self.built_in else self._installed()[name]
-        return found.load() if isinstance(found, Entry) else found
+        return found.load() if isinstance(found, Place) else found
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
@@ -43,11 +43,11 @@ class Table(Mapping[str, _Thing]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _installed(self) -> dict[str, Entry[_Thing]]:
+    def _installed(self) -> dict[str, Place[_Thing]]:
         # Imported here: it reads the list of every package that is installed.
         from importlib.metadata import entry_points
 
-        return {point.name: Entry(point.value) for point in sorted(entry_points(group=self.group))}
+        return {point.name: Place(point.value) for point in sorted(entry_points(group=self.group))}
 
 
 def load(place: str) -> Any:

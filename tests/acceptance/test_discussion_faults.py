@@ -1,6 +1,6 @@
 """Faults that memories of discussions are known to have, where only the whole shows that this one has not.
 
-The others are tests of the parts, in tests/memories/discussion.
+The others are tests of the parts, in tests/parts/discussions.
 """
 
 from collections.abc import Sequence

@@ -41,9 +41,9 @@ from treering.verbs.lint import semantic, structure
 from treering.verbs.rights import Rights
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPENAPI = Path(__file__).parents[1] / "edges/surfaces/rest/openapi.json"
+OPENAPI = Path(__file__).parents[1] / "surfaces/http/openapi.json"
 """What the server promises, which a test beside it holds equal to what it serves."""
-TABLE = Path(__file__).parents[1] / "edges/surfaces/golden/operations.txt"
+TABLE = Path(__file__).parents[1] / "surfaces/golden/operations.txt"
 """All operations on all surfaces, which a test beside it holds equal to what they offer."""
 
 BLOCK = re.compile(r"<!-- rendered: (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.DOTALL)

@@ -181,17 +181,17 @@ def _given_by_nobody() -> OpenEngine:
 
 
 def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
-    found: Entry[OpenEngine] = Entry(f"treering.stores.engines.{place}")
+    found: Place[OpenEngine] = Place(f"treering.stores.engines.{place}")
     return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
 
 
 def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
-    found: Entry[OverConnection] = Entry(f"treering.stores.engines.{place}")
+    found: Place[OverConnection] = Place(f"treering.stores.engines.{place}")
     return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
 
 
 def _ledger_at(place: str, extra: str = "") -> Backend[OpenStores]:
-    found: Entry[OpenStores] = Entry(f"treering.stores.{place}")
+    found: Place[OpenStores] = Place(f"treering.stores.{place}")
     return Backend(found.load, extra=extra)
 
 
@@ -230,7 +230,7 @@ EMBEDDERS: Table[Callable[[int], Embedder]] = Table("treering.embedders", {BUILT
 """What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
 
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
-    "treering.rerankers", {"onnx": Entry("treering.models.cross_encoder:open_reranker")}
+    "treering.rerankers", {"onnx": Place("treering.models.cross_encoder:open_reranker")}
 )
 """What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
 

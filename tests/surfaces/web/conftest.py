@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "rest"))
+sys.path.append(str(Path(__file__).parent.parent / "http"))
 
 from rest_parts import running
 from web_parts import HOSTILE, fill

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from edges.sources.git_scratch import Scratch
+from sources.git_scratch import Scratch
 from space_parts import decide, open_space
 from treering.surfaces.cli import run
 

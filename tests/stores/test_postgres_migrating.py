@@ -18,7 +18,7 @@ from treering.core.errors import InvalidInput
 from treering.stores.postgres.connection.schema import VERSIONS, is_current, migrate
 from treering.testing.fakes import HashingEmbedder
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 OLDER = sorted(FIXTURES.glob("postgres_v*.sql.gz"))
 ROWS = "-- Rows, to be written by a role that no fence around a space holds."
 

@@ -316,7 +316,7 @@ def test_a_hook_imports_little_and_takes_little_time_before_it_answers(folder, t
 
 
 def test_the_program_of_the_package_answers_hooks_without_the_command_line():
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     module, _, function = project["scripts"]["treering"].partition(":")
     program = f"import sys; from {module} import {function}; print('typer' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

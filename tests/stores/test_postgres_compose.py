@@ -9,7 +9,7 @@ import yaml
 import treering
 from postgres_server import PostgresServer
 
-_PAGE = Path(__file__).parents[3] / "docs" / "howto" / "keep-a-ledger-on-postgres.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "howto" / "keep-a-ledger-on-postgres.md"
 
 
 def compose_file():

@@ -21,7 +21,7 @@ from treering.spaces.wiring import open_access_keys
 from treering.surfaces.cli.app import app
 from treering.system.address import parse_address
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 SERVICE = DEPLOY / "treering.service"
 SECRETS = {"ADMIN_PASSWORD": "admin", "TREERING_PASSWORD": "it's $secret"}

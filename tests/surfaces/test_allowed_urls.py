@@ -9,7 +9,7 @@ from treering.ports.adapter import NoFiles
 from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.surfaces.mcp.listing import tool_listing
 
-sys.path.append(str(Path(__file__).parent / "rest"))
+sys.path.append(str(Path(__file__).parent / "http"))
 
 from key_parts import guarded
 from rest_parts import running

@@ -1,4 +1,4 @@
-"""Test the adapters to frameworks that `dev` leaves out: `python tests/frameworks.py`, or `… llama_index strands`.
+"""Test the adapters to frameworks that `dev` leaves out: `python tests/run_frameworks.py`, or `… llama_index strands`.
 
 Each framework has an environment of its own below `.venv-frameworks`, because some are large and some want versions
 that others refuse. Run there: the tests of the adapter, its how-to page, and the facade.
@@ -59,7 +59,7 @@ def _passes(name: str) -> bool:
 
 
 def _tests(name: str) -> list[str]:
-    tests = sorted((_ROOT / "tests/edges/frameworks").glob(f"test_{name}*.py"))
+    tests = sorted((_ROOT / "tests/frameworks").glob(f"test_{name}*.py"))
     imported = f"from treering.{name} import"
     pages = [page for page in (_ROOT / "docs/howto").glob("*.md") if imported in page.read_text(encoding="utf-8")]
     shown = [f"tests/docs/test_docs.py::test_what_a_page_shows_is_what_happens[{_named(page)}]" for page in pages]

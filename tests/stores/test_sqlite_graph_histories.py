@@ -137,7 +137,7 @@ def test_the_graph_is_the_same_in_every_process_however_it_grew():
         script = Path(__file__).with_name("graph_process.py")
         done = subprocess.run(
             [sys.executable, str(script), way],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[1])},
             capture_output=True,
             text=True,
             check=True,

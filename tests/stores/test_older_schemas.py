@@ -15,7 +15,7 @@ from treering.stores.sqlite.ledger.rows import verify_ledger
 from treering.stores.sqlite.ledger.schema import VERSION
 from treering.testing.fakes import HashingEmbedder
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 OLDER = sorted(FIXTURES.glob("ledger_v*.db"))
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from edges.sources.git_scratch import Scratch
+from sources.git_scratch import Scratch
 from space_parts import open_space
 from treering.surfaces.cli import run
 

@@ -1,6 +1,6 @@
 """Schemathesis against a running server, all phases. For a long run by hand:
 
-python tests/edges/surfaces/rest/schemathesis_run.py --max-examples 300 --seed 7
+python tests/surfaces/http/schemathesis_run.py --max-examples 300 --seed 7
 """
 
 import subprocess
