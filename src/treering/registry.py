@@ -68,10 +68,12 @@ class Part:
     """Functions that add commands to the command line. Their modules load nothing heavy."""
     operations: str = ""
     """A tuple of operations on a space, for Python and the command line."""
+    spaces: str = ""
+    """A function from a place, empty for the usual one, and settings to further spaces (`surfaces.http.parts`)."""
     serving: str = ""
-    """A function from a server's context to what it serves (`surfaces.http.parts.ServedPart`)."""
+    """A function from a server's context, and what its flags chose, to what it serves (`surfaces.http.parts`)."""
     serving_flags: str = ""
-    """A group of flags of `treering serve`, with a method `chosen` that gives what `serving` is told of them."""
+    """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
     pages: str = ""
     """A tuple of pages of the web page (`surfaces.web.site.Page`)."""
     node_types: str = ""
@@ -90,7 +92,9 @@ PARTS: Table[Part] = Table(
         "projects": Part(
             "projects",
             commands=("treering.parts.projects.commands:add_supervising",),
+            spaces="treering.parts.projects.spaces:spaces_at",
             serving="treering.parts.projects.routes:serve_projects",
+            serving_flags="treering.parts.projects.commands:ProjectFlags",
         ),
         "discussions": Part(
             "discussions",
@@ -98,7 +102,7 @@ PARTS: Table[Part] = Table(
             operations="treering.parts.discussions.folder:OPERATIONS",
             pages="treering.parts.discussions.web:PAGES",
             serving="treering.parts.discussions.chat.endpoint:serve_chats",
-            serving_flags="treering.parts.discussions.chat.flags:ChatFlags",
+            serving_flags="treering.parts.discussions.commands:ChatFlags",
         ),
         "client": Part("client"),
         "wiki": Part(

@@ -1,13 +1,18 @@
 """Commands for discussions: conversations that go on, and what is remembered of them."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
 from treering.surfaces.cli.help import Command
 from treering.surfaces.cli.printing import say
+
+if TYPE_CHECKING:
+    from treering.parts.discussions.chat.endpoint import ServedChats
+    from treering.system.settings import Settings
 
 Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
 Within = Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")]
@@ -203,3 +208,83 @@ def delete(
     from treering.parts.discussions import running
 
     running.delete(identity, within, positions, access, writing, erase=erase, sure=yes)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFlags:
+    """Which API answers chats, what memory may cost them, and what makes their memories."""
+
+    upstream: Annotated[
+        str,
+        Option("--upstream", metavar="URL", help="The API that answers chats, …/v1. Default: TREERING_UPSTREAM."),
+    ] = ""
+    key_env: Annotated[
+        str,
+        Option(
+            "--upstream-key-env", metavar="NAME", help="The variable with its key. Default: OPENAI_API_KEY, if set."
+        ),
+    ] = ""
+    seconds: Annotated[
+        float, Option("--upstream-timeout", metavar="SECONDS", min=1, help="How long it may be silent.")
+    ] = 600.0
+    within: Annotated[
+        str, Option("--memory-within", metavar="PATH", help="The scope below which discussions are kept.")
+    ] = "/"
+    tokens: Annotated[int, Option("--memory-tokens", metavar="N", min=1, help="At most so much is recalled.")] = 1_000
+    wait_ms: Annotated[
+        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for what is recalled.")
+    ] = 300
+    store_ms: Annotated[
+        int,
+        Option("--memory-store-wait", metavar="MS", min=1, help="Its end waits at most so long until it is stored."),
+    ] = 2_000
+    tags: Annotated[
+        bool,
+        Option("--discussion-tags", help="Let [DiscussionId] tags of system and user messages name the discussion."),
+    ] = False
+    memory_config: Annotated[
+        Path | None,
+        Option("--memory-config", metavar="FILE", help="Which workflows, models and prompts make memories."),
+    ] = None
+    memory_endpoint: Annotated[
+        list[str] | None,
+        Option("--memory-endpoint", metavar="NAME=MODEL", help="A model that makes memories. Default: rules."),
+    ] = None
+    memory_endpoint_url: Annotated[
+        str, Option("--memory-endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has it.")
+    ] = ""
+    memory_requests: Annotated[
+        int, Option("--memory-requests", metavar="N", min=0, help="How often it is asked at most, until the end.")
+    ] = 10_000
+    memory_nodes: Annotated[
+        list[str] | None,
+        Option("--nodes", metavar="MODULE:NAME", help="A type of workflow node of your own; repeatable."),
+    ] = None
+
+    def chosen(self, settings: "Settings") -> "ServedChats":
+        """Return what is served. Raises `InvalidInput` for what makes no sense."""
+        from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
+        from treering.parts.discussions.chat.upstream import UpstreamPlace
+        from treering.parts.discussions.running import plan_by
+        from treering.system.settings import read_key
+
+        url = self.upstream or settings.upstream
+        return ServedChats(
+            upstream=UpstreamPlace(url, read_key(self.key_env), self.seconds) if url else None,
+            memory=MemorySettings(
+                within=self.within,
+                tokens=self.tokens,
+                wait_seconds=self.wait_ms / 1_000,
+                tags=self.tags,
+                store_seconds=self.store_ms / 1_000,
+            ),
+            making=plan_by(
+                MakingFlags(
+                    config=self.memory_config,
+                    endpoint=self.memory_endpoint,
+                    endpoint_url=self.memory_endpoint_url,
+                    max_requests=self.memory_requests,
+                    nodes=self.memory_nodes,
+                )
+            ),
+        )

@@ -5,6 +5,7 @@ from typing import Any
 from treering.parts.discussions import operations as discussion
 from treering.parts.discussions.operations import DiscussionsFound
 from treering.surfaces.web.reasons import marked
+from treering.surfaces.web.site import Page
 from treering.surfaces.web.view import PageView, Rendered
 
 _MESSAGES = 30
@@ -38,3 +39,9 @@ def show_discussion(view: PageView) -> Rendered:
 def _found(found: DiscussionsFound | None, question: str) -> dict[str, Any]:
     hits = [(one.discussion, one.found, marked(one.found.text, question)) for one in found.found] if found else []
     return {"question": question, "found": found, "hits": hits}
+
+
+PAGES = (
+    Page("/discussions", list_discussions, "Discussions"),
+    Page("/discussions/{identity}", show_discussion),
+)

@@ -1,13 +1,18 @@
 """The command that works through tickets."""
 
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option, Typer
 
 from treering.surfaces.cli.flags import spread
 from treering.surfaces.cli.help import Command
+
+if TYPE_CHECKING:
+    from treering.parts.projects.routes import ServedProjects
+    from treering.system.settings import Settings
 
 
 def add_supervising(app: Typer) -> None:
@@ -73,3 +78,23 @@ def supervise(
         as_json=as_json,
     )
     supervising.supervise(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFlags:
+    """Which projects `treering serve` serves."""
+
+    projects: Annotated[
+        str,
+        Option(
+            "--projects",
+            metavar="PLACE",
+            help="A folder, or postgresql://…?space=NAME for spaces NAME/PROJECT. Default: TREERING_DATA_DIR/projects.",
+        ),
+    ] = ""
+
+    def chosen(self, settings: "Settings") -> "ServedProjects":
+        """Return what is served. Raises `InvalidInput` for an address that is none."""
+        from treering.parts.projects.routes import ServedProjects
+
+        return ServedProjects.of(self.projects, settings)

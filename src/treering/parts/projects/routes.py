@@ -1,23 +1,31 @@
 """Project memory over HTTP: `POST /api/projects/{project_id}/memory/index|retrieve|delete`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
+from anyio.to_thread import run_sync
 from fastapi import Request, Response
 from pydantic import Field, RootModel
 
 from treering.core.evidence import Triple
 from treering.core.scope import ROOT
 from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, DeleteReport, IndexReport, ProjectMemory
-from treering.parts.projects.spaces import ProjectSpaces
+from treering.parts.projects.spaces import ProjectModels, ProjectSpaces, projects_place
 from treering.surfaces.http.bodies import parse_body, read_body
 from treering.surfaces.http.bounds import Bounds
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
+from treering.surfaces.http.parts import ServedPart, ServerContext
+from treering.surfaces.http.served import report_progress
 from treering.surfaces.http.workers import Workers
-from treering.surfaces.web.view import Rendered
+from treering.system.address import Address
+from treering.system.settings import Settings
 from treering.verbs import catalog
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import Answer, Envelope, Operation, Report, Value
 from treering.verbs.lint.erasure import ERASE
 from treering.verbs.rights import READS, WRITES, require
@@ -82,6 +90,61 @@ class Retrieved(Value):
 
 class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
     """What was found, one element for each question."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProjects:
+    """Which projects a server serves, and with which models; by default none but the built-in embedder."""
+
+    place: Path | Address
+    models: ProjectModels = field(default_factory=ProjectModels)
+
+    @classmethod
+    def of(cls, place: str, settings: Settings) -> "ServedProjects":
+        """Return what a person and the environment say; an empty place is the usual one."""
+        return cls(projects_place(place or settings.projects_dir, settings), ProjectModels.of(settings))
+
+
+def serve_projects(context: ServerContext, chosen: ServedProjects | None) -> ServedPart:
+    """Serve project memory."""
+    served = chosen or ServedProjects.of("", Settings.read())
+    spaces = ProjectSpaces(
+        served.place,
+        background=context.background,
+        embedder=served.models.open_embedder() or context.embedder,
+    )
+    model = served.models.open_model()
+
+    def memory(caller: Caller) -> ProjectMemory:
+        @contextmanager
+        def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
+            context.stop.check()
+            with spaces.engine(project_id, create=create) as engine:
+                yield engine.with_progress(report_progress).with_author(caller.author or engine.author)
+
+        return ProjectMemory(lend, model=model)
+
+    async def close() -> None:
+        await run_sync(spaces.close)
+
+    return ServedPart(
+        routes=routes(memory, context.workers, context.bounds),
+        spaces=_ReadProjects(spaces),
+        look_after=spaces.look_after,
+        close=close,
+    )
+
+
+class _ReadProjects:
+    """The projects of a server, as its pages, keys and metrics use them."""
+
+    def __init__(self, spaces: ProjectSpaces) -> None:
+        self.ids, self.address, self.count_open = spaces.ids, spaces.address, spaces.count_open
+        self._spaces = spaces
+
+    def reads(self, identity: str, *, check_stop: Callable[[], None]) -> "ProjectReads":
+        """Return a project for reading."""
+        return ProjectReads(self._spaces, identity, check_stop=check_stop)
 
 
 MemoryOf = Callable[[Caller], ProjectMemory]
@@ -189,14 +252,6 @@ def _same_project(name: str) -> Schema:
 
 def _name(name: str) -> str:
     return f"project_memory_{name}"
-
-
-# Projects: the spaces of project memory that this server keeps, each with the same pages as the server's own.
-
-
-def list_projects(names: Sequence[str]) -> Rendered:
-    """Show the projects."""
-    return Rendered("projects.html", {"names": names, "command": ("treering", "serve", "--projects", "FOLDER")})
 
 
 # The space of one project, for reading only.

@@ -73,6 +73,11 @@ def projects_place(given: Path | str | Address, settings: Settings) -> Path | Ad
     return given if isinstance(given, Address) else Path(given)
 
 
+def spaces_at(place: str, settings: Settings) -> "ProjectSpaces":
+    """Return the projects at a place; empty: where the settings keep them."""
+    return ProjectSpaces(projects_place(place or settings.projects_dir, settings), settings=settings)
+
+
 class ProjectSpaces:
     """Lends the engines of projects. Safe to use from many threads; opening one project holds up no other."""
 

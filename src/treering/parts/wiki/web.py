@@ -2,15 +2,21 @@
 
 from treering.parts.wiki.reading import PAGE
 from treering.parts.wiki.showing import html_of
+from treering.surfaces.web.site import Page, Preparing
 from treering.surfaces.web.view import PageView, Rendered
 
 _BASE = "wiki/"
 
 
-def write_wiki(view: PageView) -> None:
+def write_wiki(view: PageView) -> Preparing:
     """Have the wiki written, so that its pages are at hand. Takes long in a space of many sources."""
-    if view.space.check():
-        view.perform(PAGE, {"repository": view.text("repository")})
+    repository = view.text("repository")
+
+    def work() -> None:
+        if view.space.check():
+            view.perform(PAGE, {"repository": repository})
+
+    return Preparing(("wiki", view.space.scope, repository), work, "wiki_under_way.html")
 
 
 def wiki(view: PageView) -> Rendered:
@@ -29,3 +35,9 @@ def wiki(view: PageView) -> Rendered:
             "command": ("treering", "wiki", "page", told.path),
         },
     )
+
+
+PAGES = (
+    Page("/wiki", wiki, "Wiki", prepare=write_wiki),
+    Page("/wiki/{page:path}", wiki, prepare=write_wiki),
+)

@@ -194,15 +194,26 @@ def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command whose parameters that are groups become one flag per field."""
+_FURTHER = "parts"
+
+
+def spread(command: Callable[..., None], further: Mapping[str, type] | None = None) -> Callable[..., None]:
+    """Make a command whose parameters that are groups become one flag per field.
+
+    `further`: groups that the command does not name; they are handed to its parameter `parts`, by their names.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
+    if further is not None:
+        del hints[_FURTHER]
+        groups |= further
 
     def spreading(**given: Any) -> None:
-        made = {
+        made: dict[str, Any] = {
             name: group(**{one.name: given.pop(one.name) for one in fields(group)}) for name, group in groups.items()
         }
+        if further is not None:
+            made[_FURTHER] = {name: made.pop(name) for name in further}
         command(**given, **made)
 
     parameters = list(_parameters(command, hints, groups))
@@ -217,7 +228,7 @@ def _parameters(
 ) -> Iterator[inspect.Parameter]:
     """Yield a command's own parameters, then those of its groups: in this order `--help` shows them."""
     for name, parameter in inspect.signature(command).parameters.items():
-        if name not in groups:
+        if name in hints and name not in groups:
             yield _flag(name, hints[name], parameter.default)
     for group in groups.values():
         types = get_type_hints(group, include_extras=True)

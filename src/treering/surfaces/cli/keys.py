@@ -12,6 +12,8 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.scope import ROOT
 from treering.parts.projects.spaces import ProjectSpaces, projects_place
 from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits
+from treering.ports.stores import AccessKey, AccessKeys, KeyLimits
+from treering.registry import brought
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.rendering.changes import (
@@ -108,8 +110,9 @@ def _space_of(wanted: WantedKey, settings: Settings) -> str:
             "A key of a project opens all of that project, and nothing else.",
             hint="Leave --space and --scope out, or make another key for the space.",
         )
-    place = projects_place(wanted.projects or settings.projects_dir, settings)
-    return space_name(ProjectSpaces(place, settings=settings).address(wanted.project))
+    for spaces_at in brought("spaces"):
+        return space_name(spaces_at(wanted.projects, settings).address(wanted.project))
+    raise InvalidInput("No part here keeps projects.", hint="Leave --project out.")
 
 
 def _find(named: str, keys: AccessKeys) -> AccessKey:

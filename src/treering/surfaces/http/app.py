@@ -1,11 +1,11 @@
 """The server's app: its routes, who may ask, and how failures are told."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -13,15 +13,7 @@ from fastapi import FastAPI, Request, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.parts.discussions.chat import endpoint
-from treering.parts.discussions.chat.endpoint import MemorySettings
-from treering.parts.discussions.chat.upstream import Upstream, UpstreamPlace
-from treering.parts.discussions.chat_memory import ChatMemory
-from treering.parts.discussions.settings import MakingPlan
-from treering.parts.projects import routes as projects
-from treering.parts.projects.project import ProjectMemory
-from treering.parts.projects.spaces import ProjectModels, ProjectSpaces, projects_place
-from treering.ports.models import Embedder, LanguageModel
+from treering.ports.models import Embedder
 from treering.spaces.wiring import open_access_keys, open_embedder
 from treering.surfaces.http import jobs, pages, uploads, verb_routes
 from treering.surfaces.http.bounds import Bounds
@@ -34,16 +26,16 @@ from treering.surfaces.http.mcp_endpoint import PATH as MCP_PATH
 from treering.surfaces.http.mcp_endpoint import McpEndpoint
 from treering.surfaces.http.metrics import PATH as METRICS
 from treering.surfaces.http.metrics import Metrics, RequestObserver, RouteTemplates, SpaceState
+from treering.surfaces.http.parts import FurtherSpaces, ServerContext, served_parts
 from treering.surfaces.http.request_guard import RequestGuard
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
+from treering.surfaces.http.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted
 from treering.surfaces.http.workers import Caretaker, Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address
 from treering.system.machine import SystemClock
 from treering.system.settings import Settings
-from treering.verbs.engine import Engine
 from treering.verbs.envelope import Value
 from treering.verbs.rights import READS
 
@@ -54,10 +46,6 @@ class Serving:
 
     space: Address | str
     """The address of the space of the four tools."""
-    projects: Path | Address
-    """The folder that holds the projects' spaces, or the address below whose space they are in a database."""
-    project_models: ProjectModels = field(default_factory=ProjectModels)
-    """Which models the projects are served with; by default none but the built-in embedder."""
     files: Path | None = None
     """The folder below which `ingest` may read files; none: it reads no files."""
     urls: bool = False
@@ -73,12 +61,8 @@ class Serving:
     background: bool = True
     """Whether vectors are made behind everyday work."""
     embedder: Embedder | None = None
-    upstream: UpstreamPlace | None = None
-    """What answers chats; none: nothing does."""
-    memory: MemorySettings = field(default_factory=MemorySettings)
-    """What memory may cost a chat."""
-    making: MakingPlan = field(default_factory=MakingPlan)
-    """How the memories of discussions are made."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """What the flags of parts chose, by the name of the part."""
 
     @classmethod
     def of(
@@ -86,14 +70,11 @@ class Serving:
         settings: Settings,
         *,
         space: str,
-        projects: Path | str | None,
         files: Path | None,
         keys: Address | None = None,
         allow: Iterable[str] = (),
         urls: bool = False,
-        upstream: UpstreamPlace | None = None,
-        memory: MemorySettings | None = None,
-        making: MakingPlan | None = None,
+        parts: Mapping[str, Any] | None = None,
         bounds: Bounds | None = None,
         metrics_to_all: bool = False,
     ) -> "Serving":
@@ -105,8 +86,6 @@ class Serving:
             raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
         return cls(
             space=settings.space_address(space or None),
-            projects=projects_place(projects or settings.projects_dir, settings),
-            project_models=ProjectModels.of(settings),
             files=files,
             keys=keys,
             allow=allowed(allow),
@@ -114,9 +93,7 @@ class Serving:
             background=settings.background,
             # A model takes more memory than a space: one for all.
             embedder=open_embedder(settings),
-            upstream=upstream,
-            memory=memory or MemorySettings(),
-            making=making or MakingPlan(),
+            parts=parts or {},
             bounds=bounds or Bounds(),
             metrics_to_all=metrics_to_all,
         )
@@ -160,33 +137,21 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         granted=most,
     )
     space.check()
-    models = serving.project_models
-    spaces = ProjectSpaces(
-        serving.projects, background=serving.background, embedder=models.open_embedder() or serving.embedder
-    )
-    project_memory = partial(_memory, spaces, stop, models.open_model())
-    ring = _key_ring(serving, spaces)
-
     bounds = serving.bounds
     workers = Workers(bounds.worked_on_at_once, stop=stop)
     running = RunningJobs(space, bounds, stop=stop)
-    upstream = Upstream(serving.upstream) if serving.upstream else None
-    memory = ChatMemory(
-        space.engine,
-        serving.memory,
-        ending=lambda: stop.said,
-        embedder=serving.embedder,
-        generator=serving.making.generator,
-        settings=serving.making.settings,
-    )
-
+    context = ServerContext(space, workers, bounds, stop, serving.background, serving.embedder)
+    served = served_parts(context, serving.parts)
+    further = next((one.spaces for one in served if one.spaces), None)
+    ring = _key_ring(serving, further)
     agents = McpEndpoint(space, bounds, stop=stop, urls=serving.urls)
-    caretaker = Caretaker([space.look_after, spaces.look_after, *([memory.take_over] if upstream else [])])
+    caretaker = Caretaker([space.look_after, *(one.look_after for one in served if one.look_after)])
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        if upstream:
-            memory.warm()
+        for one in served:
+            if one.warm:
+                one.warm()
         if serving.background:
             caretaker.start()
         try:
@@ -196,11 +161,10 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
             stop.say()
             await running.close()
             await run_sync(caretaker.stop)
-            if upstream:
-                await upstream.close()
-            await run_sync(memory.close)
+            for one in reversed(served):
+                if one.close:
+                    await one.close()
             await run_sync(space.close)
-            await run_sync(spaces.close)
             if ring:
                 await run_sync(ring.keys.close)
 
@@ -214,8 +178,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         uploads.route(uploads.UploadEndpoint(space, workers, bounds, calls, running)),
         *jobs.routes(jobs.JobsEndpoint(running, workers, bounds, admit=admit, ending=lambda: stop.said)),
         *verb_routes.operation_routes(space, workers, bounds),
-        *projects.routes(project_memory, workers, bounds),
-        *endpoint.routes(endpoint.ChatEndpoint(upstream, memory, serving.memory)),
+        *(route for one in served for route in one.routes),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -224,12 +187,12 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
 
-    app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, admit=admit))
+    app.router.routes.extend(pages.routes(space, further, calls, workers, bounds, stop, admit=admit))
     described = document(routes)
     app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    metrics = Metrics(spaces=partial(_state_of_spaces, space, spaces), running=partial(_load, workers, running))
+    metrics = Metrics(spaces=partial(_state_of_spaces, space, further), running=partial(_load, workers, running))
     app.add_api_route(METRICS, metrics.answer, methods=["GET"], response_model=None)
     access = [
         (METRICS, _ANYBODY if serving.metrics_to_all else _ADMIN),
@@ -250,8 +213,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     return app
 
 
-def _state_of_spaces(space: ServedSpace, projects: ProjectSpaces) -> SpaceState:
-    count, waiting = projects.count_open()
+def _state_of_spaces(space: ServedSpace, further: FurtherSpaces | None) -> SpaceState:
+    count, waiting = further.count_open() if further else (0, 0)
     return SpaceState(spaces_open=count + space.is_open, waiting_vectors=waiting + space.pending_vectors())
 
 
@@ -266,7 +229,7 @@ def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
     app.add_api_route(SIGN_OUT, sign_in.leave, methods=["POST"], response_model=None)
 
 
-def _key_ring(serving: Serving, spaces: ProjectSpaces) -> KeyRing | None:
+def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None:
     """Open the keys of a server. Raises `NotFound` where there are none."""
     if serving.keys is None:
         return None
@@ -277,20 +240,10 @@ def _key_ring(serving: Serving, spaces: ProjectSpaces) -> KeyRing | None:
         keys=open_access_keys(serving.keys, create=False),
         clock=SystemClock(),
         space=space_name(space),
-        project=lambda project_id: space_name(spaces.address(project_id)),
+        project=lambda project_id: space_name(further.address(project_id)) if further else "",
         files=serving.files is not None,
         urls=serving.urls,
     )
-
-
-def _memory(spaces: ProjectSpaces, stop: Stop, model: LanguageModel | None, caller: Caller) -> ProjectMemory:
-    @contextmanager
-    def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
-        stop.check()
-        with spaces.engine(project_id, create=create) as engine:
-            yield engine.with_progress(report_progress).with_author(caller.author or engine.author)
-
-    return ProjectMemory(lend, model=model)
 
 
 def _state_of(space: ServedSpace) -> tuple[Route, ...]:

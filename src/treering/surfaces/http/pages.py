@@ -7,15 +7,16 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from treering.parts.projects.routes import ProjectReads
-from treering.parts.projects.spaces import ProjectSpaces
+from treering.core.errors import NotFound
 from treering.surfaces.http.bounds import Bounds
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.failures import status_of
+from treering.surfaces.http.parts import FurtherSpaces
 from treering.surfaces.http.served import ServedSpace, Stop
 from treering.surfaces.http.workers import Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.site import HOME, OF_ANY_SPACE, WebSite, site_routes
+from treering.surfaces.web.view import ReadSpace
 from treering.system.access_keys import space_name
 from treering.verbs.envelope import Answer, Envelope, Operation, Report
 from treering.verbs.rights import READS
@@ -69,7 +70,7 @@ ACCESS = (
 
 def routes(
     space: ServedSpace,
-    spaces: ProjectSpaces,
+    further: FurtherSpaces | None,
     calls: RecentCalls,
     workers: Workers,
     bounds: Bounds,
@@ -79,13 +80,15 @@ def routes(
 ) -> list[BaseRoute]:
     """Return the routes of the web page: `/`, and all else below `/web`."""
 
-    def project(_request: Request, name: str) -> ProjectReads:
-        return ProjectReads(spaces, name, check_stop=stop.check)
+    def project(_request: Request, name: str) -> ReadSpace:
+        if further is None:
+            raise NotFound("This server keeps no projects.", hint="Begin at the start page.")
+        return further.reads(name, check_stop=stop.check)
 
     def project_ids(request: Request) -> list[str]:
         caller = caller_of(request)
-        ids = spaces.ids()
-        return [one for one in ids if space_name(spaces.address(one)) == caller.space] if caller.has_key else ids
+        ids = further.ids() if further else []
+        return [one for one in ids if further and _opens(caller, further, one)] if caller.has_key else ids
 
     return site_routes(
         WebSite(
@@ -102,3 +105,7 @@ def routes(
             ending=lambda: stop.said,
         )
     )
+
+
+def _opens(caller: Caller, further: FurtherSpaces, identity: str) -> bool:
+    return space_name(further.address(identity)) == caller.space

@@ -13,12 +13,20 @@ from anyio.to_thread import run_sync
 from starlette.types import Message, Receive
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.parts.discussions.chat.streaming import leave
 from treering.ports.runtime import interruptible
 from treering.surfaces.http.served import WORK_APART, Stop, WorkApart
 from treering.surfaces.python.logs import Deadline
 
 _T = TypeVar("_T")
+
+
+EVENTS = "text/event-stream"
+
+
+async def leave(receive: Receive) -> None:
+    """Wait until the client hangs up."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class Workers:

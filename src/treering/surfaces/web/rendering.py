@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.ids import is_object
+from treering.registry import brought, parts
 from treering.surfaces.web.view import PageView, Rendered, told_event
 
 STATIC = Path(__file__).with_name("static")
@@ -59,10 +60,18 @@ def _environment() -> Environment:
     environment.tests["passage_link"] = lambda value: _PASSAGE_LINK.fullmatch(value) is not None
     environment.tests["code_place"] = is_code_place
     environment.tests["longer_than_its_box"] = _is_longer_than_its_box
+    environment.globals["menu"] = menu
     environment.filters["shell"] = shlex.join
     environment.filters["told_event"] = told_event
     environment.filters["moment"] = _moment
     return environment
+
+
+def menu() -> list[tuple[str, str]]:
+    """Return the pages that the parts bring to the menu: their paths and names, by name."""
+    pages = [(page.path.strip("/"), page.title) for pages in brought("pages") for page in pages if page.title]
+    further = [("projects", "Projects")] if any(part.spaces for part in parts()) else []
+    return sorted((*pages, *further), key=lambda one: one[1])
 
 
 def is_code_place(place: str) -> bool:

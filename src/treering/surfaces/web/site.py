@@ -14,9 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope
 
 from treering.core.errors import NotFound, TreeringError, Unavailable
-from treering.parts.discussions.web import list_discussions, show_discussion
-from treering.parts.projects.routes import list_projects
-from treering.parts.wiki.web import wiki, write_wiki
+from treering.registry import brought
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.pages import live
 from treering.surfaces.web.pages.ask import ask
@@ -34,6 +32,29 @@ _PROJECT = "/projects/{project}"
 _T = TypeVar("_T")
 
 PageFunction = Callable[[PageView], Rendered]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Long work before a page can be shown; work of the same key is done once."""
+
+    key: Hashable
+    work: Callable[[], object]
+    template: str
+    """What is shown until it is done; it is given `what`, `done` and `total`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that a part brings, for whoever may see the whole space."""
+
+    path: str
+    show: PageFunction
+    title: str = ""
+    """Its name in the menu; empty: it does not stand there."""
+    prepare: Callable[[PageView], Preparing] | None = None
+
+
 OF_ANY_SPACE: Mapping[str, PageFunction] = {
     "/object/{identity}": inspect_object,
     "/health": health,
@@ -101,10 +122,7 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
         Route("/review", pages.decide, methods=["POST"]),
         Route("/live", pages.page(partial(live.live, calls=site.calls))),
         Route("/live/events", pages.events),
-        Route("/discussions", pages.page(list_discussions)),
-        Route("/discussions/{identity}", pages.page(show_discussion)),
-        Route("/wiki", pages.wiki),
-        Route("/wiki/{page:path}", pages.wiki),
+        *(Route(one.path, pages.of_part(one)) for pages_of_part in brought("pages") for one in pages_of_part),
         Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
         *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in OF_ANY_SPACE.items()),
@@ -137,18 +155,23 @@ class _Pages:
         names = partial(self._site.project_ids, request)
         return await self._made(request, view, lambda: respond(list_projects(names()), view))
 
-    async def wiki(self, request: Request) -> Response:
-        """Show a page of the wiki. To write it takes long, so that is done apart: until then, show how far it is."""
+    def of_part(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a page that a part brings."""
+        prepare = page.prepare
+        return self.page(page.show) if prepare is None else partial(self._prepared, page, prepare)
+
+    async def _prepared(self, page: Page, prepare: Callable[[PageView], Preparing], request: Request) -> Response:
+        """Show a page that takes long to prepare. That is done apart: until then, show how far it is."""
         view = self._view(request, request.query_params)
-        key = ("wiki", view.space.scope, view.text("repository"))
+        preparing = prepare(view)
         try:
-            under_way = await self._site.run_apart(key, lambda: write_wiki(view))
+            under_way = await self._site.run_apart(preparing.key, preparing.work)
         except TreeringError as error:
             return error_page(error, view, status=self._site.status_of(error))
         if under_way is None:
-            return await self._made(request, view, lambda: respond(self._shown(wiki, view), view))
+            return await self._made(request, view, lambda: respond(self._shown(page.show, view), view))
         told = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
-        response = respond(Rendered("wiki_under_way.html", told, status=202), view)
+        response = respond(Rendered(preparing.template, told, status=202), view)
         response.headers["Refresh"] = str(_REFRESH_SECONDS)
         return response
 
@@ -214,6 +237,11 @@ class _StaticFiles(StaticFiles):
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers.update({**HEADERS, "Cache-Control": "max-age=3600"})
         return response
+
+
+def list_projects(names: Sequence[str]) -> Rendered:
+    """Show the further spaces of the server."""
+    return Rendered("projects.html", {"names": names, "command": ("treering", "serve", "--projects", "FOLDER")})
 
 
 def _nowhere(view: PageView) -> Rendered:

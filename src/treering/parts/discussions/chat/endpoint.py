@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -17,14 +17,17 @@ from treering.core.errors import Denied, InvalidInput
 from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within, parse_scope
 from treering.parts.discussions.chat.body import ChatBody, read_chat_body
-from treering.parts.discussions.chat.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
-from treering.parts.discussions.chat.upstream import Header, Upstream, broken, headers_of
+from treering.parts.discussions.chat.streaming import Keep, Passing, answer_of, unless_gone
+from treering.parts.discussions.chat.upstream import Header, Upstream, UpstreamPlace, broken, headers_of
 from treering.parts.discussions.chat_memory import ChatBounds, ChatMemory, Recall, Storing
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref, unnamed_discussion
+from treering.parts.discussions.settings import MakingPlan
 from treering.surfaces.http.bodies import read_body
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.failures import OpenAIFailure
+from treering.surfaces.http.parts import ServedPart, ServerContext
+from treering.surfaces.http.workers import EVENTS
 from treering.verbs.ingest.turns import Message
 from treering.verbs.rights import READS, WRITES
 
@@ -180,6 +183,42 @@ class _Asked:
     place: DiscussionRef | None
     told: str
     """What is said of memory where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedChats:
+    """What answers chats, what memory may cost them, and how their memories are made."""
+
+    upstream: UpstreamPlace | None = None
+    """None: nothing answers."""
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    making: MakingPlan = field(default_factory=MakingPlan)
+
+
+def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPart:
+    """Serve chats with memory."""
+    served = chosen or ServedChats()
+    upstream = Upstream(served.upstream) if served.upstream else None
+    memory = ChatMemory(
+        context.space.engine,
+        served.memory,
+        ending=lambda: context.stop.said,
+        embedder=context.embedder,
+        generator=served.making.generator,
+        settings=served.making.settings,
+    )
+
+    async def close() -> None:
+        if upstream:
+            await upstream.close()
+        await run_sync(memory.close)
+
+    return ServedPart(
+        routes=routes(ChatEndpoint(upstream, memory, served.memory)),
+        warm=memory.warm if upstream else None,
+        look_after=memory.take_over if upstream else None,
+        close=close,
+    )
 
 
 def routes(chat: ChatEndpoint) -> tuple[Route, ...]:

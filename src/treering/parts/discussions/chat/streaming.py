@@ -14,8 +14,7 @@ from starlette.types import Receive, Scope, Send
 from treering.parts.discussions.chat.body import text_of
 from treering.parts.discussions.chat.upstream import Header, broken
 from treering.surfaces.http.failures import openai_error
-
-EVENTS = "text/event-stream"
+from treering.surfaces.http.workers import leave
 
 Keep = Callable[[str], Awaitable[str]]
 """Stores what a model said, and gives what is to be told of that."""
@@ -140,12 +139,6 @@ class Passing(Response):
         if keep and answer is not None:
             self._keep = None
             await keep(answer)
-
-
-async def leave(receive: Receive) -> None:
-    """Wait until the client hangs up."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _json(data: bytes) -> Mapping[str, Any]:

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from typer import Option, Typer
 
+from treering.registry import load
+from treering.registry import parts as all_parts
 from treering.surfaces.cli.flags import spread
 from treering.surfaces.cli.help import Command
 from treering.surfaces.cli.printing import say
-
-if TYPE_CHECKING:
-    from treering.parts.discussions.settings import MakingPlan
 
 _EXTRA = "server"
 _OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
@@ -19,65 +18,8 @@ _OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
 
 def add_serving(app: Typer) -> None:
     """Add the command to the command line."""
-    app.command("serve", cls=Command)(spread(serve))
-
-
-@dataclass(frozen=True, slots=True)
-class Chatting:
-    """Which API answers chats, and what memory may cost them."""
-
-    upstream: Annotated[
-        str,
-        Option("--upstream", metavar="URL", help="The API that answers chats, …/v1. Default: TREERING_UPSTREAM."),
-    ] = ""
-    key_env: Annotated[
-        str,
-        Option(
-            "--upstream-key-env", metavar="NAME", help="The variable with its key. Default: OPENAI_API_KEY, if set."
-        ),
-    ] = ""
-    seconds: Annotated[
-        float, Option("--upstream-timeout", metavar="SECONDS", min=1, help="How long it may be silent.")
-    ] = 600.0
-    within: Annotated[
-        str, Option("--memory-within", metavar="PATH", help="The scope below which discussions are kept.")
-    ] = "/"
-    tokens: Annotated[int, Option("--memory-tokens", metavar="N", min=1, help="At most so much is recalled.")] = 1_000
-    wait_ms: Annotated[
-        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for what is recalled.")
-    ] = 300
-    store_ms: Annotated[
-        int,
-        Option("--memory-store-wait", metavar="MS", min=1, help="Its end waits at most so long until it is stored."),
-    ] = 2_000
-    tags: Annotated[
-        bool,
-        Option("--discussion-tags", help="Let [DiscussionId] tags of system and user messages name the discussion."),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class ChatMemoryFlags:
-    """What makes the memories of chats."""
-
-    config: Annotated[
-        Path | None,
-        Option("--memory-config", metavar="FILE", help="Which workflows, models and prompts make memories."),
-    ] = None
-    endpoint: Annotated[
-        list[str] | None,
-        Option("--memory-endpoint", metavar="NAME=MODEL", help="A model that makes memories. Default: rules."),
-    ] = None
-    endpoint_url: Annotated[
-        str, Option("--memory-endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has it.")
-    ] = ""
-    requests: Annotated[
-        int, Option("--memory-requests", metavar="N", min=0, help="How often it is asked at most, until the end.")
-    ] = 10_000
-    nodes: Annotated[
-        list[str] | None,
-        Option("--nodes", metavar="MODULE:NAME", help="A type of workflow node of your own; repeatable."),
-    ] = None
+    further = {part.name: load(part.serving_flags) for part in all_parts() if part.serving_flags}
+    app.command("serve", cls=Command)(spread(serve, further))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +103,8 @@ def serve(
     waiting: DeadlineFlags,
     limits: LimitFlags,
     running: OperationFlags,
-    chat: Chatting,
-    making: ChatMemoryFlags,
+    parts: dict[str, Any],
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
-    projects: Annotated[
-        str,
-        Option(
-            "--projects",
-            metavar="PLACE",
-            help="A folder, or postgresql://…?space=NAME for spaces NAME/PROJECT. Default: TREERING_DATA_DIR/projects.",
-        ),
-    ] = "",
     files: Annotated[
         Path | None,
         Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
@@ -209,11 +142,9 @@ def serve(
     # Only what serving needs; and the extra, where it is missing, is missed here.
     from treering.core.errors import MissingExtra
     from treering.surfaces.python.logs import log_format_of
-    from treering.system.settings import Settings, read_key
+    from treering.system.settings import Settings
 
     try:
-        from treering.parts.discussions.chat.endpoint import MemorySettings
-        from treering.parts.discussions.chat.upstream import UpstreamPlace
         from treering.surfaces.http.app import Serving
         from treering.surfaces.http.bounds import Bounds, Certificate, Transport, proxies_of
         from treering.surfaces.http.request_guard import is_loopback
@@ -224,26 +155,16 @@ def serve(
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
 
     settings = Settings.read()
-    url = chat.upstream or settings.upstream
     address = settings.space_address(space or None)
     needs_keys = bool(keys or reached.proxies) or not is_loopback(host)
     what = Serving.of(
         settings,
         space=space,
-        projects=projects or None,
         files=files,
         keys=settings.keys_address(keys or None, space=address) if needs_keys else None,
         allow=allow or (),
         urls=allow_urls,
-        upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
-        memory=MemorySettings(
-            within=chat.within,
-            tokens=chat.tokens,
-            wait_seconds=chat.wait_ms / 1_000,
-            tags=chat.tags,
-            store_seconds=chat.store_ms / 1_000,
-        ),
-        making=_plan(making),
+        parts={name: flags.chosen(settings) for name, flags in parts.items()},
         bounds=Bounds(
             max_body_bytes=limits.max_body,
             max_upload_bytes=limits.max_upload,
@@ -265,20 +186,4 @@ def serve(
         tell=lambda place: say(f"Treering listens on {place}"),
         transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
         log_format=log_format_of(running.log_format),
-    )
-
-
-def _plan(making: ChatMemoryFlags) -> "MakingPlan":
-    """Return how the memories of chats are made."""
-    from treering.parts.workflows.endpoints import plan_of
-    from treering.surfaces.cli.flags import MakingFlags
-
-    return plan_of(
-        MakingFlags(
-            config=making.config,
-            endpoint=making.endpoint,
-            endpoint_url=making.endpoint_url,
-            max_requests=making.requests,
-            nodes=making.nodes,
-        )
     )
