@@ -21,6 +21,7 @@ import treering
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import PER_DOCUMENT, StandIn, documents, fill, questions
+from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
 from treering.surfaces.http.serving import serve_until_stopped
 
@@ -62,7 +63,7 @@ def serve(folder: Path) -> None:
     """Serve a folder's space until told to stop; the built-in model encodes each question."""
     serving = Serving(
         space=f"sqlite:{folder / 'space.db'}",
-        projects=folder / "projects",
+        parts={"projects": ServedProjects(folder / "projects")},
         embedder=StandIn(encoding=True),
     )
     serve_until_stopped(serving, host="127.0.0.1", port=0, tell=lambda address: print(address, flush=True))

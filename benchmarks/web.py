@@ -12,6 +12,7 @@ from benchmarks.costs import cost_of, milliseconds, repeated, wall_note
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import PER_DOCUMENT, StandIn, documents, fill, questions
+from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving, build_app
 
 _PASSAGES, _QUICK_PASSAGES = 100_000, 1_000
@@ -40,7 +41,10 @@ def _filled(path: Path, size: int) -> str:
 @contextmanager
 def _served(folder: Path) -> Iterator[TestClient]:
     serving = Serving(
-        space=f"sqlite:{folder / 'space.db'}", projects=folder / "projects", background=False, embedder=StandIn()
+        space=f"sqlite:{folder / 'space.db'}",
+        parts={"projects": ServedProjects(folder / "projects")},
+        background=False,
+        embedder=StandIn(),
     )
     with TestClient(build_app(serving), base_url="http://127.0.0.1") as client:
         yield client

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from treering.core.errors import Denied, InvalidInput
+from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.cli.app import app
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
@@ -110,7 +111,7 @@ def served(server, folder):
     """Return the operations that a server answers: those with a route, and the modes that it does not refuse."""
     serving = Serving(
         space=":memory:",
-        projects=folder,
+        parts={"projects": ServedProjects(folder)},
         files=folder if server.files else None,
         allow=server.allow,
         embedder=HashingEmbedder(),

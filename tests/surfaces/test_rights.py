@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 import treering
 from treering.core.errors import Denied, TreeringError
+from treering.parts.projects.routes import ServedProjects
 from treering.ports.adapter import NoFiles
 from treering.sources.reading.access import FilesBelow
 from treering.surfaces.http.app import Serving, build_app
@@ -87,7 +88,11 @@ def address(tmp_path):
 def over_http(address, tmp_path, text, **serving):
     """Ask a server for the new mode; return the status and the code of the answer."""
     serving = Serving(
-        space=address, projects=tmp_path / "projects", background=False, embedder=HashingEmbedder(), **serving
+        space=address,
+        parts={"projects": ServedProjects(tmp_path / "projects")},
+        background=False,
+        embedder=HashingEmbedder(),
+        **serving,
     )
     with TestClient(build_app(serving), base_url="http://127.0.0.1") as client:
         answer = client.post("/v1/wiki/query", json={"mode": "new", "input": {"text": text}})

@@ -15,8 +15,9 @@ import httpx
 from openai import OpenAI
 from rest_parts import running
 
-from treering.parts.discussions.chat.endpoint import MemorySettings
+from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
 from treering.parts.discussions.chat.upstream import UpstreamPlace
+from treering.parts.discussions.settings import MakingPlan
 
 _STREAM = re.compile(rb'"stream": ?true')
 KEY = "sk-of-the-operator"
@@ -107,7 +108,8 @@ def chatting(folder: Any, upstream: ScriptedUpstream, **changes: Any) -> Iterato
     """Serve a folder in front of an upstream; return a client of the server. Memory has time, unless said otherwise."""
     place = UpstreamPlace(upstream.url, KEY, **changes.pop("place", {}))
     memory = MemorySettings(**{"wait_seconds": 30, **changes.pop("memory", {})})
-    with running(folder, upstream=place, memory=memory, **changes) as client:
+    making = changes.pop("making", MakingPlan())
+    with running(folder, chats=ServedChats(place, memory, making), **changes) as client:
         yield client
 
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from time import sleep
 
+from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
 from treering.surfaces.http.serving import serve_until_stopped
 from treering.testing.fakes import HashingEmbedder
@@ -21,7 +22,7 @@ def main(folder: Path, *, held: bool) -> None:
     """Serve until somebody ends the process."""
     serving = Serving(
         space=f"sqlite:{folder / 's.db'}",
-        projects=folder / "projects",
+        parts={"projects": ServedProjects(folder / "projects")},
         files=folder / "files",
         background=False,
         embedder=EndlessEmbedder() if held else HashingEmbedder(),

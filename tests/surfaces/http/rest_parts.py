@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from treering.parts.discussions.chat.endpoint import ServedChats
+from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
 from treering.surfaces.http.bounds import Transport
 from treering.surfaces.http.serving import Server, listen
@@ -16,12 +18,16 @@ from treering.testing.fakes import HashingEmbedder
 
 @contextmanager
 def running(
-    folder: Any, transport: Transport | None = None, verify: Any = True, **changes: Any
+    folder: Any,
+    transport: Transport | None = None,
+    verify: Any = True,
+    chats: ServedChats | None = None,
+    **changes: Any,
 ) -> Iterator[httpx.Client]:
     """Serve the space and the projects of a folder; return a client of the server."""
     given = {
         "space": f"sqlite:{folder / 'space.db'}",
-        "projects": folder / "projects",
+        "parts": {"projects": ServedProjects(folder / "projects"), "discussions": chats},
         "background": False,
         "embedder": HashingEmbedder(),
         **changes,

@@ -8,7 +8,7 @@ from chat_parts import KEY, Answer, chat, completion, scripted
 from key_parts import guarded
 
 import space_parts
-from treering.parts.discussions.chat.endpoint import MemorySettings
+from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
 from treering.parts.discussions.chat.upstream import UpstreamPlace
 from treering.surfaces.http.bounds import Bounds
 
@@ -24,8 +24,8 @@ def upstream():
 
 @contextmanager
 def chatting(folder, upstream, **changes):
-    settings = {**changes, "upstream": UpstreamPlace(upstream.url, KEY), "memory": MemorySettings(wait_seconds=30)}
-    with guarded(folder, **settings) as server:
+    chats = ServedChats(UpstreamPlace(upstream.url, KEY), MemorySettings(wait_seconds=30))
+    with guarded(folder, chats=chats, **changes) as server:
         yield server
 
 

@@ -6,6 +6,7 @@ The routes are those the app has. One that `NEEDED` does not name fails here: sa
 import pytest
 from key_parts import RIGHTS, guarded
 
+from treering.parts.projects.routes import ServedProjects
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.python.examples import EXAMPLES
@@ -76,7 +77,7 @@ def routes_of(folder):
         Serving(
             space=f"sqlite:{folder / 'space.db'}",
             keys=keys,
-            projects=folder / "projects",
+            parts={"projects": ServedProjects(folder / "projects")},
             allow=frozenset({"review", "erase"}),
             background=False,
             embedder=HashingEmbedder(),

@@ -6,7 +6,7 @@ from rest_parts import running
 from schemathesis_run import check
 
 from treering import __version__
-from treering.parts.projects.routes import IndexRequest, RetrieveRequest
+from treering.parts.projects.routes import IndexRequest, RetrieveRequest, ServedProjects
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.bodies import misfits
 
@@ -24,14 +24,14 @@ def test_the_contract_reads_as_it_was_approved(tmp_path):
 
 
 def test_every_path_that_is_served_but_the_web_page_is_in_the_contract(tmp_path):
-    app = build_app(Serving(space=":memory:", projects=tmp_path))
+    app = build_app(Serving(space=":memory:", parts={"projects": ServedProjects(tmp_path)}))
 
     besides = {"/openapi.json", "/mcp", "/metrics", "/sign-in", "/sign-out", "/", "/web"}
     assert {route.path for route in app.routes} == {*app.openapi()["paths"], *besides}
 
 
 def test_every_reference_of_the_contract_leads_somewhere(tmp_path):
-    document = build_app(Serving(space=":memory:", projects=tmp_path)).openapi()
+    document = build_app(Serving(space=":memory:", parts={"projects": ServedProjects(tmp_path)})).openapi()
 
     def references(data):
         match data:

@@ -10,6 +10,7 @@ from rest_parts import keep_bees
 from test_rest_bounds import Stuck
 
 from treering.core.errors import Unavailable
+from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
 from treering.surfaces.http.bounds import Bounds
 from treering.surfaces.http.served import Stop
@@ -39,7 +40,7 @@ def asked(folder, embedder, **bounds):
     addresses, answers = Queue(), Queue()
     serving = Serving(
         space=f"sqlite:{folder / 'space.db'}",
-        projects=folder / "projects",
+        parts={"projects": ServedProjects(folder / "projects")},
         background=False,
         embedder=embedder,
         bounds=Bounds(**bounds),
