@@ -1,4 +1,4 @@
-"""Test the mutants of modules: `python tests/mutants.py core/scope.py`, or `retrieval/search/ranking.py retrieval/search/packing.py`.
+"""Test the mutants of modules: `python tests/mutants.py core/scope.py verbs/rights.py`.
 
 mutmut changes each module in small ways and runs the tests that reach what was changed. It is told of these modules
 and of the tests that decide about them alone, in a copy of the repository that is made anew (`mutants/`): told of

@@ -166,4 +166,4 @@ def test_a_pipeline_that_is_kept_as_text_finds_its_documents_again(tmp_path):
         assert retriever.document_store.count_documents() == 3
         assert retriever.filter_policy is FilterPolicy.MERGE
         assert again.dumps() == text
-    assert "treering.edges" not in text
+    assert "treering.frameworks" not in text

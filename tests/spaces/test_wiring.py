@@ -65,9 +65,9 @@ def test_a_backend_whose_extra_is_not_installed_names_the_extra(tmp_path):
 
 def test_a_module_of_our_own_that_is_missing_is_no_missing_extra(tmp_path):
     def load():
-        import treering.edges.stores.nowhere
+        import treering.stores.nowhere
 
-        return treering.edges.stores.nowhere.open_stores
+        return treering.stores.nowhere.open_stores
 
     with pytest.raises(ModuleNotFoundError):
         open_engine(opening("served://db", tmp_path), backends={"served": Backend(load, extra="served")})

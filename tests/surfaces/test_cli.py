@@ -554,7 +554,7 @@ class TestTheProcess:
     def test_ctrl_c_is_told_where_a_library_makes_another_error_of_it(self, stage: Stage) -> None:
         code = """
 import os, signal, time
-from treering.edges.surfaces import cli
+from treering.surfaces import cli
 
 def app(**options):
     try:

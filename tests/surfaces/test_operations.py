@@ -17,7 +17,7 @@ from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
 from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
 from treering.surfaces.mcp.listing import HELP, tool_listing
-from treering.surfaces.python.operations import ON_DISCUSSIONS, ON_SPACES, ON_WIKIS, OPERATIONS, UPKEEP
+from treering.surfaces.python.operations import OF_PARTS, ON_SPACES, OPERATIONS, UPKEEP
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import Operation
@@ -154,7 +154,7 @@ def test_no_server_reads_or_writes_a_folder_that_a_caller_names(tmp_path):
 
 
 def test_names_are_unique_and_no_operation_is_without_rights():
-    assert len(EVERY) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS) + len(ON_WIKIS)
+    assert len(EVERY) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(OF_PARTS)
     assert {one.rights.beyond(EVERYTHING) for one in EVERY.values()} == {()}
 
 
