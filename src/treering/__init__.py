@@ -10,6 +10,6 @@ What programs use stands here; `treering.testing` has what people need who write
 """
 
 from treering.facades import lazily
+from treering.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __getattr__, __dir__ = lazily(__name__)

@@ -35,8 +35,7 @@ def lazily(
         try:
             found = getattr(import_module(module), there)
         except ModuleNotFoundError as error:
-            from treering.frameworks.extras import missing_extra
-
+            missing_extra = import_module("treering.frameworks.extras").missing_extra
             raise missing_extra(error, extras or {}, framework, needed_for=f"{facade}.{name}") from error
         setattr(sys.modules[facade], name, found)
         return found

@@ -75,13 +75,15 @@ class Part:
     serving_flags: str = ""
     """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
     pages: str = ""
-    """A tuple of pages of the web page (`surfaces.web.site.Page`)."""
+    """A tuple of pages of the web page (`surfaces.web.site.WebPage`)."""
     node_types: str = ""
     """A tuple of types of workflow nodes."""
     lint_rules: str = ""
     """A tuple of lint rules."""
     making: str = ""
     """A function from flags of the command line to how memories of discussions are made (`MakingPlan`)."""
+    tending: str = ""
+    """A function called with a space after the vectors that waited in it were made."""
     own_files: str = ""
     """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
 
@@ -120,7 +122,11 @@ PARTS: Table[Part] = Table(
             commands=("treering.parts.workflows.commands:add_workflows",),
             making="treering.parts.workflows.endpoints:plan_of",
         ),
-        "coding_agents": Part("coding_agents", commands=("treering.parts.coding_agents.commands:add_connecting",)),
+        "coding_agents": Part(
+            "coding_agents",
+            commands=("treering.parts.coding_agents.commands:add_connecting",),
+            tending="treering.parts.coding_agents.agent_sessions:make_ready_again",
+        ),
     },
 )
 """The parts, by name. A package adds one by an entry point that names a `Part`."""

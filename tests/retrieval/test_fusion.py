@@ -13,7 +13,6 @@ from treering.retrieval.search.fusion import (
     WALKED,
     WORDS,
     Fused,
-    Part,
     favour,
     fuse,
     lend_to_neighbours,
@@ -137,7 +136,7 @@ def test_a_turn_borrows_from_two_beside_it_at_most_and_from_itself_where_one_is_
     between, last = lent[10], lent[11]
     assert between.score == pytest.approx((1.0 + 0.2 * (0.5 + 0.0)) / 1.4)
     assert last.score == pytest.approx((0.5 + 0.2 * (1.0 + 0.5)) / 1.4)
-    assert (between.parts[NEIGHBOURS], last.parts[NEIGHBOURS]) == (Part(0, 0.5, 0.25), Part(0, 1.0, 0.5))
+    assert (between.parts[NEIGHBOURS], last.parts[NEIGHBOURS]) == (ArmScore(0, 0.5, 0.25), ArmScore(0, 1.0, 0.5))
     assert between.parts[WORDS] == ranked[0].parts[WORDS]
     three = lend_to_neighbours(ranked, {10: [12, 13, 11]}, share=0.2)
     assert [hit.score for hit in three if hit.key == 10] == pytest.approx([1.0 / 1.4])
@@ -187,7 +186,7 @@ def test_a_clue_lifts_what_it_points_at_and_says_so() -> None:
     favoured = favour(ranked, {"speaker": {2: 1.0, 9: 1.0}}, {"speaker": 0.2}, limit=2)
     assert keys(favoured) == [2, 1]
     assert favoured[0].score == pytest.approx((0.9 + 0.2) / 1.2)
-    assert favoured[0].parts == {**ranked[1].parts, "speaker": Part(0, 1.0, 1.0)}
+    assert favoured[0].parts == {**ranked[1].parts, "speaker": ArmScore(0, 1.0, 1.0)}
     assert favoured[1].parts == ranked[0].parts
 
 
@@ -199,7 +198,7 @@ def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:
 
 def test_parts_are_worked_out_for_the_candidates_that_are_asked_for_them(monkeypatch):
     made = []
-    part = fusion.Part
+    part = fusion.ArmScore
     monkeypatch.setattr(fusion, "Part", lambda *given: (made.append(1), part(*given))[1])
     ranked = fuse({WORDS: {key: 1.0 + key for key in range(50)}, VECTORS: {key: key / 100 for key in range(40)}})
     assert made == []

@@ -1,5 +1,5 @@
 from treering.ports.passages import PassageHead
-from treering.retrieval.search.fusion import PLACES, Fused, Part
+from treering.retrieval.search.fusion import PLACES, ArmScore, Fused
 from treering.retrieval.search.whole_files import path_of, places_named, rank_in_files
 
 
@@ -49,7 +49,7 @@ def test_tests_that_are_asked_for_come_first_where_they_say_more():
 
 def test_what_is_called_by_its_path_is_not_weighed_down():
     heads = {0: head(0, "tests/test_upload.py", "test"), 1: head(1, "src/upload.py")}
-    called = {0: {PLACES: Part(1, 1.0, 1.0)}}
+    called = {0: {PLACES: ArmScore(1, 1.0, 1.0)}}
     assert ranked(0.8, 0.7, heads=heads, parts=called)[0].key == 0
 
 

@@ -283,16 +283,12 @@ def told_at_begin(folder):
 
 
 HOOK_MODULES = {
-    *("treering", "treering.core", "treering.core.characters", "treering.core.errors", "treering.edges"),
-    *("treering.system.address", "treering.system.machine", "treering.system.settings", "treering.edges.stores"),
-    *(
-        "treering.edges.clients",
-        "treering.parts.coding_agents.known_clients",
-        "treering.system.machine",
-        "treering.parts.coding_agents.ready_packs",
-        "treering.parts.coding_agents.session_hooks",
-    ),
-    *("treering.edges.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
+    *("treering", "treering.facades", "treering.version"),
+    *("treering.core", "treering.core.characters", "treering.core.errors"),
+    *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
+    *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.known_clients"),
+    *("treering.parts.coding_agents.ready_packs", "treering.parts.coding_agents.session_hooks"),
+    *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
 }
 """All of Treering that a hook may import before it answers."""
 _MOST_MODULES = 110  # of them about half are Python's own, such as those of dataclasses

@@ -29,7 +29,7 @@ from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import BackUp, Needs, ServerDirectory, Stores
-from treering.registry import Entry, Table
+from treering.registry import Place, Table
 from treering.retrieval.engines.engine_following import PassageDescriber
 from treering.retrieval.engines.engine_vectors import FEW_ALLOWED, EngineIndex, EngineVectors
 from treering.retrieval.index.rounds import make_whole

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -149,3 +150,19 @@ def try_lock(descriptor: int, *, wait: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+# How other programs and our own processes start this installation.
+
+
+@dataclass(frozen=True, slots=True)
+class StartCommand:
+    """How a client starts something of ours: a program and its arguments."""
+
+    program: str
+    arguments: tuple[str, ...]
+
+
+# -P: without it Python imports from the working folder first, such as a repository's treering.py or numpy.py.
+OWN_PROCESS = StartCommand(sys.executable, ("-P", "-m", "treering"))
+"""How this installation is started, in whatever folder, without a program on the PATH."""

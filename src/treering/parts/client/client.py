@@ -30,7 +30,7 @@ from treering.parts.client.memory import ClientMemory
 from treering.parts.client.opening import GivenStores, MemoryParts, OpenMemory, check_parts, open_memory
 from treering.parts.client.profiles import AgentProfile
 from treering.parts.client.records.records import Records
-from treering.parts.client.storing import Storing
+from treering.parts.client.storing import StoringMemory
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.stores.engines.host import VectorStoreAdapter
@@ -268,7 +268,7 @@ class MemorySystemClient:
         """What `live_client` finds it by, in its process, until it is closed."""
         return self._key
 
-    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> Storing:
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> StoringMemory:
         """Keep a text, a `MemoryDocument` or a host's own document: await what it returns for the id.
 
         Storing begins at once, so that nothing is lost where nobody awaits it; `store(…).result()` waits for the id
@@ -276,12 +276,12 @@ class MemorySystemClient:
         """
         work = partial(self.sync.store, content, metadata)
         if not self.config.enabled or self.sync.closed:
-            return Storing(_done(work))
+            return StoringMemory(_done(work))
         begun = self._threads.submit(work)
         with self._lock:
             self._storing.add(begun)
         begun.add_done_callback(self._stored)
-        return Storing(begun)
+        return StoringMemory(begun)
 
     async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Keep those of some memories whose keys are new, and return their ids."""

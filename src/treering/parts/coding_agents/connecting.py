@@ -13,8 +13,8 @@ from typing import Any
 
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound
 from treering.parts.coding_agents.json_text import Inserted, insert_item, insert_member
-from treering.parts.coding_agents.known_clients import NAME, CodingClient, StartCommand
-from treering.system.machine import make_folder, replace_file
+from treering.parts.coding_agents.known_clients import NAME, CodingClient
+from treering.system.machine import StartCommand, make_folder, replace_file
 
 _EMPTY = "{}\n"
 _HOOKS_VERSION = 1

@@ -1,31 +1,18 @@
 """The clients there are: where each keeps its configuration, and what form that has."""
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from treering.core.errors import InvalidInput, nearest
+from treering.system.machine import OWN_PROCESS, StartCommand
 
 Form = Literal["json", "toml"]
 NAME = "treering"
 """What the server is called in every client."""
 _PROGRAM = "treering.exe" if os.name == "nt" else "treering"
-
-
-@dataclass(frozen=True, slots=True)
-class StartCommand:
-    """How a client starts something of ours: a program and its arguments."""
-
-    program: str
-    arguments: tuple[str, ...]
-
-
-# -P: without it Python imports from the working folder first, such as a repository's treering.py or numpy.py.
-OWN_PROCESS = StartCommand(sys.executable, ("-P", "-m", "treering"))
-"""How this installation is started, in whatever folder, without a program on the PATH."""
 
 
 def start_command() -> StartCommand:

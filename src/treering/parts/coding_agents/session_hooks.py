@@ -19,10 +19,9 @@ from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
-from treering.parts.coding_agents.known_clients import OWN_PROCESS
 from treering.parts.coding_agents.ready_packs import pack_of, standing, state_of
 from treering.system.address import file_address
-from treering.system.machine import make_folder, sync_folder, write_new
+from treering.system.machine import OWN_PROCESS, make_folder, sync_folder, write_new
 from treering.system.settings import Settings
 
 _MOST_INPUT = 1_000_000

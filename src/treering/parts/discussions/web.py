@@ -5,7 +5,7 @@ from typing import Any
 from treering.parts.discussions import operations as discussion
 from treering.parts.discussions.operations import DiscussionsFound
 from treering.surfaces.web.reasons import marked
-from treering.surfaces.web.site import Page
+from treering.surfaces.web.site import WebPage
 from treering.surfaces.web.view import PageView, Rendered
 
 _MESSAGES = 30
@@ -42,6 +42,6 @@ def _found(found: DiscussionsFound | None, question: str) -> dict[str, Any]:
 
 
 PAGES = (
-    Page("/discussions", list_discussions, "Discussions"),
-    Page("/discussions/{identity}", show_discussion),
+    WebPage("/discussions", list_discussions, "Discussions"),
+    WebPage("/discussions/{identity}", show_discussion),
 )

@@ -2,7 +2,7 @@
 
 from treering.parts.wiki.reading import PAGE
 from treering.parts.wiki.showing import html_of
-from treering.surfaces.web.site import Page, Preparing
+from treering.surfaces.web.site import Preparing, WebPage
 from treering.surfaces.web.view import PageView, Rendered
 
 _BASE = "wiki/"
@@ -38,6 +38,6 @@ def wiki(view: PageView) -> Rendered:
 
 
 PAGES = (
-    Page("/wiki", wiki, "Wiki", prepare=write_wiki),
-    Page("/wiki/{page:path}", wiki, prepare=write_wiki),
+    WebPage("/wiki", wiki, "Wiki", prepare=write_wiki),
+    WebPage("/wiki/{page:path}", wiki, prepare=write_wiki),
 )

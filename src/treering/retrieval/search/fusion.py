@@ -63,7 +63,7 @@ NEIGHBOUR_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ArmScore:
     """What one arm says of a candidate. `rank` counts from 1; `normalised` is between 0 and 1."""
 
     rank: int
@@ -77,7 +77,7 @@ class Fused:
 
     key: int
     score: float
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ArmScore]
 
 
 def fuse(
@@ -139,7 +139,7 @@ def favour(
             score=(hit.score + sum(weights[name] * said.get(hit.key, 0.0) for name, said in clues.items())) / whole,
             parts=_with_more(
                 hit.parts,
-                {name: Part(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
+                {name: ArmScore(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
             ),
         )
         for hit in ranked
@@ -185,11 +185,11 @@ class _Scale:
         """Rank all keys, from 1."""
         return {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
 
-    def part(self, key: int) -> Part:
-        return Part(self.ranks[key], self.scores[key], self.place(self.scores[key]))
+    def part(self, key: int) -> ArmScore:
+        return ArmScore(self.ranks[key], self.scores[key], self.place(self.scores[key]))
 
 
-class _Parts(Mapping[str, Part]):
+class _Parts(Mapping[str, ArmScore]):
     """What each arm says of a candidate, worked out when it is asked for: of most candidates nobody asks."""
 
     __slots__ = ("_key", "_scales")
@@ -198,7 +198,7 @@ class _Parts(Mapping[str, Part]):
         self._key = key
         self._scales = scales
 
-    def __getitem__(self, arm: str) -> Part:
+    def __getitem__(self, arm: str) -> ArmScore:
         return self._scales[arm].part(self._key)
 
     def __iter__(self) -> Iterator[str]:
@@ -208,8 +208,8 @@ class _Parts(Mapping[str, Part]):
         return sum(1 for _ in self)
 
 
-def _with_more(parts: Mapping[str, Part], more: dict[str, Part]) -> Mapping[str, Part]:
-    return ChainMap(more, cast("dict[str, Part]", parts)) if more else parts  # it changes none but the first
+def _with_more(parts: Mapping[str, ArmScore], more: dict[str, ArmScore]) -> Mapping[str, ArmScore]:
+    return ChainMap(more, cast("dict[str, ArmScore]", parts)) if more else parts  # it changes none but the first
 
 
 def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:
@@ -242,7 +242,7 @@ def _with_loan(hit: Fused, lenders: Sequence[float], share: float) -> Fused:
         return hit
     own = hit.score * (2 - len(lenders))
     score = (hit.score + share * (sum(lenders) + own)) / (1 + 2 * share)
-    loan = Part(0, sum(lenders), sum(lenders) / 2)
+    loan = ArmScore(0, sum(lenders), sum(lenders) / 2)
     return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: loan}))
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.code_places import NO_PLACE, role_weights
-from treering.retrieval.search.fusion import PLACES, Fused, Part
+from treering.retrieval.search.fusion import PLACES, ArmScore, Fused
 from treering.retrieval.search.question import title_of
 
 FILE = "file"
@@ -136,10 +136,10 @@ def _likeness(path: str, neighbours: Collection[tuple[str, str]], alone: Collect
     return 0.5 if module[-1] in alone else 0.0
 
 
-def _parts(one: _Placed, file: float, named: Mapping[str, float]) -> dict[str, Part]:
-    parts = {FILE: Part(0, file, file)}
+def _parts(one: _Placed, file: float, named: Mapping[str, float]) -> dict[str, ArmScore]:
+    parts = {FILE: ArmScore(0, file, file)}
     if one.weight != 1:
-        parts[ROLE] = Part(0, one.weight, one.weight)
+        parts[ROLE] = ArmScore(0, one.weight, one.weight)
     if mention := named.get(one.head.object_id):
-        parts[MENTIONED] = Part(0, mention, mention)
+        parts[MENTIONED] = ArmScore(0, mention, mention)
     return parts

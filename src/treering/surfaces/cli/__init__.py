@@ -13,11 +13,11 @@ from types import FrameType
 
 import typer
 
-from treering import __version__
 from treering.core.errors import TreeringError
 from treering.surfaces.cli import printing
 from treering.surfaces.cli.app import app
 from treering.surfaces.cli.printing import clean_terminals, say, tell_crash
+from treering.version import __version__
 
 __all__ = ["main", "run"]
 

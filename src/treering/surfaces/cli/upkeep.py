@@ -7,9 +7,9 @@ from pathlib import Path
 
 from treering.core.characters import visible_line
 from treering.core.errors import Conflict, NotFound
-from treering.parts.coding_agents.agent_sessions import make_ready_again
 from treering.ports import runtime
 from treering.ports.runtime import Holding
+from treering.registry import brought
 from treering.spaces import transfer
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.rendering.lines import line
@@ -107,7 +107,8 @@ def vectors(access: Access, *, quiet: bool) -> None:
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
-        make_ready_again(space)
+        for tend in brought("tending"):
+            tend(space)
     if not quiet:
         ready = report.total - report.pending
         answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])

@@ -13,7 +13,6 @@ from typing import Any
 
 from treering.core.errors import Conflict, InvalidInput, TreeringError
 from treering.core.ids import render_time
-from treering.parts.coding_agents.known_clients import OWN_PROCESS
 from treering.sources.folders.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
@@ -29,7 +28,15 @@ from treering.surfaces.cli.session import answer, embed_later, opened, told_to_s
 from treering.surfaces.cli.verbs import mode_for
 from treering.surfaces.python.space import Space
 from treering.system.address import Address
-from treering.system.machine import NEXT_LOCK, RUNNING_LOCK, held_alone, holder, one_after_another, replace_file
+from treering.system.machine import (
+    NEXT_LOCK,
+    OWN_PROCESS,
+    RUNNING_LOCK,
+    held_alone,
+    holder,
+    one_after_another,
+    replace_file,
+)
 from treering.system.settings import Settings
 from treering.verbs.ingest.report import IngestReport, Outcome
 from treering.verbs.lint.lint import LintReport

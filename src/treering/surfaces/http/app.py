@@ -11,7 +11,6 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 
-from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.ports.models import Embedder
 from treering.spaces.wiring import open_access_keys, open_embedder
@@ -38,6 +37,7 @@ from treering.system.machine import SystemClock
 from treering.system.settings import Settings
 from treering.verbs.envelope import Value
 from treering.verbs.rights import READS
+from treering.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from treering import __version__
 from treering.surfaces.http.callers import RouteAccess
 from treering.surfaces.http.failures import Failure
 from treering.surfaces.python.examples import EXAMPLES
+from treering.version import __version__
 
 Schema = dict[str, Any]
 

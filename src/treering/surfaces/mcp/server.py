@@ -22,13 +22,13 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 
-from treering import __version__
 from treering.core.characters import one_line
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import files_of_server
 from treering.surfaces.python.logs import Deadline, log_warnings
 from treering.system.address import Address
 from treering.system.settings import Settings
+from treering.version import __version__
 
 if TYPE_CHECKING:
     from treering.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher

@@ -45,7 +45,7 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A page that a part brings, for whoever may see the whole space."""
 
     path: str
@@ -155,12 +155,12 @@ class _Pages:
         names = partial(self._site.project_ids, request)
         return await self._made(request, view, lambda: respond(list_projects(names()), view))
 
-    def of_part(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def of_part(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
         """Return the endpoint of a page that a part brings."""
         prepare = page.prepare
         return self.page(page.show) if prepare is None else partial(self._prepared, page, prepare)
 
-    async def _prepared(self, page: Page, prepare: Callable[[PageView], Preparing], request: Request) -> Response:
+    async def _prepared(self, page: WebPage, prepare: Callable[[PageView], Preparing], request: Request) -> Response:
         """Show a page that takes long to prepare. That is done apart: until then, show how far it is."""
         view = self._view(request, request.query_params)
         preparing = prepare(view)

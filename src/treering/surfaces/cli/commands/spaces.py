@@ -5,10 +5,10 @@ from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
-from treering import __version__
 from treering.surfaces.cli.flags import Access, WriteFlags, spread
 from treering.surfaces.cli.help import Command
 from treering.surfaces.cli.printing import say
+from treering.version import __version__
 
 Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of plain files.")]
 
