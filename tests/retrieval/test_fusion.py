@@ -12,6 +12,7 @@ from treering.retrieval.search.fusion import (
     VECTORS,
     WALKED,
     WORDS,
+    ArmScore,
     Fused,
     favour,
     fuse,
