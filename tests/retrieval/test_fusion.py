@@ -200,7 +200,7 @@ def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:
 def test_parts_are_worked_out_for_the_candidates_that_are_asked_for_them(monkeypatch):
     made = []
     part = fusion.ArmScore
-    monkeypatch.setattr(fusion, "Part", lambda *given: (made.append(1), part(*given))[1])
+    monkeypatch.setattr(fusion, "ArmScore", lambda *given: (made.append(1), part(*given))[1])
     ranked = fuse({WORDS: {key: 1.0 + key for key in range(50)}, VECTORS: {key: key / 100 for key in range(40)}})
     assert made == []
     assert {WORDS, VECTORS} == ranked[-1].parts.keys()
