@@ -2,6 +2,7 @@ import ast
 import inspect
 import io
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib import import_module
@@ -76,6 +77,8 @@ def follow(page: Path, terminal: Terminal) -> None:
         match block.language:
             case _ if block.name:
                 (terminal.folder / block.name).write_text(block.text, encoding="utf-8")
+                if block.name == "pyproject.toml":
+                    install(terminal.folder)
             case "python":
                 printed = run_python(block, terminal, names)
             case "text" if printed:
@@ -85,6 +88,17 @@ def follow(page: Path, terminal: Terminal) -> None:
                 run_commands(block, terminal)
             case _:
                 printed = ""
+
+
+def install(folder: Path) -> None:
+    """Have Python find the entry points of the package in a folder, as if it were installed there."""
+    package = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    told = folder / f"{package['name'].replace('-', '_')}-{package['version']}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package['name']}\nVersion: {package['version']}\n")
+    groups = package.get("entry-points", {}).items()
+    lines = [f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in of.items()) for group, of in groups]
+    (told / "entry_points.txt").write_text("".join(lines))
 
 
 def run_python(block: Block, terminal: Terminal, names: dict[str, object]) -> str:
