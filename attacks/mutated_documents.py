@@ -31,7 +31,7 @@ from treering.sources.memories.exports import MemoryFormat
 from treering.sources.reading.bounded_process import BoundedProcess
 from treering.sources.tickets.sources import TicketFormat
 
-_TESTS = Path(__file__).parents[1] / "tests" / "edges" / "sources"
+_TESTS = Path(__file__).parents[1] / "tests" / "sources"
 _MOST_CHANGES = 30
 _ODD = (
     None,
@@ -97,7 +97,7 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 def files_of(reader: str) -> Mapping[str, bytes]:
     """Return small files of a reader, by name."""
-    sys.path.append(str(_TESTS.parents[1]))
+    sys.path.append(str(_TESTS.parent))
     made: Any = import_module("document_files")
     if reader == "pdf":
         return {"a.pdf": made.pdf_of("One two.\n\nThree.", "Four."), "b.pdf": made.pdf_bomb(4)}
@@ -113,10 +113,10 @@ def files_of(reader: str) -> Mapping[str, bytes]:
     if reader == "notebook":
         return {"a.ipynb": json.dumps(_NOTEBOOK).encode()}
     if reader == "markdown":
-        pages = (_TESTS.parents[2] / "README.md", _TESTS.parents[2] / "docs" / "howto" / "write-an-adapter.md")
+        pages = (_TESTS.parents[1] / "README.md", _TESTS.parents[1] / "docs" / "howto" / "write-an-adapter.md")
         return {page.name: page.read_bytes() for page in pages}
     if reader == "code":
-        sources = (Path(__file__), _TESTS.parents[1] / "docs" / "blocks.py")
+        sources = (Path(__file__), _TESTS.parent / "docs" / "blocks.py")
         return {file.name: file.read_bytes() for file in sources}
     return {
         "a.docx": made.docx_of("Words.\nMore words."),
@@ -142,7 +142,7 @@ def _conversations() -> Mapping[str, bytes]:
 
 
 def _exports(reader: str) -> Mapping[str, bytes]:
-    sys.path += [str(_TESTS / reader), str(_TESTS.parents[1])]
+    sys.path += [str(_TESTS / reader), str(_TESTS.parent)]
     if reader == "tickets":
         made: Any = import_module("test_ticket_exports")
         tables = {"jira.csv": made.JIRA_TABLE, "linear.csv": made.LINEAR, "jira.xml": made.JIRA_XML}

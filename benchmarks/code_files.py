@@ -152,6 +152,6 @@ def _figures(recall: Recall, way: str) -> Iterator[Figure]:
 
 def _reading_digest() -> str:
     """Hash the code that reads files, so that a change of it makes new spaces."""
-    folder = Path(treering.__file__).parent / "edges" / "sources"
+    folder = Path(treering.__file__).parent / "sources"
     files = sorted(file for file in folder.rglob("*") if file.suffix in {".py", ".scm"})
     return blake2b(b"\0".join(file.read_bytes() for file in files), digest_size=6).hexdigest()

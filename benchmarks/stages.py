@@ -44,7 +44,7 @@ class Stages:
             yield Figure(f"{size:,}: {name}", milliseconds(cost.cpu), "ms CPU", target, wall_note(cost))
 
     def measure(self, space: Space, question: Question) -> None:
-        """Do the steps of `derived.ranking.rank` one by one, and then the whole."""
+        """Do the steps of `retrieval.search.ranking.rank` one by one, and then the whole."""
         index, ledger = space.engine.index, space.engine.ledger
         in_rounds = partial(run, index=index, ledger=ledger)
         candidates = Candidates(question, EVERYWHERE)

@@ -59,7 +59,7 @@ def _fill(table: GraphTable, size: int) -> None:
 
 
 def _records(passages: Numbers, among: int) -> npt.NDArray[np.uint32]:
-    """Write a record for each passage (see `derived.graph_records`): all of one shape, a name may stand in it twice.
+    """Write a record for each passage (see `retrieval.index.ties`): all of one shape, a name may stand in it twice.
 
     Entities are numbered from 1 like the articles they are called by, the articles' own objects after them.
     """

@@ -25,8 +25,8 @@ _DECIDING = {
     "core": ("tests/core", _LEDGER),
     "retrieval": ("tests/retrieval", "tests/toy_store/test_toy_store.py", "tests/verbs/test_query.py"),
     "ports": (_LEDGER, "tests/toy_store/test_toy_store.py"),
-    **dict.fromkeys(("tools/confined_ledger.py", "tools/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
-    "tools/rights.py": ("tests/surfaces/test_rights.py",),
+    **dict.fromkeys(("verbs/confined_ledger.py", "verbs/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
+    "verbs/rights.py": ("tests/surfaces/test_rights.py",),
     "verbs": ("tests/verbs",),
     "stores/sqlite": tuple(
         f"{_STORES}/test_sqlite_{name}.py"

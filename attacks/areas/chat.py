@@ -16,7 +16,7 @@ from attacks.attack import Attack, Count
 from treering.surfaces.python.space import open_space
 
 _TESTS = Path(__file__).parents[2] / "tests"
-sys.path.extend(str(_TESTS / folder) for folder in (".", "edges/surfaces/rest"))
+sys.path.extend(str(_TESTS / folder) for folder in (".", "surfaces/http"))
 parts: Any = import_module("chat_parts")
 """The scripted upstream of the tests."""
 

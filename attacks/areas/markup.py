@@ -19,7 +19,7 @@ from treering.parts.wiki.showing import WikiBrowser
 from treering.surfaces.python.space import Space
 
 _TESTS = Path(__file__).parents[2] / "tests"
-sys.path.extend(str(_TESTS / folder) for folder in (".", "edges/surfaces/rest"))
+sys.path.extend(str(_TESTS / folder) for folder in (".", "surfaces/http"))
 
 EVIL = "evil.example"
 SECRET = "the launch code is heliotrope"

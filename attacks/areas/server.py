@@ -13,7 +13,7 @@ from attacks.attack import Attack, Count
 from treering.surfaces.http.bounds import Transport, proxies_of
 
 _TESTS = Path(__file__).parents[2] / "tests"
-sys.path.extend(str(_TESTS / folder) for folder in (".", "edges/surfaces/rest"))
+sys.path.extend(str(_TESTS / folder) for folder in (".", "surfaces/http"))
 parts: Any = import_module("key_parts")
 """The server with keys of the tests."""
 

@@ -167,13 +167,13 @@ def test_nothing_else_in_the_package_prints():
     }
     assert sorted(places) == [
         # hooks of coding agents load nothing of the command line; both are cleaned
-        "edges/clients/session_hooks.py:sys.stderr.write",
-        "edges/clients/session_hooks.py:sys.stdout.write",
-        "edges/surfaces/cli/printing.py:typer.confirm",
-        "edges/surfaces/cli/printing.py:typer.echo",
-        "edges/surfaces/cli/rendering/lines.py:Console",
-        "edges/surfaces/cli/rendering/lines.py:console.print",
-        "edges/surfaces/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
+        "parts/coding_agents/session_hooks.py:sys.stderr.write",
+        "parts/coding_agents/session_hooks.py:sys.stdout.write",
+        "surfaces/cli/printing.py:typer.confirm",
+        "surfaces/cli/printing.py:typer.echo",
+        "surfaces/cli/rendering/lines.py:Console",
+        "surfaces/cli/rendering/lines.py:console.print",
+        "surfaces/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
     ]
 
 

@@ -128,7 +128,7 @@ BARS = re.compile(r"\x1b\[(?:\?25[lh]|1A|2K)|\r")
 """What a progress bar of ours moves the cursor with."""
 SILENT = {"session work"}
 SERVE = {"mcp", "serve", "wiki serve"}
-"""Commands that speak a protocol instead of printing; their log is cleaned by `surfaces.logs`."""
+"""Commands that speak a protocol instead of printing; their log is cleaned by `surfaces.python.logs`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An engine on the toy store, put together by hand as `edges.wiring` does it for SQLite."""
+"""An engine on the toy store, put together by hand as `spaces.wiring` does it for SQLite."""
 
 from toy_store.toy_index import ToyIndex
 from treering.core.patch import Author

@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(slots=True)
 class ToyTables:
-    """`ports.projection.Projection` over dictionaries."""
+    """`ports.index.Projection` over dictionaries."""
 
     cursor: int = 0
     begun: int = 0

@@ -68,7 +68,7 @@ class Turn(_Locator):
     """One message of a conversation.
 
     `turn` is its position, `speaker` who spoke: a name, or else the role. `chain` is what
-    `core.conversation.chain_hashes` gives: it tells the message from an equal one said elsewhere.
+    `core.canonical.chain_hashes` gives: it tells the message from an equal one said elsewhere.
     """
 
     type: Literal["turn"] = "turn"

@@ -1,7 +1,7 @@
 """Marks around recalled text: a model reads it as data, and it is never ingested again as new memory.
 
 The closing marker carries a hash of what stands between the markers. Text inside cannot close the fence early:
-whatever could be read as a marker in it is rewritten (`core.markers`), and its own hash is nothing a text can contain.
+whatever could be read as a marker in it is rewritten, and its own hash is nothing a text can contain.
 """
 
 import re

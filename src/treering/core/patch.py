@@ -163,7 +163,7 @@ class RecordedTransition(_Value):
 RecordedOperation = (
     RecordedCreate | RecordedUpdate | RecordedTransition | AddLink | RemoveLink | Merge | Supersede | MoveScope | Erase
 )
-"""An operation as the record of its patch keeps it (`core.recording`): ids, revisions and names of fields."""
+"""An operation as the record of its patch keeps it (`core.writing.draft`): ids, revisions and names of fields."""
 
 PatchStatus = Literal["proposed", "applied", "rejected", "reverted"]
 
@@ -177,7 +177,7 @@ class Patch(_Value):
     reason: str = ""
     created_at: Instant
     scope: Scope | None = None
-    """The scope it was made at, which limits what it may name and change (`core.confinement`); `None`: no limit."""
+    """The scope it was made at, which limits what it may name and change (`core.writing.plan`); `None`: no limit."""
     request: str = ""
     """A digest of the call it carries out: an idempotency key stands for one request."""
 

@@ -28,7 +28,7 @@ _INDEXING = "indexing"
 
 
 class BackgroundVectoriser:
-    """`tools.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
+    """`verbs.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
 
     Where `claims` are given, processes share the texts that wait instead, and the lease is for the rest of the work.
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.

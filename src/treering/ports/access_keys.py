@@ -34,7 +34,7 @@ class AccessKey:
     digest: bytes
     """The SHA-256 of the secret."""
     space: str
-    """The space it opens, as `edges.access_keys.space_name` writes it. A project is a space, too."""
+    """The space it opens, as `system.access_keys.space_name` writes it. A project is a space, too."""
     scope: str = ROOT
     """The scope it is confined to: it sees and changes what lies there and below, and nothing above or beside it."""
     right: KeyRight = "read"

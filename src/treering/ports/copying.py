@@ -240,7 +240,7 @@ def _ends(event: AuditEvent) -> tuple[str, ...]:
     return (linking.link.source, linking.link.target) if linking else ()
 
 
-# The writes of a ledger, once for all: each is `core.transaction` over a session that the ledger opens.
+# The writes of a ledger, once for all: each is `core.writing.transaction` over a session that the ledger opens.
 
 
 class LedgerWrites(ABC):

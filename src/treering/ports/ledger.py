@@ -243,7 +243,7 @@ class Ledger(Protocol):
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns.
 
-        The same key again gives the first receipt, `replayed`. Raises what `core.plan.plan` raises, and
+        The same key again gives the first receipt, `replayed`. Raises what `core.writing.plan.plan` raises, and
         `Unavailable` after a bounded wait; nothing was changed then.
         """
         ...
@@ -333,7 +333,7 @@ class Ledger(Protocol):
         ...
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id in a field (`core.references`), in order.
+        """Return ids of objects of which a revision names this id in a field (`core.writing.references`), in order.
 
         Whether an object names it now is in the object: `read` tells them apart.
         """

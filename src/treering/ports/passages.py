@@ -35,7 +35,7 @@ class Passage:
 
     `gist` is what is embedded; `live` tells whether the object may be presented as how things stand. `said` is when a
     turn of a conversation was said. `role` is the form of the text (`core.evidence.Segment.role`), `place_role` what
-    its file is for (`derived.roles`), which the filter `role` asks for.
+    its file is for (`retrieval.index.code_places`), which the filter `role` asks for.
     """
 
     object_id: str
@@ -101,8 +101,8 @@ class PassageRequest:
     With `reach`, which of them a read may see is told too; with `days`, how well each tells of those days; with
     `beside`, the turns before and after each turn of a conversation are read with it.
 
-    `named` are names of code (`derived.code_names`): with `reach`, the current passages that vouch for each and that
-    the read may see are found besides, at most `MOST_NAMED` of each.
+    `named` are names of code (`retrieval.index.code_names`): with `reach`, the current passages that vouch for each and
+    that the read may see are found besides, at most `MOST_NAMED` of each.
     """
 
     keys: tuple[int, ...]

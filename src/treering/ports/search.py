@@ -16,7 +16,7 @@ MOST_COUNTED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """What to look for, as `derived.analysis` prepares it.
+    """What to look for, as `retrieval.text.analysis` prepares it.
 
     `words` are terms of the word index. `identifiers` are names as typed, folded, for the index of parts of names.
     `phrases` are what stood in double quotes, each as terms of the word index one after the other. `emphasis` are
@@ -65,7 +65,7 @@ class TextRequest:
     counted: tuple[str, ...] = ()
     """Terms of which is asked how many current passages in the scopes of the reach have them. No filter counts."""
     words_in: str = ""
-    """A role of places (`derived.roles`) whose passages are ranked by the same words once more, by themselves."""
+    """A role of places (`retrieval.index.code_places`) whose passages are ranked by the same words once more, alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class Statements:
     """What some passages state.
 
     `passage` indexes the passages that were asked for; `subject` and `object` are nodes: `int64[m]`. The words of
-    statement i (see `derived.ties.word_code`) are `words[bounds[i]:bounds[i + 1]]`, `uint16`.
+    statement i (see `retrieval.index.ties.word_code`) are `words[bounds[i]:bounds[i + 1]]`, `uint16`.
     """
 
     passage: npt.NDArray[np.int64]
@@ -278,7 +278,7 @@ class GraphView(Protocol):
         ...
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the nodes of those of the entity keys (`derived.extraction.names.entity_key`) that are known."""
+        """Return the nodes of those of the entity keys (`retrieval.extraction.names.entity_key`) that are known."""
         ...
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:

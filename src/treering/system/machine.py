@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class SystemClock:
-    """`ports.clock.Clock` of the real world."""
+    """`ports.runtime.Clock` of the real world."""
 
     def now(self) -> datetime:
         """Return the current time, in UTC."""

@@ -25,7 +25,7 @@ STEP = timedelta(milliseconds=1)
 
 
 class SteppingClock:
-    """`ports.clock.Clock` that goes on by `step` each time it is asked. Times are UTC; bytes are hashed from a count.
+    """`ports.runtime.Clock` that goes on by `step` each time it is asked. Times are UTC; bytes are hashed from a count.
 
     Clocks with different seeds give different bytes. `ahead`: how far its time of day is wrong.
     """
@@ -120,13 +120,14 @@ class OverlapReranker:
         return np.array([len(asked & set(index_text(text).split())) / max(len(asked), 1) for text in texts], np.float32)
 
 
-# The log of jobs in memory: what `ports.jobs.JobLog` means, for a log that lives elsewhere than the ledger.
+# The log of jobs in memory: what `ports.runtime.JobLog` means, for a log that lives elsewhere than the ledger.
 
 
 class MemoryJobs:
-    """`ports.jobs.JobLog` that ends with the process.
+    """`ports.runtime.JobLog` that ends with the process.
 
-    It learns of erasures from the ledger's changes, which it follows before each call (`derived.following.follow`).
+    It learns of erasures from the ledger's changes, which it follows before each call
+    (`retrieval.index.projection.follow`).
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -194,11 +195,11 @@ class MemoryJobs:
         self._rows |= {job: named.without(row) for job, row in self._rows.items() if named.is_in(row)}
 
 
-# Leases in memory: what `ports.lease.Leases` means, for one process.
+# Leases in memory: what `ports.runtime.Leases` means, for one process.
 
 
 class MemoryLeases:
-    """`ports.lease.Leases` that end with the process. One lock makes every call atomic."""
+    """`ports.runtime.Leases` that end with the process. One lock makes every call atomic."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock

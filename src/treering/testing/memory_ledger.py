@@ -39,7 +39,7 @@ from treering.testing.memory_tables import Tables
 
 
 class MemorySession:
-    """`core.session.Session` over tables, for one transaction.
+    """`core.writing.transaction.Session` over tables, for one transaction.
 
     What raises does so before anything is kept, so there is nothing to roll back; an import has tables of its own.
     """

@@ -78,7 +78,7 @@ class ConfinedLedger(ScopedLedger):
 
 
 class SeenJobs:
-    """`ports.jobs.JobLog` of which only the jobs that `sees` is true of are there.
+    """`ports.runtime.JobLog` of which only the jobs that `sees` is true of are there.
 
     `holder`: in whose name a job is kept that says nothing of it.
     """
@@ -108,7 +108,7 @@ class SeenJobs:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The objects of a ledger, as `core.confinement` asks for them."""
+    """The objects of a ledger, as `core.writing.plan` asks for them."""
 
     ledger: Ledger
 

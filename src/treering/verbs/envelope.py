@@ -158,7 +158,7 @@ class Call:
     """A checked call, as a mode's function receives it."""
 
     engine: Engine
-    """Its ledger is seen from the scope, where a verb was called (`tools.scoped_ledger`)."""
+    """Its ledger is seen from the scope, where a verb was called (`verbs.scoped_ledger`)."""
     scope: str
     request: str = ""
     """A digest of what is asked for, for idempotency keys."""

@@ -44,7 +44,7 @@ _EVENTS = 500
 class ScopedLedger:
     """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
 
-    A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
+    A patch is given the scope it is made at, which the ledger enforces (`core.writing.plan`). The audit chain, the
     policy, the change feed, exports and upkeep are those of the whole space.
     """
 

@@ -1,8 +1,7 @@
 """Secrets in text: found by their shape, replaced by what kind they were.
 
-`core.secret_shapes` knows what the keys of services look like, and `core.secret_search` looks for them;
-`core.secret_places` knows where passwords stand. Every pattern is bounded or possessive, so that no text makes it slow,
-and tried only where a literal it needs occurs.
+`core.secrets.shapes` knows what the keys of services look like, `core.secrets.places` where passwords stand. Every
+pattern is bounded or possessive, so that no text makes it slow, and tried only where a literal it needs occurs.
 """
 
 import re

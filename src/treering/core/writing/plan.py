@@ -296,7 +296,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 _REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
-"""How the names of fields end that refer to objects (`core.references`)."""
+"""How the names of fields end that refer to objects (`core.writing.references`)."""
 
 
 class _Confined:

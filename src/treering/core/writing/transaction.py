@@ -134,7 +134,7 @@ class ImportSession(Session, Protocol[_CopiedRecord]):
     """A store inside the transaction that fills it from an export."""
 
     def is_bare(self) -> bool:
-        """Tell whether the audit log tells of nothing but the policy (the target `core.policy_log.POLICY`)."""
+        """Tell whether the audit log tells of nothing but the policy (the target `core.writing.journal.POLICY`)."""
         ...
 
     def clear(self) -> None:
@@ -157,8 +157,8 @@ _IMPORTER = Author(actor="treering", channel="system", tool="import")
 def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
     """Apply a patch, or return the receipt that the key remembers.
 
-    Raises what `core.plan.plan` raises, `Denied` where the patch has to wait for review, and `Conflict` where its id
-    or its key was used for something else.
+    Raises what `core.writing.plan.plan` raises, `Denied` where the patch has to wait for review, and `Conflict` where
+    its id or its key was used for something else.
     """
     session.read_ahead(patch, idempotency_key)
     if idempotency_key:
@@ -180,7 +180,7 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
 
 
 def preview(session: Session, patch: Patch) -> Plan:
-    """Plan a patch; keep nothing. Raises what `core.plan.plan` raises."""
+    """Plan a patch; keep nothing. Raises what `core.writing.plan.plan` raises."""
     return plan(patch, session.view, policy=policy_in_force(session), now=_now(session))
 
 
@@ -202,7 +202,7 @@ def propose(session: Session, patch: Patch, *, idempotency_key: str | None = Non
 
 
 def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
-    """Apply a proposed patch. Raises `NotFound`, `Denied`, `Conflict`, and what `core.plan.plan` raises."""
+    """Apply a proposed patch. Raises `NotFound`, `Denied`, `Conflict`, and what `core.writing.plan.plan` raises."""
     record = _record(session, patch_id)
     patch = patch_of(record)
     session.read_ahead(patch, None)

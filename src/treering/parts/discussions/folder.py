@@ -1,4 +1,4 @@
-"""A discussion as files in a folder: `memories.discussion.files` says what is in them."""
+"""A discussion as files in a folder: `parts.discussions.files` says what is in them."""
 
 import os
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def write_discussion(discussion: Discussion, folder: Path | str, *, form: Export
 
 
 def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
-    """Read the files of a folder into a discussion: our own (`memories.discussion.restoring`), or those of WilmerAI.
+    """Read the files of a folder into a discussion: our own (`parts.discussions.restoring`), or those of WilmerAI.
 
     Of the latter those named by the discussion's id, or of the only id there. Raises `NotFound` for a folder without
     any of them, `InvalidInput` where several ids are named there, `Unavailable` where one cannot be read.

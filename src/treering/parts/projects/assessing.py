@@ -70,7 +70,7 @@ class Assessor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelAssessor:
-    """Has a language model judge. Raises what `derived.asking.ask` raises."""
+    """Has a language model judge. Raises what `retrieval.extraction.asking.ask` raises."""
 
     model: LanguageModel
 

@@ -157,7 +157,7 @@ class Reply(BaseModel):
 def answer(model: LanguageModel, recalled: Recalled, *, budget: Budget) -> Answered:
     """Answer a question from what was recalled for it. Without documents no model is asked.
 
-    Raises what `derived.asking.ask` raises.
+    Raises what `retrieval.extraction.asking.ask` raises.
     """
     if not recalled["docs"]:
         return {**recalled, "answer": "", "citations": [], "dropped": []}

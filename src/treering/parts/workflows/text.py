@@ -1,4 +1,4 @@
-"""A workflow as text: JSON or YAML into the data that `memories.workflow` checks."""
+"""A workflow as text: JSON or YAML into the data that `parts.workflows` checks."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -100,7 +100,7 @@ class EngineInUse:
 
 
 class EngineVectors:
-    """`ports.vectors.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
+    """`ports.search.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
 
     The space's own vectors stay whole: they give exact cosines, wait for the embedder, and answer whenever the engine
     cannot. `in_use` returns the engine, or `None`; `failed` is told why an engine could not answer. Up to `few`

@@ -2,7 +2,7 @@
 
 A link is where two names meet: one file defines what another one uses. So each passage vouches for its own names
 alone, and a file that comes, goes or moves changes no other file's names. What a use means is settled when it is asked
-for, among the files that are there then (`tools.code_links`).
+for, among the files that are there then (`verbs.query.code_related`).
 
 A module goes by its path without its ending: by the whole path, behind a slash (`/src/app/cart`), and by every end of
 it (`app/cart`, `cart`), as languages name modules from folders that the file does not know. A package that another

@@ -42,13 +42,13 @@ class Entry:
 
     @property
     def code_names(self) -> tuple[str, ...]:
-        """The names of code that it vouches for (`derived.code_names`)."""
+        """The names of code that it vouches for (`retrieval.index.code_names`)."""
         return names_of_code(self.passage, first=not self.position)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTerms:
-    """The terms of a passage for the word index (`derived.analysis.index_text`), by field."""
+    """The terms of a passage for the word index (`retrieval.text.analysis.index_text`), by field."""
 
     title: str
     heading: str

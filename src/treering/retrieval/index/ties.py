@@ -159,7 +159,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class NumberedTies:
-    """`derived.ties.Ties` with numbers for names. `facts` are subject, object and word codes."""
+    """`retrieval.index.ties.Ties` with numbers for names. `facts` are subject, object and word codes."""
 
     nodes: tuple[tuple[int, EdgeType], ...]
     facts: tuple[tuple[int, int, tuple[int, ...]], ...] = ()

@@ -142,7 +142,7 @@ def terms_of(text: str) -> TextQuery:
     query = query_terms(told, most=MAX_LONG_WORDS)
     said, title = Counter(telling_terms(told)), set(telling_terms(title_of(text)))
     emphasis = [term for term in query.words if term in title or said[term] >= OFTEN]
-    # Paths are places (`derived.whole_files`), and their stretches and those of versions are long lists of postings.
+    # Paths are places (`retrieval.search.whole_files`); their stretches and those of versions have many postings.
     names = tuple(name for name in query.identifiers if "/" not in name and not name[0].isdigit())
     return replace(query, identifiers=names, emphasis=tuple(emphasis[: MAX_WORDS - len(query.words)]))
 

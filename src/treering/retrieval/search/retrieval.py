@@ -200,7 +200,7 @@ def retrieve(
     repeating: bool = False,
     whole: bool = False,
 ) -> Retrieval:
-    """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
+    """Find the passages that answer a question within reach; `deep` costs more and finds more (see `ranking.rank`).
 
     With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
     of conversations are read again, other hits are not (`_read_again`). With `repeating` hits that say the
@@ -231,7 +231,7 @@ def retrieval(
     repeating: bool = False,
     whole: bool = False,
 ) -> Steps[Retrieval]:
-    """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
+    """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`."""
     wanted = max(limit * _OVERFETCH, rereading.pairs if rereading else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]

@@ -2,7 +2,7 @@
 
 Names are looked for in the text, and the parser tells which of them are names and no words of a comment or a string.
 What a name stands for is read off the file alone: its imports, its own definitions, the class around it. Which file
-defines it is found out where files are known (`derived.code_names`).
+defines it is found out where files are known (`retrieval.index.code_names`).
 """
 
 import re

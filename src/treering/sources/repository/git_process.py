@@ -69,7 +69,7 @@ def run_git(
     """Run git in a folder that is not the repository's.
 
     It ends with the work it is for: a pattern in a `.gitattributes` can keep git busy for ever. Raises `Unavailable`
-    where it does not answer in time, and what ends the work under way (`ports.interrupt`).
+    where it does not answer in time, and what ends the work under way (`ports.runtime`).
     """
     process = subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours, paths and revisions are checked
         command,

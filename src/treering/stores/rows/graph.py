@@ -274,7 +274,7 @@ class NamedGraph(FollowedGraph[NamedGraphRows]):
 
 
 class FollowedGraphView:
-    """`ports.graph.GraphView`. A passage with key k is node 2k; entities and objects have odd ones.
+    """`ports.search.GraphView`. A passage with key k is node 2k; entities and objects have odd ones.
 
     The table is shared by all views, each with the lock in hand: what is written while one is used may show in it.
     """

@@ -80,7 +80,7 @@ _COLUMNS = "SELECT name, owner, process, renewed, seconds FROM held_leases"
 
 
 class SqliteLeases:
-    """`ports.lease.Leases` over a space's `Database`, whose tables `SqliteIndex.prepare` makes."""
+    """`ports.runtime.Leases` over a space's `Database`, whose tables `SqliteIndex.prepare` makes."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -141,7 +141,7 @@ def _holding(row: tuple[Any, ...], now: float) -> Holding | None:
 
 
 class SqliteJobs:
-    """`ports.jobs.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
+    """`ports.runtime.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -18,7 +18,7 @@ from treering.retrieval.index.ties import Ties
 from treering.testing.index_contract.stage import IndexedSpace, IndexStage
 from treering.testing.index_questions import edges_around, edges_between, seen, statements_of
 
-# An entity graph in plain dictionaries: what `ports.graph.Graph` means, written as plainly as possible.
+# An entity graph in plain dictionaries: what `ports.search.Graph` means, written as plainly as possible.
 
 
 _OF_OBJECTS = frozenset({EdgeType.PART, EdgeType.LINK})
@@ -89,7 +89,7 @@ class MemoryGraph:
 
 @dataclass(frozen=True, slots=True)
 class MemoryGraphView:
-    """`ports.graph.GraphView` of a `MemoryGraph`."""
+    """`ports.search.GraphView` of a `MemoryGraph`."""
 
     graph: MemoryGraph
     reach: Reach

@@ -90,7 +90,7 @@ def _holder(words: str | None, there: Mapping[str, str], segments: Sequence[Segm
 
 
 AS_OF = "as_of"
-"""Metadata of an exported conversation: the time until which the export reaches, as `core.times` writes it."""
+"""Metadata of an exported conversation: the time until which the export reaches, as `core.ids` writes it."""
 
 SINCE = "since"
 """Metadata of a conversation of which a stretch of time was exported: when that begins, written the same way."""

@@ -172,7 +172,7 @@ def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[Seq
     """
     queue: Queue[_Read[_Item] | _Ended] = Queue(most)
     stopping = threading.Event()
-    # In this thread's context: reading ends with the call it is for (`ports.interrupt`).
+    # In this thread's context: reading ends with the call it is for (`ports.runtime`).
     context, arguments = copy_context(), (_read, items, queue, stopping)
     thread = threading.Thread(target=context.run, args=arguments, name="treering-reader", daemon=True)
     thread.start()

@@ -182,7 +182,7 @@ class WikiVectorStore(WikiMemoryStore, Protocol):
 
     @property
     def model_id(self) -> str:
-        """What made its vectors (`ports.embedder.Embedder`)."""
+        """What made its vectors (`ports.models.Embedder`)."""
         ...
 
     def nearest(

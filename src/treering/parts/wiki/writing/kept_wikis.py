@@ -1,6 +1,6 @@
 """Wikis as they are kept in a space: the pages of the current generation, and those of a run that is under way.
 
-Each is a hidden record (`memories.client.records`): no search finds it, and every change of it is an audited patch.
+Each is a hidden record (`parts.client.records`): no search finds it, and every change of it is an audited patch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -91,7 +91,7 @@ INDEX_TABLES = {
         "space bigint NOT NULL, key bigint NOT NULL, first integer NOT NULL, last integer NOT NULL, "
         "PRIMARY KEY(space, key, first, last)"
     ),
-    # By the number of a name of code (`derived.code_names`), the current passages that vouch for it.
+    # By the number of a name of code (`retrieval.index.code_names`), the current passages that vouch for it.
     "code_names": "space bigint NOT NULL, name bigint NOT NULL, key bigint NOT NULL, PRIMARY KEY(space, name, key)",
     # What current passages are tied to, by name; `digest` is of the name, which may be longer than an index takes.
     # The number of a name that is gone is never given to another, for a table in memory may remember it.
@@ -99,7 +99,7 @@ INDEX_TABLES = {
         "space bigint NOT NULL, id bigint NOT NULL, digest bytea NOT NULL, name bytea NOT NULL, "
         "passages integer NOT NULL, PRIMARY KEY(space, id)"
     ),
-    # By passage: its ties, as `derived.graph_records` writes them.
+    # By passage: its ties, as `retrieval.index.ties` writes them.
     "graph_passages": "space bigint NOT NULL, key bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, key)",
     # A text is a row while any passage has it, current or not; its vectors live and die with it.
     "passage_texts": "space bigint NOT NULL, id bigint NOT NULL, hash bytea NOT NULL, PRIMARY KEY(space, id)",

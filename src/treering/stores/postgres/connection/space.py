@@ -102,7 +102,7 @@ class PostgresSpace:
     def read(self) -> Iterator[Transaction]:
         """Hold a snapshot: everything read inside is of one moment.
 
-        Where reads may be late (`ports.late_reads`) and there is a replica that is not too far behind, it answers.
+        Where reads may be late (`ports.stores`) and there is a replica that is not too far behind, it answers.
         """
         check_interrupt()
         with self._translated(), self._transaction(READ, late=current_late_reads()) as transaction:

@@ -137,7 +137,7 @@ _NAMES = (
 
 
 class PostgresGraph:
-    """`ports.graph.Graph` over a `PostgresSpace`. Safe to use from many threads."""
+    """`ports.search.Graph` over a `PostgresSpace`. Safe to use from many threads."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space

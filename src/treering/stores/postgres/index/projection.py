@@ -1,4 +1,4 @@
-"""Keeping rows of passages in step with the ledger, inside its transactions: what `derived.projection` folds.
+"""Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
 
 What the rows so far say is asked for all changes together; what changes is collected, and sent in one statement per
 table.

@@ -23,7 +23,7 @@ _TRIES = 20  # another thread may have read a later moment; a new transaction se
 
 
 class PostgresTextSearch:
-    """`ports.text.TextSearch` over a `PostgresSpace`: as new as the ledger."""
+    """`ports.search.TextSearch` over a `PostgresSpace`: as new as the ledger."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space

@@ -56,7 +56,7 @@ _REPLACE = "ON CONFLICT (space, text_id, model_id) DO UPDATE SET vector = exclud
 
 
 class PostgresVectors:
-    """`ports.vectors.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes.
+    """`ports.search.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes.
 
     Two that embed the same text keep its vector twice, which changes nothing.
     """
@@ -302,7 +302,7 @@ _OTHERS = (
 
 
 class PostgresVectorClaims:
-    """`ports.vectors.VectorClaims` of one space and model. Time is that of the server."""
+    """`ports.search.VectorClaims` of one space and model. Time is that of the server."""
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
         self._space = space

@@ -22,7 +22,7 @@ _KEEP = (
 
 
 class PostgresJobs:
-    """`ports.jobs.JobLog` of one space. Erasures take what jobs tell of them in their own transaction."""
+    """`ports.runtime.JobLog` of one space. Erasures take what jobs tell of them in their own transaction."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
@@ -106,7 +106,7 @@ def _server_seconds(transaction: Transaction) -> float:
 
 
 class PostgresLeases:
-    """`ports.lease.Leases` of one space. Time is the server's unless `now` tells another one."""
+    """`ports.runtime.Leases` of one space. Time is the server's unless `now` tells another one."""
 
     def __init__(self, space: PostgresSpace, *, now: Now = _server_seconds) -> None:
         self._space = space
@@ -181,7 +181,7 @@ _POSTPONE = (
 
 
 class PostgresBacklog:
-    """`ports.backlog.Backlog` of one space. Time is that of the server."""
+    """`ports.runtime.Backlog` of one space. Time is that of the server."""
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space

@@ -51,7 +51,7 @@ class LedgerFollower(Protocol):
 
 
 class PostgresSession:
-    """`core.session.Session` over a transaction. Followers see its changes when it finishes.
+    """`core.writing.transaction.Session` over a transaction. Followers see its changes when it finishes.
 
     With `server_time` the time is the server's, which writers share.
     """

@@ -13,7 +13,7 @@ from treering.system.address import Address
 
 
 class PostgresServers:
-    """`ports.servers.ServerDirectory` over a directory. `model`: of vectors, for spaces that have none."""
+    """`ports.stores.ServerDirectory` over a directory. `model`: of vectors, for spaces that have none."""
 
     def __init__(self, address: Address, *, clock: Clock, model: Model) -> None:
         self._directory = Directory(database_of(address))

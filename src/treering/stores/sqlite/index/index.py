@@ -127,7 +127,7 @@ _TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p 
 
 
 class SqliteGraph:
-    """`ports.graph.Graph` over the ledger's `Database`. Safe to use from many threads."""
+    """`ports.search.Graph` over the ledger's `Database`. Safe to use from many threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

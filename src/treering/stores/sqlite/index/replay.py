@@ -178,7 +178,7 @@ def _number(extractor: Extractor) -> int:
     return crc32(extractor.extractor_id.encode())
 
 
-# Keeping rows of passages in step with the ledger, inside its transactions: what `derived.projection` folds.
+# Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
 
 
 _COLUMNS = ("scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)

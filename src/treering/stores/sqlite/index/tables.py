@@ -116,7 +116,7 @@ REBUILT: tuple[str, ...] = (
          key INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY(key, first, last))
          WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS passage_days_by_first ON passage_days(first, last)",
-    # By the number of a name of code (`derived.code_names`), the current passages that vouch for it.
+    # By the number of a name of code (`retrieval.index.code_names`), the current passages that vouch for it.
     """CREATE TABLE IF NOT EXISTS code_names(
          name INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(name, key)) WITHOUT ROWID""",
     # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
@@ -126,7 +126,7 @@ REBUILT: tuple[str, ...] = (
          id INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL, code INTEGER NOT NULL,
          passages INTEGER NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS graph_nodes_by_code ON graph_nodes(code)",
-    # By passage: its ties, as `derived.graph_records` writes them.
+    # By passage: its ties, as `retrieval.index.ties` writes them.
     "CREATE TABLE IF NOT EXISTS graph_passages(key INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     _words(WORDS),
     _words(WORDS_HISTORY),

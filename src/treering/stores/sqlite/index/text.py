@@ -26,7 +26,7 @@ from treering.stores.sqlite.index.words import (
 
 
 class SqliteTextSearch:
-    """`ports.text.TextSearch` over the ledger's `Database`: as new as the ledger."""
+    """`ports.search.TextSearch` over the ledger's `Database`: as new as the ledger."""
 
     def __init__(self, database: Database, passing: PassingKeys) -> None:
         self._database = database

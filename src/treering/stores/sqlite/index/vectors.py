@@ -140,7 +140,7 @@ _SEARCHED = f"SELECT p.key, p.scope_id, v.vector {_JOINED} WHERE p.live = 1 AND 
 
 
 class SqliteVectors:
-    """`ports.vectors.Vectors` over the ledger's `Database`. Safe to use from many threads."""
+    """`ports.search.Vectors` over the ledger's `Database`. Safe to use from many threads."""
 
     def __init__(self, database: Database, passing: PassingKeys, model: str, dimension: int) -> None:
         self._database = database

@@ -41,7 +41,10 @@ class Follower(Protocol):
 
 
 class SqliteSession:
-    """`core.session.Session` over a connection, for one transaction. Followers see its changes when it finishes."""
+    """`core.writing.transaction.Session` over a connection, for one transaction.
+
+    Followers see its changes when it finishes.
+    """
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks, *, clock: Clock, policy: Policy) -> None:
         self.view: View = ObjectTables(connection, checks)
