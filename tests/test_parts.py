@@ -138,6 +138,7 @@ def add_commands(app):
     hive.command("count")(hum)
     hive.command("feed")(hum)
     app.add_typer(hive)
+    app.add_typer(typer.Typer(name="review"))
 
 
 def hum(times: int = 1):
@@ -304,7 +305,7 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_left_out_with_a_warnin
     assert "<p>5 bees</p>" not in told["graph"]
     assert told["home"].count(">Wiki</a>") == 1
     assert "Graph of bees" not in told["home"]
-    for name in ("wiki", "lint"):
+    for name in ("wiki", "lint", "review"):
         assert f"The command '{name}' of the part bees is left out: there is one of that name." in warned
     for name, what in (
         ("/wiki", "pages"),

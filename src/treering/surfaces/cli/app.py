@@ -42,7 +42,8 @@ def _names(commands: typer.Typer) -> list[str]:
 
 
 def _name(one: CommandInfo | TyperInfo) -> str:
-    return one.name or get_command_name(one.callback.__name__ if one.callback else "")
+    named = one.name or (one.typer_instance.info.name if isinstance(one, TyperInfo) and one.typer_instance else "")
+    return named or get_command_name(one.callback.__name__ if one.callback else "")
 
 
 for part in parts():
