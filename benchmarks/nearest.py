@@ -29,7 +29,7 @@ _VECTORS, _QUICK_VECTORS = 100_000, 21_000
 _AT_ONCE = 5_000
 _QUERIES = 200
 _SLOW = 20  # questions that every vector is compared with in the server
-_TOGETHER = 20
+_BATCH_SIZE = 20
 _LIMIT = 50  # what a search of a space asks for
 
 Matrix = npt.NDArray[np.float32]
@@ -81,7 +81,7 @@ def _measured(engine: PgvectorEngine, count: int, server: str) -> Iterator[Row]:
     yield Figure("— disk per vector before the graph", _disk(server) / count, "B")
     queries = _queries(matrix)
     best = [
-        nearest for start in range(0, _QUERIES, _TOGETHER) for nearest in _best(matrix, queries[start:][:_TOGETHER])
+        nearest for start in range(0, _QUERIES, _BATCH_SIZE) for nearest in _best(matrix, queries[start:][:_BATCH_SIZE])
     ]
     compared, took = _asked(queries[:_SLOW], lambda query: _found(engine, query))
     yield _times("— a search, every vector compared", took)

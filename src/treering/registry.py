@@ -5,8 +5,9 @@ thing is, as `module:name`; it is imported when it is first used. This module im
 it does not depend on what it finds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Generic, TypeVar, cast
 
@@ -33,16 +34,17 @@ class Table(Mapping[str, _Thing]):
         self.built_in = dict(built_in)
 
     def __getitem__(self, name: str) -> _Thing:
-        found = self.built_in[name] if name in self.built_in else self._installed()[name]
+        found = self.built_in[name] if name in self.built_in else self._installed[name]
         return found.load() if isinstance(found, Place) else found
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
-        yield from (name for name in self._installed() if name not in self.built_in)
+        yield from (name for name in self._installed if name not in self.built_in)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @cached_property
     def _installed(self) -> dict[str, Place[_Thing]]:
         # Imported here: it reads the list of every package that is installed.
         from importlib.metadata import entry_points
@@ -64,6 +66,8 @@ class Part:
     """
 
     name: str
+    needs: tuple[str, ...] = ()
+    """Parts without which it does nothing: where one of them is not there, it is not there either."""
     commands: tuple[str, ...] = ()
     """Functions that add commands to the command line. Their modules load nothing heavy."""
     operations: str = ""
@@ -77,9 +81,9 @@ class Part:
     pages: str = ""
     """A tuple of pages of the web page (`surfaces.web.site.WebPage`)."""
     node_types: str = ""
-    """A tuple of types of workflow nodes."""
+    """A tuple of types of workflow nodes (`parts.workflows.registry.NodeType`)."""
     lint_rules: str = ""
-    """A tuple of lint rules."""
+    """A tuple of lint rules (`verbs.lint.survey.LintRule`)."""
     making: str = ""
     """A function from flags of the command line to how memories of discussions are made (`MakingPlan`)."""
     tending: str = ""
@@ -109,6 +113,7 @@ PARTS: Table[Part] = Table(
         "client": Part("client"),
         "wiki": Part(
             "wiki",
+            needs=("client",),
             commands=(
                 "treering.parts.wiki.commands:add_wiki",
                 "treering.parts.wiki.commands:add_mongodb",
@@ -119,6 +124,7 @@ PARTS: Table[Part] = Table(
         ),
         "workflows": Part(
             "workflows",
+            needs=("discussions",),
             commands=("treering.parts.workflows.commands:add_workflows",),
             making="treering.parts.workflows.endpoints:plan_of",
         ),
@@ -133,13 +139,56 @@ PARTS: Table[Part] = Table(
 
 
 def parts() -> tuple[Part, ...]:
-    """Return all parts, the built-in ones first."""
-    return tuple(PARTS.values())
+    """Return the parts whose needs are there, the built-in ones first.
+
+    One of another package that cannot be loaded is logged and left out.
+    """
+    found = dict(_loaded())
+    while lacking := [name for name, part in found.items() if not all(need in found for need in part.needs)]:
+        for name in lacking:
+            del found[name]
+    return tuple(found.values())
+
+
+def _loaded() -> Iterator[tuple[str, Part]]:
+    for name in PARTS:
+        try:
+            part = PARTS[name]
+        except Exception as error:  # importing a package may raise anything
+            if name in PARTS.built_in:
+                raise
+            leave_out(f"The part {name} cannot be used: {error}.")
+        else:
+            yield name, part
 
 
 def brought(what: str) -> Iterator[Any]:
-    """Load what each part brings under a field of `Part`, such as `pages`."""
+    """Load what each part brings under a field of `Part`, such as `making`."""
     for part in parts():
         place = getattr(part, what)
         if place:
             yield load(place)
+
+
+def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[str] = ()) -> Iterator[Any]:
+    """Load each thing of the tuples that parts bring under a field of `Part`, such as `pages`.
+
+    One whose name is taken, by `taken` or by a part before, is logged and left out.
+    """
+    known = set(taken)
+    for part in parts():
+        for one in load(getattr(part, what)) if getattr(part, what) else ():
+            name = name_of(one)
+            if name in known:
+                leave_out(f"{name!r} of {what} of the part {part.name} is left out: there is one of that name.")
+                continue
+            known.add(name)
+            yield one
+
+
+def leave_out(why: str) -> None:
+    """Log why something that a part brings is not used."""
+    # Imported here: most processes have nothing to log.
+    import logging
+
+    logging.getLogger(__name__).warning(why)

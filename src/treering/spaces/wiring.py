@@ -542,9 +542,9 @@ def _listening(embedder: Embedder, opening: Opening) -> Embedder:
     """Return an embedder that remembers questions, where a store of the host is asked with them."""
     if opening.given_engine is None or isinstance(opening.given_engine, EngineBackend):
         return embedder
-    from treering.stores.engines.host import HearingEmbedder
+    from treering.stores.engines.host import QuestionRecorder
 
-    return HearingEmbedder(embedder)
+    return QuestionRecorder(embedder)
 
 
 def _compared_one_by_one(given: "EngineBackend | HostStore | None") -> int:
@@ -557,13 +557,13 @@ def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedde
     if isinstance(given, EngineBackend):
         return given
     from treering.retrieval.engines.engine_following import PassageTexts
-    from treering.stores.engines.host import HearingEmbedder, HostEngine, StateFile
+    from treering.stores.engines.host import HostEngine, QuestionRecorder, StateFile
 
     texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)
-    heard = embedder if isinstance(embedder, HearingEmbedder) else HearingEmbedder(embedder)
+    recorder = embedder if isinstance(embedder, QuestionRecorder) else QuestionRecorder(embedder)
 
     def opened(_address: EngineAddress, mark: str, dimension: int) -> HostEngine:
-        return HostEngine(given.store, mark, dimension, file=file, texts=texts, question=heard.question)
+        return HostEngine(given.store, mark, dimension, file=file, texts=texts, question=recorder.question)
 
     return EngineBackend(lambda: opened, extra="")
 

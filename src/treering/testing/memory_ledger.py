@@ -60,7 +60,7 @@ class MemorySession:
     def read_ahead_of(self, identities: Sequence[str]) -> None:
         """Do nothing: each answer is at hand."""
 
-    def told_policy(self) -> Policy | None:
+    def recorded_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""
         return self.tables.policy()
 

@@ -22,7 +22,7 @@ from treering.core.patch import (
 )
 from treering.core.policy import changes_words, less_trusted
 from treering.core.writing.claims import is_backed, is_newly_disputed, rivals
-from treering.core.writing.draft import Draft, changed, created, resolved_link, revise, united
+from treering.core.writing.draft import Draft, changed, created, merge_unique, resolved_link, revise
 from treering.core.writing.references import adopt, check_acyclic, rename_references
 
 
@@ -147,7 +147,7 @@ def merge(operation: Merge, draft: Draft) -> OperationResult:
             f"{item.id} cannot be merged into {into.id}, which is {into.status}.", hint="Merge into an active node."
         )
     check_transition(item, "merged")
-    draft.change(into, "updated", aliases=united(into.aliases, (item.name, *item.aliases), without=into.name))
+    draft.change(into, "updated", aliases=merge_unique(into.aliases, (item.name, *item.aliases), without=into.name))
     return changed(draft.change(item, "merged", status="merged", merged_into=into.id))
 
 
@@ -235,7 +235,7 @@ def _create_node(item: Node, draft: Draft) -> OperationResult:
     if not isinstance(known, Node):
         return created(draft.create(item))
     draft.renamed[item.id] = known.id
-    aliases = united(known.aliases, (item.name, *item.aliases), without=known.name)
+    aliases = merge_unique(known.aliases, (item.name, *item.aliases), without=known.name)
     names: dict[str, Any] = {"aliases": aliases} if aliases != known.aliases else {}
     summary = _new_summary(item, known, draft)
     if names or summary:
@@ -290,7 +290,7 @@ def absorb(item: Knowledge, twin: Knowledge, draft: Draft) -> OperationResult:
         changes["evidence_refs"] = twin.evidence_refs + fresh
     if is_newly_disputed(item, twin.evidence_refs) or (item.status == "contested" and item.disputed):
         changes["disputed"] = True
-    if subjects := united(twin.subject_refs, item.subject_refs):
+    if subjects := merge_unique(twin.subject_refs, item.subject_refs):
         changes |= {"subject_refs": subjects} if subjects != twin.subject_refs else {}
     reaffirmed = item.status == "active" and twin.status in {"candidate", "stale"}
     if reaffirmed:

@@ -343,7 +343,7 @@ def resolved_link(link: Link, draft: Draft) -> Link:
     return link.model_copy(update={"source": draft.resolve(link.source), "target": draft.resolve(link.target)})
 
 
-def united(known: tuple[str, ...], more: Sequence[str], *, without: str = "") -> tuple[str, ...]:
+def merge_unique(known: tuple[str, ...], more: Sequence[str], *, without: str = "") -> tuple[str, ...]:
     """Return all texts once, in order."""
     return tuple(dict.fromkeys([*known, *(text for text in more if text != without)]))
 

@@ -65,7 +65,7 @@ class Session(Protocol):
         """Read together what changing these objects will ask, where that is quicker; it is asked as always then."""
         ...
 
-    def told_policy(self) -> Policy | None:
+    def recorded_policy(self) -> Policy | None:
         """Return the policy that the audit log tells of last, or `None`. Raises `Corrupt` where it was changed."""
         ...
 
@@ -249,7 +249,7 @@ def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) 
 
     The first policy that is set may be any: it does not loosen what somebody decided.
     """
-    told = session.told_policy()
+    told = session.recorded_policy()
     if policy == (told or session.default_policy) and (told or policy == Policy()):
         return False
     if told:
@@ -269,7 +269,7 @@ def load(session: ImportSession[_Record], records: Iterable[_Record]) -> None:
     """
     if not session.is_bare():
         raise Conflict("This space is not empty.", hint="Import into a new space.")
-    held = session.told_policy()
+    held = session.recorded_policy()
     session.clear()
     session.fill(records)
     session.verify()
@@ -279,7 +279,7 @@ def load(session: ImportSession[_Record], records: Iterable[_Record]) -> None:
 
 def policy_in_force(session: Session) -> Policy:
     """Return the policy that holds in this transaction."""
-    return session.told_policy() or session.default_policy
+    return session.recorded_policy() or session.default_policy
 
 
 def missing_patch(patch_id: str) -> NotFound:

@@ -19,6 +19,7 @@ from treering.parts.coding_agents.session_hooks import (
     waiting_folder,
     waiting_transcripts,
 )
+from treering.registry import PARTS
 from treering.sources.repository.git import open_repository
 from treering.surfaces.cli.printing import say, tell
 from treering.surfaces.python.space import Space, open_space
@@ -131,6 +132,8 @@ def _make_ready_in(folder: Path) -> None:
 
 def _keep(file: Path, address: Address) -> None:
     """Record what is new in a transcript, make the memories that are due, and propose what was decided, by rules."""
+    if "discussions" not in PARTS:
+        raise InvalidInput("Transcripts are kept as discussions, and there is no part 'discussions'.")
     # Imported here: who only makes a pack ready has no use for it.
     from treering.parts.discussions.operations import recording
     from treering.parts.discussions.settings import MakingPlan

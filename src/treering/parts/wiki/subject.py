@@ -16,7 +16,7 @@ from treering.sources.repository.git import open_repository
 from treering.sources.repository.repo_identity import RepositoryIdentity, place_of_repository
 from treering.verbs.engine import Engine
 
-_TOGETHER = 50
+_BATCH_SIZE = 50
 _FOLDER = "wiki"
 
 
@@ -146,8 +146,8 @@ def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> 
     ids = {state.id: origins[origin] for origin, state in states.items() if state.status == "active"}
     digests: dict[str, Collection[str]] = {}
     identities = list(ids)
-    for start in range(0, len(identities), _TOGETHER):
-        (found,) = engine.ledger.read([ObjectRequest(objects=tuple(identities[start : start + _TOGETHER]))])
+    for start in range(0, len(identities), _BATCH_SIZE):
+        (found,) = engine.ledger.read([ObjectRequest(objects=tuple(identities[start : start + _BATCH_SIZE]))])
         for identity, item in found.objects.items():
             if isinstance(item, Source):
                 digests[ids[identity]] = {short_digest(part.excerpt) for part in item.segments}

@@ -1,7 +1,8 @@
-"""The table of all node types that come with Treering."""
+"""The table of all node types: those that come with workflows, then those that parts bring."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 from pydantic import AliasChoices, Field
@@ -17,6 +18,7 @@ from treering.parts.workflows.registry import NodeType, NodeTypes, RunEnded, Ste
 from treering.parts.workflows.scene import Scene
 from treering.parts.workflows.search_nodes import SEARCH_NODES
 from treering.parts.workflows.variables import said
+from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.engine import held
 
@@ -244,5 +246,6 @@ COMPACTING_NODES = (
 )
 
 
-NODE_TYPES = NodeTypes([*NODES, *MEMORY_NODES, *SEARCH_NODES, *COMPACTING_NODES, *CHUNK_NODES])
+_BUILT_IN = NodeTypes([*NODES, *MEMORY_NODES, *SEARCH_NODES, *COMPACTING_NODES, *CHUNK_NODES])
+NODE_TYPES = _BUILT_IN.with_types(*brought_by_name("node_types", attrgetter("name"), taken=_BUILT_IN))
 """What a workflow is checked against where no other table is given; `with_types` gives one with more."""

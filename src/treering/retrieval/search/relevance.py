@@ -1,4 +1,4 @@
-"""Whether what was found speaks of what was asked, by how rare the words are that both have."""
+"""Whether what was found is relevant to what was asked, by idf: how rare the words are that both have."""
 
 import re
 from collections import Counter
@@ -15,13 +15,13 @@ from treering.retrieval.search.question import Meaning, Question
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import index_text, query_terms
 
-SPOKEN_OF = 0.6
-"""The least `Telling.strength` of a passage that speaks of a question (`docs/decisions`, `benchmarks/packs.py`)."""
+RELEVANT = 0.6
+"""The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/packs.py`)."""
 
-SPOKEN_OF_IN_TALK = 0.5
+RELEVANT_IN_TALK = 0.5
 """The same of a turn of a conversation: it is short, seldom repeats a question, and is far from most in meaning."""
 
-SPOKEN_OF_THOUGH_FAR = 0.8
+RELEVANT_IF_DISTANT = 0.8
 """The same of anything else, where every passage has a vector and none of them is near to the question."""
 
 NEAR_SHARE = 0.1
@@ -31,30 +31,30 @@ In a large space; in a smaller one less: the fewer there are, the less near is t
 """
 
 
-RELATED_STRENGTH = 0.1
-"""The least `Telling.strength` of a turn that has to do with a question, where another one speaks of it."""
+RELATED_COVERAGE = 0.1
+"""The least `IdfWeights.coverage` of a turn that has to do with a question, where another one is relevant to it."""
 
 RELATED_SHARE = 0.14
 """So far below unrelated, as a part of the way from there to the same, a text may be in meaning and have to do with it.
 
-Both, and to ask `speaks_of` first, were found on three conversations of LoCoMo: of the turns that answer among the
+Both, and to ask `any_relevant` first, were found on three conversations of LoCoMo: of the turns that answer among the
 first 20, 1.8 % are left out; of questions about other conversations 26 % still bring something, of 82 % without it.
 """
 
-_SPEAKING = 10
-"""Best hits that are asked whether they speak of a question."""
+_MOST_CHECKED = 10
+"""So many of the best hits are checked for whether any is relevant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """What each term of a question tells of what it is about, from 0 to 1, in a space of so many passages."""
+class IdfWeights:
+    """The idf of each term of a question, from 0 to 1, in a space of so many passages."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
     largeness: float = 0.0
     """From 0 for an empty space to 1 for one of `MOST_COUNTED` passages or more."""
 
     @classmethod
-    def of(cls, terms: Sequence[str], found: TextFound) -> "Telling":
+    def of(cls, terms: Sequence[str], found: TextFound) -> "IdfWeights":
         """Weigh the terms by how many passages have them: the fewer, the more.
 
         One that none has tells the more, the larger the space is: of a small one nobody expects that it knows many
@@ -64,8 +64,8 @@ class Telling:
         weights = {term: 1 / log2(2 + found.counts[term]) if term in found.counts else largeness for term in terms}
         return cls(weights, largeness)
 
-    def strength(self, terms: Iterable[str]) -> float:
-        """Return how strongly a text with these terms speaks of the question: the share of the weights that it has.
+    def coverage(self, terms: Iterable[str]) -> float:
+        """Return how much of a question a text with these terms covers: the share of the weights that it has.
 
         Times the square root of how many there are: the longer a question, the smaller a part of it any answer
         repeats.
@@ -79,39 +79,39 @@ class Telling:
         return meaning.unrelated_below + NEAR_SHARE * self.largeness * (1 - meaning.unrelated_below)
 
 
-def speaks_of(telling: Telling, question: Question, hits: Sequence[Hit]) -> bool:
-    """Tell whether any of the hits speaks of a question, by its words or by its meaning."""
+def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
+    """Tell whether any of the hits is relevant to a question, by its words or by its meaning."""
     meaning = question.meaning
-    if meaning is not None and any(_cosine(hit) >= telling.near_from(meaning) for hit in hits):
+    if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
     far = meaning is not None and not question.lag.pending
-    return any(telling.strength(_terms_of(hit)) >= _least(hit, far=far) for hit in hits)
+    return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=far) for hit in hits)
 
 
-def related_hits(telling: Telling, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return the hits that have to do with a question; none where none of the best speaks of it.
+def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return the hits that have to do with a question; none where none of the best is relevant to it.
 
     All of them, where it cannot be told: where the question has no words that tell, or the index is behind.
     """
-    if not telling.weights or question.lag.behind:
+    if not idf.weights or question.lag.behind:
         return hits
-    if not speaks_of(telling, question, hits[:_SPEAKING]):
+    if not any_relevant(idf, question, hits[:_MOST_CHECKED]):
         return ()
-    return [hit for hit in hits if _is_related(telling, question, hit)]
+    return [hit for hit in hits if _is_related(idf, question, hit)]
 
 
-def _is_related(telling: Telling, question: Question, hit: Hit) -> bool:
+def _is_related(idf: IdfWeights, question: Question, hit: Hit) -> bool:
     meaning = question.meaning
     if meaning is None:
         return True  # by words alone too much would be left out that stands beside them
     near = meaning.unrelated_below - RELATED_SHARE * (1 - meaning.unrelated_below)
-    return _cosine(hit) >= near or telling.strength(_terms_of(hit)) >= RELATED_STRENGTH
+    return _cosine(hit) >= near or idf.coverage(_terms_of(hit)) >= RELATED_COVERAGE
 
 
 def _least(hit: Hit, *, far: bool) -> float:
     if is_turn(hit.head):
-        return SPOKEN_OF_IN_TALK
-    return SPOKEN_OF_THOUGH_FAR if far else SPOKEN_OF
+        return RELEVANT_IN_TALK
+    return RELEVANT_IF_DISTANT if far else RELEVANT
 
 
 def _terms_of(hit: Hit) -> frozenset[str]:
@@ -183,13 +183,13 @@ def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
     and not like the manner of a request.
     """
     quoted = set(_QUOTED.findall(task))
-    telling = frozenset(query_terms(task).words)
+    content_terms = frozenset(query_terms(task).words)
     wanted: dict[str, tuple[str, ...]] = {}
     for match in _WORD.finditer(task):
         word = match[0].strip(".*-–—/")
         terms = query_terms(word).words
         spoken_of = word in quoted or _is_name(word)
-        matter = not telling.isdisjoint(terms) and _may_be_a_matter(word, begins=_begins(task, match.start()))
+        matter = not content_terms.isdisjoint(terms) and _may_be_a_matter(word, begins=_begins(task, match.start()))
         if spoken_of or matter:
             wanted[word] = terms
     return {word: terms for word, terms in wanted.items() if terms}
@@ -197,11 +197,11 @@ def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
 
 def words_in(task: str) -> Mapping[str, tuple[str, ...]]:
     """Return the words of a task that can be looked for, as typed, each with the index terms it is found by."""
-    telling = frozenset(query_terms(task).words)
+    content_terms = frozenset(query_terms(task).words)
     words: dict[str, tuple[str, ...]] = {}
     for match in _WORD.finditer(task):
         word = match[0].strip(".*-–—/")
-        terms = tuple(term for term in query_terms(word).words if term in telling)
+        terms = tuple(term for term in query_terms(word).words if term in content_terms)
         if terms:
             words.setdefault(word, terms)
     return words

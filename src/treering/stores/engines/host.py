@@ -250,7 +250,7 @@ def _read(path: Path) -> KeptByHost:
         raise Corrupt(f"{path} is not what was written.", hint=_HINT) from None
 
 
-_HEARD = 256
+_MOST_QUESTIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +261,12 @@ class HostStore:
     file: Path | None = None
 
 
-class HearingEmbedder:
+class QuestionRecorder:
     """An `Embedder` that can say which question a vector was made of, for the last questions."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._heard: OrderedDict[bytes, str] = OrderedDict()
+        self._questions: OrderedDict[bytes, str] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
@@ -292,15 +292,15 @@ class HearingEmbedder:
         """Embed what somebody asks, and remember the text."""
         vector = self._embedder.embed_query(text)
         with self._lock:
-            self._heard[vector.tobytes()] = text
-            if len(self._heard) > _HEARD:
-                self._heard.popitem(last=False)
+            self._questions[vector.tobytes()] = text
+            if len(self._questions) > _MOST_QUESTIONS:
+                self._questions.popitem(last=False)
         return vector
 
     def question(self, vector: Vector) -> str | None:
         """Return the question that a vector was made of, if it was asked lately."""
         with self._lock:
-            return self._heard.get(vector.tobytes())
+            return self._questions.get(vector.tobytes())
 
 
 class HostEngine:

@@ -1,8 +1,10 @@
 """The command line as a whole."""
 
 import typer
+from typer.main import get_command_name
+from typer.models import CommandInfo, TyperInfo
 
-from treering.registry import load, parts
+from treering.registry import Part, leave_out, load, parts
 from treering.surfaces.cli.commands.databases import add_index, add_keys, add_postgres
 from treering.surfaces.cli.commands.serve import add_serving
 from treering.surfaces.cli.commands.spaces import add_spaces, add_watching
@@ -21,8 +23,31 @@ app = typer.Typer(
 )
 for add in (add_verbs, add_reviews, add_spaces, add_watching, add_serving, add_keys, add_postgres, add_index):
     add(app)
-for place in (place for part in parts() for place in part.commands):
-    load(place)(app)
+
+
+def _add_commands_of(part: Part) -> None:
+    """Add what a part brings; a command whose name is taken is logged and left out."""
+    for place in part.commands:
+        known = {*_names(app)}
+        brought = typer.Typer()
+        load(place)(brought)
+        for name in known.intersection(_names(brought)):
+            leave_out(f"The command {name!r} of the part {part.name} is left out: there is one of that name.")
+        app.registered_commands += [one for one in brought.registered_commands if _name(one) not in known]
+        app.registered_groups += [one for one in brought.registered_groups if _name(one) not in known]
+
+
+def _names(commands: typer.Typer) -> list[str]:
+    return [*map(_name, commands.registered_commands), *map(_name, commands.registered_groups)]
+
+
+def _name(one: CommandInfo | TyperInfo) -> str:
+    named = one.name or (one.typer_instance.info.name if isinstance(one, TyperInfo) and one.typer_instance else "")
+    return named or get_command_name(one.callback.__name__ if one.callback else "")
+
+
+for part in parts():
+    _add_commands_of(part)
 
 
 @app.callback(

@@ -1,6 +1,7 @@
 """What `--help` shows below the flags: the modes of a verb, straight from the catalogue, and examples."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from typer.core import TyperCommand, TyperGroup
@@ -315,8 +316,9 @@ class Command(TyperCommand):
     def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the examples of this command."""
         name = ctx.command_path.removeprefix("treering ")
-        with formatter.section("Examples"):
-            for what, line in EXAMPLES[name]:
+        examples = EXAMPLES.get(name, ())
+        with formatter.section("Examples") if examples else nullcontext():
+            for what, line in examples:
                 formatter.write(f"  # {what}\n  {line}\n")
 
 

@@ -1,10 +1,11 @@
 """Everything a space can be asked besides the four verbs, declared once each. Surfaces render these tables."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from treering.core.errors import InvalidInput, nearest
-from treering.registry import brought
+from treering.registry import brought_by_name
 from treering.spaces import transfer
 from treering.verbs.crystallize import proposing, review
 from treering.verbs.envelope import Operation
@@ -22,7 +23,9 @@ UPKEEP: tuple[Operation[Any], ...] = (
     *proposing.OPERATIONS,
 )
 """What keeps a space and its work in order: for the command line and Python."""
-OF_PARTS: tuple[Operation[Any], ...] = tuple(one for operations in brought("operations") for one in operations)
+OF_PARTS: tuple[Operation[Any], ...] = tuple(
+    brought_by_name("operations", attrgetter("name"), taken={one.name for one in (*ON_SPACES, *UPKEEP)})
+)
 """What the parts bring, such as operations on discussions: for the command line and Python."""
 OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *OF_PARTS)}
 """All of them by name."""

@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from hmac import compare_digest
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.ids import is_object
-from treering.registry import brought, parts
 from treering.surfaces.web.view import PageView, Rendered, told_event
 
 STATIC = Path(__file__).with_name("static")
@@ -49,7 +49,7 @@ _LONG_LINE = re.compile(r".{30}")
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=ChoiceLoader([FileSystemLoader(_TEMPLATES), FunctionLoader(_template_of_package)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -60,18 +60,16 @@ def _environment() -> Environment:
     environment.tests["passage_link"] = lambda value: _PASSAGE_LINK.fullmatch(value) is not None
     environment.tests["code_place"] = is_code_place
     environment.tests["longer_than_its_box"] = _is_longer_than_its_box
-    environment.globals["menu"] = menu
     environment.filters["shell"] = shlex.join
     environment.filters["told_event"] = told_event
     environment.filters["moment"] = _moment
     return environment
 
 
-def menu() -> list[tuple[str, str]]:
-    """Return the pages that the parts bring to the menu: their paths and names, by name."""
-    pages = [(page.path.strip("/"), page.title) for pages in brought("pages") for page in pages if page.title]
-    further = [("projects", "Projects")] if any(part.spaces for part in parts()) else []
-    return sorted((*pages, *further), key=lambda one: one[1])
+def _template_of_package(name: str) -> str | None:
+    """Return a template that lies in a package of a part, such as `my_part:page.html`."""
+    package, colon, file = name.partition(":")
+    return files(package).joinpath(file).read_text(encoding="utf-8") if colon else None
 
 
 def is_code_place(place: str) -> bool:

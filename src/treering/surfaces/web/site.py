@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -14,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope
 
 from treering.core.errors import NotFound, TreeringError, Unavailable
-from treering.registry import brought
+from treering.registry import brought_by_name, parts
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.pages import live
 from treering.surfaces.web.pages.ask import ask
@@ -63,6 +64,7 @@ OF_ANY_SPACE: Mapping[str, PageFunction] = {
     "/work": work,
 }
 """The pages that are the same for a whole space, for a project, and for one scope of a space."""
+_OWN_PAGES = {"/review", "/live", "/live/events", "/projects", _PROJECT, *OF_ANY_SPACE}
 
 
 class RunWork(Protocol):
@@ -116,13 +118,14 @@ class WebSite:
 
 def site_routes(site: WebSite) -> list[BaseRoute]:
     """Return the routes: the home page, and all else below `/web`."""
-    pages = _Pages(site)
+    part_pages = [*brought_by_name("pages", attrgetter("path"), taken=_OWN_PAGES)]
+    pages = _Pages(site, part_pages)
     below: list[BaseRoute] = [
         Mount("/static", _StaticFiles(directory=STATIC)),
         Route("/review", pages.decide, methods=["POST"]),
         Route("/live", pages.page(partial(live.live, calls=site.calls))),
         Route("/live/events", pages.events),
-        *(Route(one.path, pages.of_part(one)) for pages_of_part in brought("pages") for one in pages_of_part),
+        *(Route(one.path, pages.of_part(one)) for one in part_pages),
         Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
         *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in OF_ANY_SPACE.items()),
@@ -135,10 +138,11 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
 class _Pages:
     """Answers requests for pages."""
 
-    def __init__(self, site: WebSite) -> None:
+    def __init__(self, site: WebSite, part_pages: Sequence[WebPage]) -> None:
         self._site = site
         self._token = secrets.token_urlsafe(32)
         self._streams = 0
+        self._menu = _menu(part_pages)
 
     def page(self, function: PageFunction) -> Callable[[Request], Awaitable[Response]]:
         """Return the endpoint of a page."""
@@ -220,7 +224,8 @@ class _Pages:
         space = self._site.project(request, project) if project else self._site.space(request)
         base = f"{HOME}{_PROJECT.format(project=project)}" if project else HOME
         section = request.url.path.removeprefix(base).strip("/").partition("/")[0]
-        return PageView(space, base, dict(params), path, self._token, project, section, self._site.holder(request))
+        holder = self._site.holder(request)
+        return PageView(space, base, dict(params), path, self._token, project, section, holder, self._menu)
 
     async def _made(self, request: Request, view: PageView, make: Callable[[], Response]) -> Response:
         try:
@@ -237,6 +242,13 @@ class _StaticFiles(StaticFiles):
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers.update({**HEADERS, "Cache-Control": "max-age=3600"})
         return response
+
+
+def _menu(part_pages: Sequence[WebPage]) -> list[tuple[str, str]]:
+    """Return the paths and names of the pages that the parts bring to the menu, by name, and of the last one."""
+    pages = [(page.path.strip("/"), page.title) for page in part_pages if page.title]
+    further = [("projects", "Projects")] if any(part.spaces for part in parts()) else []
+    return [*sorted((*pages, *further), key=lambda one: one[1]), ("live", "Live")]
 
 
 def list_projects(names: Sequence[str]) -> Rendered:

@@ -1,6 +1,6 @@
 """What a page is made of: the space it reads, what was asked for, and the template that shows the answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
@@ -55,6 +55,8 @@ class PageView:
     """Which page it is, such as `health`; empty: the start page."""
     holder: str = ""
     """The name of the key of whoever signed in; empty where nobody has to."""
+    menu: Sequence[tuple[str, str]] = ()
+    """The paths and names of the pages that only whoever sees the whole space may see."""
 
     @property
     def home(self) -> str:

@@ -89,7 +89,7 @@ class WorkProposals(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _WorkRequest:
     """What a source asks for. `key` is the same as long as it asks for the same: nobody decides on that twice."""
 
     what: What
@@ -111,15 +111,17 @@ def propose_work(call: Call, _given: Nothing, options: ProposeOptions) -> WorkPr
     author = call.engine.author.model_copy(update={"channel": "adapter", "tool": "review propose"})
     proposed: list[ProposedWork] = []
     known = 0
-    for source, wish in _wishes(call, options):
+    for source, request in _requested_work(call, options):
         if len(proposed) == options.limit:
             return WorkProposals(proposed=tuple(proposed), known=known, more=True)
-        told = ProposedWork(patch_id="", what=wish.what, title=wish.title, source_id=source.id)
+        told = ProposedWork(patch_id="", what=request.what, title=request.title, source_id=source.id)
         if options.dry_run:
             proposed.append(told)
             continue
-        patch = new_patch(call.engine, wish.operations, author=author, reason=wish.reason).value
-        record = ledger.propose(patch, idempotency_key=f"propose {digest(canonical_json([source.scope, *wish.key]))}")
+        patch = new_patch(call.engine, request.operations, author=author, reason=request.reason).value
+        record = ledger.propose(
+            patch, idempotency_key=f"propose {digest(canonical_json([source.scope, *request.key]))}"
+        )
         if record.id == patch.id:
             proposed.append(told.model_copy(update={"patch_id": record.id}))
         else:
@@ -127,7 +129,7 @@ def propose_work(call: Call, _given: Nothing, options: ProposeOptions) -> WorkPr
     return WorkProposals(proposed=tuple(proposed), known=known)
 
 
-def _wishes(call: Call, options: ProposeOptions) -> Iterator[tuple[Source, _Wish]]:
+def _requested_work(call: Call, options: ProposeOptions) -> Iterator[tuple[Source, _WorkRequest]]:
     chosen = Selection(scope=call.scope, descend=True, types=("source",), where=Compare("status", "eq", "active"))
     tracked = _tracked(call)
     for number, source in enumerate(call.engine.ledger.select(chosen)):
@@ -136,8 +138,8 @@ def _wishes(call: Call, options: ProposeOptions) -> Iterator[tuple[Source, _Wish
         # Text shaped like instructions asks for nothing.
         if isinstance(source, Source) and not source.metadata.get("flags"):
             there = replace(call, scope=source.scope)
-            for wish in _asked(there, source, tracked.get(source.id, ()), closed=options.closed):
-                yield source, wish
+            for request in _asked(there, source, tracked.get(source.id, ()), closed=options.closed):
+                yield source, request
 
 
 def _tracked(call: Call) -> Mapping[str, Sequence[WorkItem]]:
@@ -151,7 +153,7 @@ def _tracked(call: Call) -> Mapping[str, Sequence[WorkItem]]:
     return found
 
 
-def _asked(call: Call, source: Source, tracked: Sequence[WorkItem], *, closed: bool) -> Iterator[_Wish]:
+def _asked(call: Call, source: Source, tracked: Sequence[WorkItem], *, closed: bool) -> Iterator[_WorkRequest]:
     if source.kind == "conversation" and source.metadata.get("tracker") and source.metadata.get("key"):
         yield from _of_ticket(call, source, tracked, closed=closed)
     elif source.kind == "file":
@@ -161,22 +163,24 @@ def _asked(call: Call, source: Source, tracked: Sequence[WorkItem], *, closed: b
 # Tickets
 
 
-def _of_ticket(call: Call, source: Source, tracked: Sequence[WorkItem], *, closed: bool) -> Iterator[_Wish]:
+def _of_ticket(call: Call, source: Source, tracked: Sequence[WorkItem], *, closed: bool) -> Iterator[_WorkRequest]:
     state = _state(source)
     title = shortened(source.title, _TITLE_CHARS)
     if not tracked and state in _OPEN:
-        yield _Wish("work item", title, (source.id, "open"), [Create(object=_work_item(call, source, state))])
+        yield _WorkRequest("work item", title, (source.id, "open"), [Create(object=_work_item(call, source, state))])
     elif not tracked and closed:
-        yield _Wish("closing", title, (source.id, "closed"), [_closing(call, source, None, state)])
+        yield _WorkRequest("closing", title, (source.id, "closed"), [_closing(call, source, None, state)])
     for item in tracked:
         if item.status in _OPEN and state not in _OPEN:
             said = f"{source.metadata['tracker']} says: {source.metadata['state']}" if state == "closed" else ""
             key = (source.id, *_as_it_stands(item), state, source.fingerprint)
-            yield _Wish("closing", title, key, [*_ending(item, said), _closing(call, source, item, state)])
+            yield _WorkRequest("closing", title, key, [*_ending(item, said), _closing(call, source, item, state)])
         # Somebody who ended the work after the tracker was read has decided on it.
         elif item.status not in _OPEN and state in _OPEN and source.updated_at > item.updated_at:
             again = Transition(id=item.id, expected_revision=item.revision, to="open")
-            yield _Wish("reopening", title, (source.id, *_as_it_stands(item), "reopen", source.fingerprint), [again])
+            yield _WorkRequest(
+                "reopening", title, (source.id, *_as_it_stands(item), "reopen", source.fingerprint), [again]
+            )
 
 
 def _state(source: Source) -> str:
@@ -252,19 +256,19 @@ def _said(source: Source, names: Sequence[str]) -> str:
 # Comments
 
 
-def _of_comments(call: Call, source: Source, tracked: Sequence[WorkItem]) -> Iterator[_Wish]:
+def _of_comments(call: Call, source: Source, tracked: Sequence[WorkItem]) -> Iterator[_WorkRequest]:
     comments = dict(_comments(source))
     titles = {item.title for item in tracked}
     for title, (kind, place) in comments.items():
         if title not in titles:
             fields = WorkItemFields(kind=kind, title=title, summary=place, source_refs=(source.id,))
             made = Create(object=draft_work_item(call, fields))
-            yield _Wish("work item", title, (source.id, title), [made], where=source.title or source.origin)
+            yield _WorkRequest("work item", title, (source.id, title), [made], where=source.title or source.origin)
     for item in tracked:
         if item.status in _OPEN and item.title.startswith(tuple(_COMMENT_KINDS)) and item.title not in comments:
             said = f"The comment is gone from {source.title}."
             key = (source.id, *_as_it_stands(item), "gone", source.fingerprint)
-            yield _Wish("closing", item.title, key, _ending(item, said), where=source.title or source.origin)
+            yield _WorkRequest("closing", item.title, key, _ending(item, said), where=source.title or source.origin)
 
 
 def _comments(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:

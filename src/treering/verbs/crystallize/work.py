@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from treering.core.errors import InvalidInput
 from treering.core.objects import Activity, Node, Source, WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
-from treering.core.writing.draft import united
+from treering.core.writing.draft import merge_unique
 from treering.verbs.crystallize.drafting import (
     KnowledgeFields,
     NodeFields,
@@ -126,7 +126,7 @@ def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made)
     changes = dict(said)
     if made.ids:
         produced = tuple(changes.get("produced_object_refs", item.produced_object_refs))
-        changes["produced_object_refs"] = united(produced, made.ids)
+        changes["produced_object_refs"] = merge_unique(produced, made.ids)
     changed = changing(item, changes, given.status, revision=given.revision)
     if not changed:
         raise InvalidInput(f"The input changes nothing of {item.id}.", hint="Give fields or a status beside the id.")

@@ -125,8 +125,8 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
     writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
     task = Task("source", "what was given inline", len(given.items), options.redact_secrets)
     # It is all here: a thread that reads ahead would only take turns with this one.
-    places = range(0, len(given.items), _TOGETHER)
-    readings = (list(map(reader.read, given.items[place : place + _TOGETHER])) for place in places)
+    places = range(0, len(given.items), _BATCH_SIZE)
+    readings = (list(map(reader.read, given.items[place : place + _BATCH_SIZE])) for place in places)
     return _run(call, task, writer, readings, options)
 
 
@@ -199,13 +199,13 @@ def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions, *, ca
     adapter = _adapter(call, kind)
     # What stands in files came through an adapter, whoever had them read; that decides how far it is trusted.
     author = call.engine.author.model_copy(update={"channel": "adapter"})
-    wishes = _wishes(options)
+    of_adapter = _adapter_options(options)
     writer = _writer(call, options, author, root=adapter.origin(path), target=called or path)
-    readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=wishes)
+    readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=of_adapter)
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
-    total = None if call.engine.progress is silent else adapter.count(path, wishes)
+    total = None if call.engine.progress is silent else adapter.count(path, of_adapter)
     task = Task(kind, called or path, total, options.redact_secrets)
-    with reading_ahead(readings, most=_TOGETHER) as ahead:
+    with reading_ahead(readings, most=_BATCH_SIZE) as ahead:
         return _run(call, task, writer, ahead, options)
 
 
@@ -220,7 +220,7 @@ def _adapter(call: Call, kind: str) -> Adapter:
     return adapter
 
 
-def _wishes(options: IngestOptions) -> dict[str, Any]:
+def _adapter_options(options: IngestOptions) -> dict[str, Any]:
     """Return what concerns the adapter, as far as something was asked for."""
     asked = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
@@ -237,7 +237,7 @@ def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | N
     )
 
 
-_TOGETHER = 64  # items read at a time, or while others are written
+_BATCH_SIZE = 64  # items read at a time, or while others are written
 
 
 def _run(

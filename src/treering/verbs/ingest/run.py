@@ -243,7 +243,7 @@ class Run:
     def _settle(self) -> None:
         """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""
         if self._surveyed and not self._writer.dry_run:
-            for receipt in settle_terrain(self._writer, self._surveyed, changed=bool(self.account.patches)):
+            for receipt in link_nodes_to_sources(self._writer, self._surveyed, changed=bool(self.account.patches)):
                 self.account.patches.append(receipt.patch_id)
                 self.account.sequence = max(self.account.sequence, receipt.sequence)
 
@@ -308,16 +308,16 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     return Screened(replace(made.value, **kept), made.secrets) if made.secrets else Screened(draft)
 
 
-# Nodes tied to the sources they stand for: settled at the end of a reading, of all that is there then.
+# Nodes linked to the sources they stand for, at the end of a reading, of all that is there then.
 
 
 _MOST_OPERATIONS = 500
 
 
-def settle_terrain(writer: BatchWriter, surveyed: Surveyed, *, changed: bool) -> list[Receipt]:
-    """Tie nodes to their sources, and archive those that stand for nothing any more.
+def link_nodes_to_sources(writer: BatchWriter, surveyed: Surveyed, *, changed: bool) -> list[Receipt]:
+    """Link nodes to their sources, and archive those that stand for nothing any more.
 
-    Looks no further where nothing `changed` and the root is tied to its node: then all of it was settled before.
+    Looks no further where nothing `changed` and the root is linked to its node: then all of it was linked before.
     """
     if not changed and _is_settled(writer, surveyed):
         return []

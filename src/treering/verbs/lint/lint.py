@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from operator import attrgetter
 from typing import Literal
 
 from pydantic import Field
@@ -12,6 +14,7 @@ from treering.core.policy import needs_review
 from treering.core.writing.draft import ObjectChange, changes_of
 from treering.ports.adapter import KnownRepository
 from treering.ports.runtime import check_between_steps
+from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import Call, Mode, Report, Tool, Value
 from treering.verbs.lint import semantic, structure
@@ -22,8 +25,6 @@ from treering.verbs.reading import behind_warning
 from treering.verbs.rights import READS, WRITES
 from treering.verbs.scoped_ledger import whole
 
-_RULES_BY_MODE: Mapping[str, Mapping[str, Rule]] = {"structure": structure.RULES, "semantic": semantic.RULES}
-_EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _EVENTS = 500  # of the log, at a time
 
@@ -51,12 +52,12 @@ class LintReport(Report):
 
 def lint_structure(call: Call, given: LintInput, options: LintOptions) -> LintReport:
     """Find broken form."""
-    return _lint(call, "structure", structure.RULES, given, options)
+    return _lint(call, "structure", given, options)
 
 
 def lint_semantic(call: Call, given: LintInput, options: LintOptions) -> LintReport:
     """Find drifted meaning."""
-    return _lint(call, "semantic", semantic.RULES, given, options)
+    return _lint(call, "semantic", given, options)
 
 
 class RepairOptions(LintOptions):
@@ -88,7 +89,7 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
 
     With `apply` it also overwrites what an erasure could not, because others used the space.
     """
-    found, seen = _found(call, _EVERY_RULE, given)
+    found, seen = _found(call, _every_rule(), given)
     # What an altered object lacks is no reason to change others.
     fixable = [] if seen.altered else [finding for finding in found if finding.fix][: options.limit]
     repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
@@ -161,11 +162,10 @@ _NOT_REPAIRED = "The space does not verify, so nothing is repaired. Run lint aud
 def _lint(
     call: Call,
     mode: Literal["structure", "semantic"],
-    rules: Mapping[str, Rule],
     given: LintInput,
     options: LintOptions,
 ) -> LintReport:
-    found, _ = _found(call, rules, given)
+    found, _ = _found(call, rules_by_mode()[mode], given)
     found.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
     counts: dict[str, int] = {}
     for one in found:
@@ -184,16 +184,31 @@ def _lint(
     )
 
 
+@cache
+def rules_by_mode() -> Mapping[str, Mapping[str, Rule]]:
+    """Return the rules of each mode by name: those that come with lint, then those that parts bring."""
+    built_in = {"structure": structure.RULES, "semantic": semantic.RULES}
+    further = [*brought_by_name("lint_rules", attrgetter("name"), taken={*structure.RULES, *semantic.RULES})]
+    return {
+        mode: {**rules, **{one.name: one.find for one in further if one.mode == mode}}
+        for mode, rules in built_in.items()
+    }
+
+
+def _every_rule() -> Mapping[str, Rule]:
+    return {name: rule for rules in rules_by_mode().values() for name, rule in rules.items()}
+
+
 def rule_mode(name: str) -> str:
     """Return the mode that a rule belongs to. Raises `InvalidInput` with all there are for one that there is not."""
-    for mode, rules in _RULES_BY_MODE.items():
+    for mode, rules in rules_by_mode().items():
         if name in rules:
             return mode
-    listed = "; ".join(f"{mode}: {', '.join(rules)}" for mode, rules in _RULES_BY_MODE.items())
+    listed = "; ".join(f"{mode}: {', '.join(rules)}" for mode, rules in rules_by_mode().items())
     raise InvalidInput(
         f"lint has no rule {name!r}.",
-        hint=f"{nearest(name, _EVERY_RULE).partition('Known:')[0]} There are, in {listed}.".lstrip(),
-        details={"known": list(_EVERY_RULE)},
+        hint=f"{nearest(name, _every_rule()).partition('Known:')[0]} There are, in {listed}.".lstrip(),
+        details={"known": list(_every_rule())},
     )
 
 
@@ -203,7 +218,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
         if name not in rules:
             raise InvalidInput(
                 f"This mode of lint has no rule {name!r}.",
-                hint=nearest(name, rules) if name not in _EVERY_RULE else f"It is a rule of mode {rule_mode(name)}.",
+                hint=nearest(name, rules) if name not in _every_rule() else f"It is a rule of mode {rule_mode(name)}.",
                 details={"known": list(rules)},
             )
     ledger = call.engine.ledger
@@ -233,7 +248,7 @@ def _origins_today(call: Call, seen: Survey) -> Mapping[str, str]:
 def _unknown_silenced(call: Call) -> tuple[str, ...]:
     silenced = call.engine.ledger.policy.silenced_rules
     return tuple(
-        f"The policy silences {name!r}, which is not a rule of lint." for name in silenced if name not in _EVERY_RULE
+        f"The policy silences {name!r}, which is not a rule of lint." for name in silenced if name not in _every_rule()
     )
 
 

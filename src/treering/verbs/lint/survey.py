@@ -117,6 +117,15 @@ Rule = Callable[[Survey], Iterator[Finding]]
 """Looks at what a scope holds and reports what a person should know."""
 
 
+@dataclass(frozen=True, slots=True)
+class LintRule:
+    """A rule that a part brings: its name, and the mode of lint that it belongs to."""
+
+    name: str
+    mode: Literal["structure", "semantic"]
+    find: Rule
+
+
 def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
     """Read everything at and below a scope, and what it may lean on elsewhere."""
     altered: Altered = {}

@@ -19,11 +19,11 @@ from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.packing import Packed, UnnumberedItem, cite, quoted, section_of
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import (
-    Telling,
+    IdfWeights,
     WordsKnown,
+    any_relevant,
     listed,
     names_in,
-    speaks_of,
     unknown_among,
     words_in,
 )
@@ -174,7 +174,7 @@ class KnownWords:
     missing: tuple[str, ...] = ()
     """Names in the task that nothing here mentions."""
     words: WordsKnown = field(default_factory=WordsKnown)
-    telling: Telling = field(default_factory=Telling)
+    idf: IdfWeights = field(default_factory=IdfWeights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class FoundForTask:
 
 def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
     """Tell whether any of the best hits speaks of a question; `True` where that cannot be told, or it is a lookup."""
-    if found.trace["route"] == "lookup" or not known.telling.weights or question.lag.behind:
+    if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
         return True
-    return speaks_of(known.telling, question, hits)
+    return any_relevant(known.idf, question, hits)
 
 
 def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
@@ -247,7 +247,7 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     return KnownWords(
         tuple(unknown_among(names, found.counts)),
         WordsKnown.of(words, found.counts),
-        Telling.of(question.terms.words, found),
+        IdfWeights.of(question.terms.words, found),
     )
 
 

@@ -175,7 +175,7 @@ OBJECTS = Operation(
 
 _COUNTED = ("source", "knowledge", "work_item", "activity", "node")
 _MOST_WAITING_SHOWN = 1_000
-_TOGETHER = 1_000
+_BATCH_SIZE = 1_000
 
 
 class SpaceStatusOptions(Value):
@@ -234,8 +234,8 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
     # By the log and the heads: to read the objects themselves takes ten times as long.
     targets = list(dict.fromkeys(event.target for event in ledger.events() if is_object(event.target)))
     counts: Counter[tuple[str, str]] = Counter()
-    for start in range(0, len(targets), _TOGETHER):
-        counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _TOGETHER]).values())
+    for start in range(0, len(targets), _BATCH_SIZE):
+        counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _BATCH_SIZE]).values())
     by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
     lag = call.engine.index.vectors.lag()
     last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)

@@ -19,7 +19,7 @@ from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, NearRequest, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.search.clues import asks, reply_among
-from treering.retrieval.search.relevance import Telling, related_hits
+from treering.retrieval.search.relevance import IdfWeights, related_hits
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.engine import Engine
@@ -273,7 +273,7 @@ class _Search:
         if self.options.related:
             counted = TextRequest(reach, 0, counted=tuple(sorted(set(question.terms.words))))
             (words,) = engine.index.text.search([counted])
-            hits = tuple(related_hits(Telling.of(question.terms.words, words), question, hits))
+            hits = tuple(related_hits(IdfWeights.of(question.terms.words, words), question, hits))
         return [_Candidate(hit.head, hit.score) for hit in hits]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:

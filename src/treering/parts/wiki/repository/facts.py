@@ -25,7 +25,7 @@ from treering.verbs.engine import Engine
 _STATED = ("decision", "constraint", "procedure", "preference")
 _MOST = 200
 """Objects of a kind that are told of."""
-_TOGETHER = 500
+_BATCH_SIZE = 500
 _FILES = ("repo:", "file:")
 _PAGE = "wiki-page:"
 """What the origin of a person's part of a page begins with; that of the file follows."""
@@ -140,8 +140,8 @@ def _subjects(
 
 def _nodes(ledger: Ledger, ids: Sequence[str]) -> dict[str, Node]:
     found: dict[str, Node] = {}
-    for start in range(0, len(ids), _TOGETHER):
-        (read,) = ledger.read([ObjectRequest(objects=tuple(ids[start : start + _TOGETHER]))])
+    for start in range(0, len(ids), _BATCH_SIZE):
+        (read,) = ledger.read([ObjectRequest(objects=tuple(ids[start : start + _BATCH_SIZE]))])
         found |= {identity: item for identity, item in read.objects.items() if isinstance(item, Node)}
     return found
 
@@ -149,7 +149,9 @@ def _nodes(ledger: Ledger, ids: Sequence[str]) -> dict[str, Node]:
 def _foreign(ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles) -> frozenset[str]:
     """Return the ids of what is rested on that are files of other repositories or folders."""
     ids = sorted({source for one in known for source in _sources_of(one)} - files.by_id.keys())
-    heads = [head for at in range(0, len(ids), _TOGETHER) for head in ledger.heads(ids[at : at + _TOGETHER]).values()]
+    heads = [
+        head for at in range(0, len(ids), _BATCH_SIZE) for head in ledger.heads(ids[at : at + _BATCH_SIZE]).values()
+    ]
     return frozenset(head.id for head in heads if _is_foreign(head.origin, files))
 
 

@@ -55,7 +55,7 @@ class SpaceRow:
         return datetime.fromtimestamp(self.server_seconds, UTC)
 
     @property
-    def told_policy(self) -> Policy | None:
+    def recorded_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
         if self.policy_seq is None or self.policy is None:
             return None

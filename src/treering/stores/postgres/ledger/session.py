@@ -91,9 +91,9 @@ class PostgresSession:
         with self._reading_ahead():
             expect_change(self._objects, identities)
 
-    def told_policy(self) -> Policy | None:
+    def recorded_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""
-        return self._transaction.row.told_policy
+        return self._transaction.row.recorded_policy
 
     def now(self) -> datetime:
         """Return the time in UTC."""

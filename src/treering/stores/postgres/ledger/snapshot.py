@@ -73,7 +73,7 @@ class Snapshot:
     @property
     def policy(self) -> Policy:
         """The policy in force."""
-        return self._transaction.row.told_policy or self._default_policy
+        return self._transaction.row.recorded_policy or self._default_policy
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
         """Read for several requests."""
