@@ -8,9 +8,9 @@ from git_scratch import Scratch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering.core.characters import printable
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
 from treering.ports.runtime import interruptible
-from treering.sources.reading.names import printable
 from treering.sources.repository.git import TreeChange, TreeEntry, open_repository, without_credentials
 from treering.sources.repository.git_blobs import changed_together, often_changed
 

@@ -36,6 +36,17 @@ def visible_json(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def printable(name: bytes) -> str:
+    r"""Decode a file name to stable, printable text: bytes that are not UTF-8 and controls become `\x..`."""
+    text = name.decode("utf-8", "backslashreplace")
+    return _CONTROLS_AND_BREAKS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def shown(path: object) -> str:
+    """Return a path, or its text, as printable text for a message."""
+    return printable(str(path).encode("utf-8", "surrogateescape"))
+
+
 def without_invisible(text: str) -> str:
     """Drop characters that take no place: zero-width characters, tags, variation selectors, soft hyphens."""
     return text if text.isascii() else _INVISIBLE.sub("", text)

@@ -13,12 +13,12 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
 
+from treering.core.characters import shown
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Reading, ReadLimits, Skipped, Unchanged, Vanished
 from treering.ports.format import FileToRead, Formats
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.archives import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
-from treering.sources.reading.names import shown
 
 # Archives that strangers sent: checked as a whole first, then read file by file into memory, never put on a disk.
 

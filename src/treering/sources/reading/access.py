@@ -6,9 +6,9 @@ Whoever reaches a server could otherwise read any file of the person who started
 from dataclasses import dataclass
 from pathlib import Path
 
+from treering.core.characters import shown
 from treering.core.errors import Denied, InvalidInput
 from treering.ports.adapter import FileAccess, NoFiles
-from treering.sources.reading.names import shown
 
 _HINT = "Name a path below it; another folder is named with --files FOLDER when the server is started."
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from treering.core.characters import printable, shown
 from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavailable
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import AnyFile
-from treering.sources.reading.names import printable, shown
 from treering.sources.repository.git_blobs import LOG_FORMAT, BlobReader, CommitFiles, commits_in
 from treering.sources.repository.git_private import PrivateGitFolder, RepositoryConfig, parse_config
 from treering.sources.repository.git_process import (

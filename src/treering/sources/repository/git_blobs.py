@@ -12,7 +12,7 @@ from threading import Timer
 from types import TracebackType
 from typing import IO
 
-from treering.sources.reading.names import printable
+from treering.core.characters import printable
 
 
 def blob_id(data: bytes, *, like: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from treering.core.characters import shown
 from treering.core.errors import Conflict, InvalidInput
-from treering.sources.reading.names import shown
 from treering.sources.repository.git_process import hooks_folder
 from treering.system.machine import replace_file
 

@@ -16,10 +16,10 @@ from threading import Lock
 from typing import Literal
 from weakref import finalize
 
+from treering.core.characters import printable, shown
 from treering.core.errors import Unavailable
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.folder import read_at_most
-from treering.sources.reading.names import printable, shown
 from treering.sources.repository.git_process import (
     GitLayout,
     Settings,

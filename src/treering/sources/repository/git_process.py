@@ -15,11 +15,11 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
+from treering.core.characters import printable, shown
 from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
 from treering.ports.adapter import FileAccess
 from treering.ports.runtime import check_between_steps
 from treering.sources.reading.folder import open_regular, read_at_most, reason
-from treering.sources.reading.names import printable, shown
 
 SECONDS = 120.0
 """How long git may take to answer."""

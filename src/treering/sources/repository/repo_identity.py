@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from treering.core.characters import printable
 from treering.core.errors import TreeringError
 from treering.ports.adapter import AlreadyRead, FileAccess, KnownRepository
-from treering.sources.reading.names import printable
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.sources.repository.git_blobs import blob_id
 
