@@ -186,6 +186,7 @@ def served(page):
         server.shutdown()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the path")
 def test_chromium_scrolls_to_the_passage_that_a_link_names():
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")

@@ -52,6 +52,7 @@ def content(address):
         return list(ledger.records()), ledger.verify()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file"), ("Postgres", "Postgres")]
 )

@@ -32,6 +32,7 @@ def printed(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_reads_as_it_was_approved(name):
     told = printed(*PLANS[name])
@@ -119,6 +120,7 @@ def shown(server, name, user):
     return " ".join(told.stdout.split())
 
 
+@pytest.mark.nightly
 def test_no_space_is_called_protected_from_a_role_that_row_level_security_does_not_hold(server, space):
     name, _ = space
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:

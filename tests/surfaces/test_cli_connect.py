@@ -219,6 +219,7 @@ def test_cursor_begins_with_what_is_known_for_the_first_of_its_open_folders(fold
     assert "Sessions of acme live in SQLite" in answer["additional_context"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("event", ["Stop", "PreCompact"])
 def test_a_transcript_of_codex_grows_by_what_is_new(folder, tmp_path, capsys, event):
     file = tmp_path / f"rollout-2026-11-02T09-00-00-{SESSION}.jsonl"
@@ -233,6 +234,7 @@ def test_a_transcript_of_codex_grows_by_what_is_new(folder, tmp_path, capsys, ev
     assert discussions(capsys) == {SESSION: 4}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("event", ["sessionEnd", "preCompact"])
 def test_a_transcript_of_cursor_grows_by_what_is_new(folder, tmp_path, capsys, event):
     file = tmp_path / f"{SESSION}.jsonl"
@@ -467,6 +469,7 @@ def test_status_tells_what_is_in_the_space_what_is_stale_and_who_wrote_last(fold
     assert len(told["writes"]) == 1
 
 
+@pytest.mark.nightly
 def test_the_folder_of_a_session_is_that_of_the_client_and_not_of_the_process(folder, tmp_path, capsys):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -483,6 +486,7 @@ def planted(folder, marker):
         (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("path", ["", ".", "relative::.", "/nowhere"])
 def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(folder, tmp_path, monkeypatch, path):
     marker = tmp_path / "it-ran"

@@ -16,6 +16,7 @@ GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *EXAMPLES]
 
 
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_each_command_reads_as_it_was_approved(stage: Stage, command: str) -> None:
     told = stage.done(*command.split(), "--help")

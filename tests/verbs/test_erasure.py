@@ -345,6 +345,7 @@ with treering.open(sys.argv[1], channel="user", background=False, embedder=Hashi
 """
 
 
+@pytest.mark.nightly
 def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space, tmp_path):
     words = [f"{WORD}{number}" for number in range(8)]
     ids = [note(space, f"{word} quarterdeck.", origin=word)["source_id"] for word in words]

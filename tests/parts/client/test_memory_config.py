@@ -132,6 +132,7 @@ def run(folder, *overrides):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("overrides", "key", "value"),
     [
@@ -158,6 +159,7 @@ def test_hydra_can_switch_the_memory_off(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chosen", ["memory.backend=faiss", "memory=faiss"])
 def test_hydra_can_name_an_engine(tmp_path, chosen):
     done = run(tmp_path, "memory.enabled=true", chosen, "question=x")

@@ -75,6 +75,7 @@ def killed(folder, *arguments):
             process.kill()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_path, stream):
     # So much at once takes a while to store. Time is given without end: only whether it is waited for matters.
@@ -95,6 +96,7 @@ def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_pa
         assert [message.text for message in kept][-2:] == [f"Question {kill}.", said] == [f"Question {kill}.", "Noted."]
 
 
+@pytest.mark.nightly
 def test_memories_of_chats_are_made_as_a_config_file_says(tmp_path):
     block = "Ingrid, the sister of whom we talk, keeps bees in Uppsala."
     config = {"fileMemoryWorkflowName": "file-memories", "lookback": 0, "maxMessages": 2, "state": False}

@@ -33,6 +33,7 @@ def started(tmp_path, monkeypatch):
         process.communicate()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path, sent):
     process, address = started("--space", f"sqlite:{tmp_path / 'a.db'}", "--projects", str(tmp_path / "mine"))

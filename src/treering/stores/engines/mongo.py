@@ -19,6 +19,8 @@ from treering.stores.engines.engine_address import EngineAddress, OpenEngine
 from treering.stores.engines.local_table import LocalTable, check_dimension
 
 _MILLISECONDS = 3_000
+_TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS")
+"""Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
 _BATCH = 500
 _STATES, _VECTORS = "treering_states", "treering_vectors"
 _DATABASE = "treering"
@@ -170,9 +172,7 @@ def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngi
         client: Any = MongoClient(
             address.url,
             connect=False,
-            serverSelectionTimeoutMS=_MILLISECONDS,
-            connectTimeoutMS=_MILLISECONDS,
-            socketTimeoutMS=_MILLISECONDS,
+            **{name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in address.url.lower()},
         )
     except (InvalidURI, ConfigurationError, ValueError):
         raise InvalidInput(
