@@ -6,7 +6,7 @@ from soak import Plan, soak
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(processes=2, seconds=2, kills=1),
+        Plan(processes=2, seconds=1, kills=1),
         pytest.param(Plan(processes=3, seconds=4, kills=3), marks=pytest.mark.nightly),
     ],
 )
