@@ -79,6 +79,7 @@ def test_an_end_that_stands_in_the_middle_too_is_told_apart():
     assert (start, end) == ("One two three four.", "it, and now we are at the end.")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("page", "passage"),
     [

@@ -159,6 +159,7 @@ def test_an_open_space_goes_on_when_its_server_was_begun_again(mortal):
         assert ledger.verify().seq == 2
 
 
+@pytest.mark.nightly
 def test_without_a_server_a_call_ends_in_bounded_time(mortal, caplog):
     clock, space = SteppingClock(), new_space()
     make = Builder(clock)

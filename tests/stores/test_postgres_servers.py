@@ -83,6 +83,7 @@ def apart(server):
     postgres_server.remove(started)
 
 
+@pytest.mark.nightly
 def test_a_server_that_was_killed_is_named_comes_back_and_bothers_no_other(new_team, apart):
     add_server(new_team.directory, "c", apart.url("tests"))
     spaces = {}

@@ -69,6 +69,7 @@ def talk(tmp_path):
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_a_state_document_cannot_steer_a_terminal(talk):
     shown = on_a_terminal(talk, "discussion", "state", "tea")
     assert "\\x1b]0;owned\\x07" in shown

@@ -39,6 +39,7 @@ def test_files_are_read_below_the_folder_the_server_is_started_in(address, tmp_p
     assert SECRET not in said
 
 
+@pytest.mark.nightly
 def test_a_folder_that_is_named_counts_instead_and_paths_start_there(address, tmp_path):
     repository(tmp_path / "web")
     repository(tmp_path / "other")

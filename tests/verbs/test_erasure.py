@@ -299,6 +299,7 @@ def test_what_another_writer_keeps_from_being_overwritten_is_done_by_the_next_er
     assert WORD.encode() not in bytes_of(tmp_path)
 
 
+@pytest.mark.nightly
 def test_opening_waits_for_nobody_and_leaves_what_cannot_be_overwritten(filled, open_space, tmp_path):
     space, ids = filled
     reader = reading(tmp_path / "space.db")

@@ -183,6 +183,7 @@ def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeyp
     assert "url" not in refused.value.message
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("own_folder")
 @pytest.mark.parametrize("backend", ["redis", "neo4j", "mongodb"])
 def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend, monkeypatch):

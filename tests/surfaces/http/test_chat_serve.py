@@ -38,6 +38,7 @@ def official(address, **options):
     return OpenAI(base_url=f"{address}/v1", max_retries=0, **{"api_key": "treering", **options})
 
 
+@pytest.mark.nightly
 def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_that_was_started_anew(tmp_path):
     patience = ("--memory-wait", "60000")
     with scripted() as upstream:

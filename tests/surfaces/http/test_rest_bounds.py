@@ -204,6 +204,7 @@ NEXT = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LENGTH, CHUNKED = ("Content-Length", "2"), ("Transfer-Encoding", "chunked")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("first", "second"), [(LENGTH, CHUNKED), (CHUNKED, LENGTH)])
 @pytest.mark.parametrize("body", ["{}", "2\r\n{}\r\n0\r\n\r\n", ""])
 def test_a_request_that_tells_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):

@@ -83,6 +83,7 @@ def test_a_file_that_is_sent_is_read_and_the_same_again_changes_nothing(tmp_path
     assert outcomes(changed) == {"upload:bees.md": "updated"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "pack"),
     [

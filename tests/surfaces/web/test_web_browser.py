@@ -110,7 +110,7 @@ def ids_of(ids):
     return {"source_id": ids["source"], "segment_id": ids["segment"]}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [390, 1440])
 def test_long_texts_scroll_by_the_keyboard_and_nothing_else_is_cut(browser, long_site, width):
     client, ids = long_site
