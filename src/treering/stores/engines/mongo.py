@@ -168,12 +168,9 @@ class MongoEngine:
 
 def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
     """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in address.url.lower()}
     try:
-        client: Any = MongoClient(
-            address.url,
-            connect=False,
-            **{name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in address.url.lower()},
-        )
+        client: Any = MongoClient(address.url, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):
         raise InvalidInput(
             f"{address} is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE."

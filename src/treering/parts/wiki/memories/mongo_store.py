@@ -391,7 +391,7 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
             hint="Give an address such as mongodb://HOST/DATABASE, or a pymongo.MongoClient.",
         )
     try:
-        timeouts = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in connection.lower()}
+        timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in connection.lower()}
         return MongoClient(connection, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):  # their messages may repeat a password
         raise InvalidInput("This is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
