@@ -1,9 +1,10 @@
 # Two commands for a fresh machine: `make try` shows the main job, `make check` is the gate.
+# `make check-all`, every night and before a release, runs what the gate leaves out, too.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check docs bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all lint docs bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,6 +16,10 @@ $(VENV)/.developed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.developed-all: $(VENV)/.developed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev-all]'
+	touch $@
+
 # An environment of its own: what makes mutants brings many packages that nothing else needs.
 $(VENV)-mutants/.developed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-mutants
@@ -24,22 +29,30 @@ $(VENV)-mutants/.developed: pyproject.toml
 try: $(VENV)/.installed
 	@$(BIN)/python -m treering try
 
-check: $(VENV)/.developed
+check: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.developed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+# Everything at full size, in hours: all cases, all examples, branch coverage with a threshold, the frameworks that need
+# environments of their own, the attacks, and the rounds of killing.
+check-all: $(VENV)/.developed-all lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not torture" --hypothesis-profile=full --cov --cov-report=term
+	$(MAKE) attack frameworks torture
 
 # The documentation as a site, in `site`; `python -m http.server -d site` shows it, with its search.
-docs: $(VENV)/.developed
+docs: $(VENV)/.developed-all
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 bench: $(VENV)/.developed
 	$(BIN)/python -m benchmarks
 
 torture: $(VENV)/.developed
-	$(BIN)/python -m pytest -m torture tests
+	$(BIN)/python -m pytest -m torture --hypothesis-profile=full tests
 
 soak: $(VENV)/.developed
 	$(BIN)/python tests/soak/soak.py

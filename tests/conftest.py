@@ -1,6 +1,7 @@
-"""What all tests share: an environment without settings of whoever runs them, and spaces that are closed again."""
+"""What all tests share: no settings of whoever runs them, spaces that are closed, and what the gate leaves out."""
 
 import os
+from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,8 +12,61 @@ import space_parts
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 # No test fails because a machine is slow: neither an example nor the making of examples has a deadline.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+GATE = settings(settings.get_profile("full"), max_examples=40, stateful_step_count=15)
+"""How much the gate (`make check`) tries, whatever a test asks for. `--hypothesis-profile=full` tries all of it."""
+GATE_HISTORIES = 10
+"""The most examples of a state machine, each of which is a whole history."""
+_COLLECTED = pytest.StashKey[set]()
+"""The files with tests, before any is left out."""
+
+settings.register_profile("gate", GATE)
+settings.load_profile("gate")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave the gate a share of the large matrices, and cap the examples that a test asks for itself."""
+    config.stash[_COLLECTED] = {item.path for item in items}
+    _leave_samples(items)
+    if config.getoption("--hypothesis-profile") in (None, "gate"):
+        for item in items:
+            _cap_examples(item)
+
+
+def _leave_samples(items):
+    """Of a test that is `sampled(n)`, keep n cases that are spread over all of them; mark the others `nightly`."""
+    cases = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sampled"):
+            cases[item.parent.nodeid, item.originalname, mark.args[0]].append(item)
+    for (_, _, count), of_one in cases.items():
+        kept = {number * len(of_one) // count for number in range(count)}
+        for place, item in enumerate(of_one):
+            if place not in kept:
+                item.add_marker("nightly")
+
+
+def _cap_examples(item):
+    """Cap the examples of a test of the gate; what is nightly or torture keeps all that it asks for."""
+    if item.get_closest_marker("nightly") or item.get_closest_marker("torture"):
+        return
+    function = getattr(item, "function", None)
+    if asked := getattr(function, "_hypothesis_internal_use_settings", None):
+        function._hypothesis_internal_use_settings = _capped(asked, GATE.max_examples)
+    if isinstance(asked := getattr(item.cls, "settings", None), settings):  # of a state machine
+        item.cls.settings = _capped(asked, GATE_HISTORIES)
+
+
+def _capped(asked, examples):
+    steps = min(asked.stateful_step_count, GATE.stateful_step_count)
+    return settings(asked, max_examples=min(asked.max_examples, examples), stateful_step_count=steps)
+
+
+@pytest.fixture
+def collected_files(request):
+    """The files with tests, of which `-m` may have left out all tests."""
+    return request.config.stash[_COLLECTED]
 
 
 @pytest.fixture(autouse=True)

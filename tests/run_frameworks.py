@@ -54,7 +54,8 @@ def _passes(name: str) -> bool:
     if subprocess.run([python, *install, *wanted], cwd=_ROOT, check=False).returncode:
         print(f"{framework.title} could not be installed; its adapter is not tested.", flush=True)  # noqa: T201
         return False
-    done = subprocess.run([python, "-m", "pytest", "-p", "no:cacheprovider", *_tests(name)], cwd=_ROOT, check=False)
+    all_of_them = ["-p", "no:cacheprovider", "-m", "not torture", "--hypothesis-profile=full"]
+    done = subprocess.run([python, "-m", "pytest", *all_of_them, *_tests(name)], cwd=_ROOT, check=False)
     return done.returncode == 0
 
 

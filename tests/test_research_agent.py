@@ -38,6 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
     return first, second, path
 
 
+@pytest.mark.nightly
 def test_the_second_run_recalls_what_the_first_one_learned(runs: tuple[dict[str, Any], dict[str, Any], Path]) -> None:
     first, second, _ = runs
     assert first["recalled"] == first["earlier_plans"] == []

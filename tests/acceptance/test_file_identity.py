@@ -506,6 +506,7 @@ def test_renames_wait_for_review_where_the_space_asks_for_it(project, tmp_path):
         assert len(space.engine.ledger.patches(status="proposed")) == 1
 
 
+@pytest.mark.nightly
 def test_the_command_line_names_what_moved(project, tmp_path):
     committed(project)
     space = tmp_path / "space.db"

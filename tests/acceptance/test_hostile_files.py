@@ -93,6 +93,7 @@ def test_a_picture_is_a_binary_stub_without_a_warning(wiki, folder):
     assert report.warnings == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", HOSTILE_CODE)
 def test_code_whose_parse_does_not_end_is_stopped_and_reported_and_the_rest_is_read(wiki, folder, name):
     line = HOSTILE_CODE[name]

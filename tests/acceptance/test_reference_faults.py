@@ -409,6 +409,7 @@ def test_a_projection_that_was_damaged_is_made_anew_from_the_ledger(tmp_path, da
 TWINS = tuple(f"Charles Babbage met {name} in Rome." for name in ("Anna", "Bert", "Carl", "Dora", "Egon"))
 
 
+@pytest.mark.nightly
 def test_hits_their_order_and_the_trace_do_not_depend_on_the_hash_seed(tmp_path):
     told = {asked_with(seed, tmp_path / seed) for seed in ("0", "1", "4294967295")}
     assert len(told) == 1

@@ -94,6 +94,7 @@ def test_tickets_are_worked_through_over_a_crash_and_the_next_one_profits(tree):
         assert [item.status for item in objects if item.type == "activity"] == ["finalized"] * 2
 
 
+@pytest.mark.nightly
 def test_what_a_ticket_taught_can_be_taken_back(tree):
     (tree / "crashed").touch()
     assert supervise(tree).returncode == 0

@@ -208,6 +208,7 @@ def test_a_text_that_another_seems_to_begin_is_redacted_as_alone() -> None:
     assert screened(texts).value == [redact(text).text for text in texts] != texts
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "unit",
     [
@@ -280,6 +281,7 @@ EDGES = st.sampled_from(
 )
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("shape", dict.fromkeys(SHAPES), ids=lambda shape: shape.kind)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -30,7 +30,7 @@ class _Loads(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("material", reason="needs mkdocs-material")
+    pytest.importorskip("material", reason="needs mkdocs-material, of the extra 'dev-all'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
     quiet = {**os.environ, "DISABLE_MKDOCS_2_WARNING": "true", "NO_MKDOCS_2_WARNING": "1"}
@@ -39,6 +39,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_every_page_but_the_plan_is_in_the_navigation_and_each_of_its_lines_is_a_page() -> None:
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    listed = re.findall(r"[\w./-]+\.md\b", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2])
+
+    assert sorted(listed) == sorted(pages - {"plan.md"})
+
+
+@pytest.mark.nightly
 def test_every_page_is_in_the_site_but_the_plan(site: Path) -> None:
     pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")}
     built = {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
@@ -47,6 +55,7 @@ def test_every_page_is_in_the_site_but_the_plan(site: Path) -> None:
     assert Path("plan") not in built
 
 
+@pytest.mark.nightly
 def test_a_page_of_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     outside = []
     for page in site.rglob("*.html"):
@@ -57,6 +66,7 @@ def test_a_page_of_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     assert outside == []
 
 
+@pytest.mark.nightly
 def test_the_search_of_the_site_has_an_index_of_its_own(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
 

@@ -279,7 +279,12 @@ def test_a_wiki_that_lies_in_the_repository_is_not_about_itself(space, folder):
 
 @pytest.mark.parametrize(
     ("mode", "every"),
-    [("force", 1), ("update", 4), pytest.param("update", 1, marks=pytest.mark.torture)],
+    [
+        ("update", 12),
+        pytest.param("force", 1, marks=pytest.mark.nightly),
+        pytest.param("update", 4, marks=pytest.mark.nightly),
+        pytest.param("update", 1, marks=pytest.mark.torture),
+    ],
 )
 def test_a_run_that_is_killed_at_any_step_leaves_the_old_wiki_or_the_new_one_and_is_gone_on_with(tmp_path, mode, every):
     command = [sys.executable, str(KILLED), str(tmp_path), mode, str(every)]

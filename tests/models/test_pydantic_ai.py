@@ -273,6 +273,7 @@ def test_importing_the_adapter_imports_no_provider():
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_program_that_forgets_to_close_its_model_ends_all_the_same(endpoint):
     program = (
         "from treering.models.pydantic_ai import open_model; "

@@ -309,6 +309,7 @@ with open_projects(sys.argv[1]) as memory:
 """
 
 
+@pytest.mark.nightly
 def test_two_processes_index_and_delete_in_one_project_and_nothing_is_lost(tmp_path):
     paths = {"PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-W", "error", "-c", PROCESS, str(tmp_path)]

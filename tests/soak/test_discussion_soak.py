@@ -2,11 +2,14 @@ import pytest
 from discussion_soak import Plan, soak
 
 
-def test_two_processes_three_times_killed_keep_one_discussion_as_a_quiet_run_does(tmp_path):
-    outcome = soak(Plan(turns=60, kills=3), tmp_path)
+@pytest.mark.parametrize(
+    ("turns", "kills", "memories"), [(20, 1, 3), pytest.param(60, 3, 10, marks=pytest.mark.nightly)]
+)
+def test_two_processes_that_are_killed_keep_one_discussion_as_a_quiet_run_does(tmp_path, turns, kills, memories):
+    outcome = soak(Plan(turns=turns, kills=kills), tmp_path)
     assert outcome.wrong == ()
-    assert outcome.killed == 3
-    assert outcome.memories > 10
+    assert outcome.killed == kills
+    assert outcome.memories > memories
 
 
 @pytest.mark.torture

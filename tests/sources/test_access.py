@@ -26,6 +26,7 @@ def readings(target: Path | str, access: FileAccess, **options: bool) -> list[So
     return [one for one in found if isinstance(one, SourceDraft)]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [name for name in WAYS_OUT if name != "core.worktree"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_repository_that_leads_out_of_the_root_is_denied(tmp_path, name, options):

@@ -65,6 +65,7 @@ def test_the_trap_of_a_remote_works_git_itself_springs_it(tmp_path):
     assert made.sprung
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "arguments",
     [["ingest", "."], ["ingest", ".", "--dry-run"], ["ingest", ".", "--worktree"], ["try"]],

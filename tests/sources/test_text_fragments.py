@@ -79,6 +79,7 @@ def test_an_end_that_stands_in_the_middle_too_is_told_apart():
     assert (start, end) == ("One two three four.", "it, and now we are at the end.")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("page", "passage"),
     [
@@ -186,6 +187,7 @@ def served(page):
         server.shutdown()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the path")
 def test_chromium_scrolls_to_the_passage_that_a_link_names():
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")

@@ -36,6 +36,7 @@ def test_a_backup_is_a_space_that_holds_the_same(space, open_space, tmp_path):
     assert len(records(copy)) > len(records(space))
 
 
+@pytest.mark.nightly
 def test_a_backup_is_made_while_others_write_and_holds_all_that_was_acknowledged_before(open_space, tmp_path):
     path = tmp_path / "space.db"
     open_space(f"sqlite:{path}")

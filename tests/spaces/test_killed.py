@@ -18,6 +18,7 @@ def kill(role, folder, count):
     assert int(done.stdout.split()[0]) > 0.9 * count
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_process_that_is_killed_leaves_a_whole_space(tmp_path, role):
     kill(role, tmp_path, 5)

@@ -34,6 +34,7 @@ def test_a_process_that_leaves_projects_open_ends_after_the_batch_it_is_at(tmp_p
         assert 0 < lag.pending < lag.total
 
 
+@pytest.mark.nightly
 def test_a_process_that_leaves_projects_open_ends_cleanly_within_the_model(tmp_path):
     leave_often(tmp_path, 4)
 

@@ -162,6 +162,7 @@ def test_a_missing_file_or_line_is_noticed_and_nothing_is_imported(open_space, e
     refused(open_space(), Corrupt, export)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("line", [b"{", b"[]", b"3", b"\xff\xfe", b'{"no": "such"}', b"null"])
 @pytest.mark.parametrize("table", FILES)
 def test_a_damaged_line_is_noticed_and_nothing_is_imported(open_space, export, table, line):

@@ -103,6 +103,7 @@ def check(original, folder, open_space, damage, seed):
     (folder / "backup.db").unlink(missing_ok=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(4))
 def test_changed_rows_let_no_foreign_error_out(original, tmp_path, open_space, part):
     for seed in range(part * 8, part * 8 + 8):

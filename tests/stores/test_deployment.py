@@ -137,6 +137,7 @@ def test_the_role_that_compose_makes_owns_what_the_server_needs(server, tmp_path
     assert said == (False, False)
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_started_as_the_image_starts_it_asks_for_a_key_first(tmp_path):
     environment = {"PATH": os.environ["PATH"], "TREERING_DATA_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "treering", *commands()["image"], "--port", "0"]

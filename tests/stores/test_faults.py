@@ -71,6 +71,7 @@ def test_what_was_acknowledged_survives_many_killings(path: Path) -> None:
     kill_writers(path, rounds=200)
 
 
+@pytest.mark.nightly
 def test_many_processes_write_and_read_one_space_and_lose_nothing(path: Path, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     with opened(path):

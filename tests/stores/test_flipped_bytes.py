@@ -126,6 +126,7 @@ def check(original, whole, folder, name, seed):
     assert told or not changed, f"{done}: {changed[:3]} is another, and nothing is said of it"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(4))
 def test_a_flipped_byte_changes_no_answer_in_silence(original, whole, tmp_path, part):
     for name in islice(sorted({*trees_of(original)} - OF_THE_MOMENT), part, None, 4):

@@ -52,6 +52,7 @@ def content(address):
         return list(ledger.records()), ledger.verify()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file"), ("Postgres", "Postgres")]
 )
@@ -106,6 +107,7 @@ def test_vectors_that_the_source_has_are_not_made_again(address, old, new):
     assert (report.vectors, lag.pending) == (3, 1)
 
 
+@pytest.mark.nightly
 def test_what_was_written_since_is_copied_by_moving_again(address):
     source, target = address("file"), address("Postgres")
     fill(source, patches=1)
@@ -131,6 +133,7 @@ def test_places_that_cannot_be_moved_between_are_refused(address, tmp_path):
         treering.move(here, "postgresql://nobody@127.0.0.1:1/none?space=x&connect_timeout=2")
 
 
+@pytest.mark.nightly
 def test_the_command_says_what_was_moved(address):
     source, target = address("file"), address("Postgres")
     fill(source, patches=1, each=4)
@@ -147,6 +150,7 @@ def test_the_command_says_what_was_moved(address):
     assert f"up to event {head.seq}" in again.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("new", ["file", "Postgres"])
 def test_a_move_that_is_killed_before_its_first_event_leaves_nothing_that_opens(address, new):
     source, target = address("file"), address(new)

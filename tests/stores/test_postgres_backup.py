@@ -66,6 +66,7 @@ def test_a_dump_made_under_writers_is_put_back_and_passes_lint_audit(server, fil
     assert head_of(server.url(database, space=quiet)) == before
 
 
+@pytest.mark.nightly
 def test_a_base_backup_and_the_log_go_back_to_a_moment_before_a_mistake(server, fill, tmp_path):
     name, restored = new_space(), server.beside()
     try:

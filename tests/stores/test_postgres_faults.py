@@ -79,6 +79,7 @@ def kill_the_server(server, kills, each):
         assert ledger.sequence() == 3 * each
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_killed_under_its_writers_loses_and_doubles_nothing(mortal):
     kill_the_server(mortal, kills=2, each=60)
 
@@ -88,6 +89,7 @@ def test_a_server_that_is_killed_many_times_loses_and_doubles_nothing(mortal):
     kill_the_server(mortal, kills=40, each=2_000)
 
 
+@pytest.mark.nightly
 def test_many_processes_write_and_read_one_space_and_lose_nothing(server, tmp_path):
     space, stop = new_space(), tmp_path / "stop"
     with opened(server, space):
@@ -157,6 +159,7 @@ def test_an_open_space_goes_on_when_its_server_was_begun_again(mortal):
         assert ledger.verify().seq == 2
 
 
+@pytest.mark.nightly
 def test_without_a_server_a_call_ends_in_bounded_time(mortal, caplog):
     clock, space = SteppingClock(), new_space()
     make = Builder(clock)
@@ -301,6 +304,7 @@ EDITS = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_behind_the_ledgers_back_does_not_verify(server, edit):
     clock = SteppingClock()

@@ -118,6 +118,7 @@ def test_a_database_of_any_version_is_migrated_by_whoever_opens_a_space_of_it(se
         require_whole(server, database)
 
 
+@pytest.mark.sampled(1)
 def test_a_migration_that_was_killed_at_any_step_is_ended_by_the_next_process(server, kept):
     program = Path(__file__).parent / "migrating_process.py"
     chance = random.Random(kept)
@@ -132,6 +133,7 @@ def test_a_migration_that_was_killed_at_any_step_is_ended_by_the_next_process(se
             assert made_steps(server, database) == sum(map(len, VERSIONS))
 
 
+@pytest.mark.sampled(1)
 def test_a_migration_lets_others_read_and_write_while_it_waits_for_one_that_is_slow(server, older):
     with (
         psycopg.connect(server.url(older)) as slow,

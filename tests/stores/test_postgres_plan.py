@@ -32,6 +32,7 @@ def printed(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_reads_as_it_was_approved(name):
     told = printed(*PLANS[name])
@@ -119,6 +120,7 @@ def shown(server, name, user):
     return " ".join(told.stdout.split())
 
 
+@pytest.mark.nightly
 def test_no_space_is_called_protected_from_a_role_that_row_level_security_does_not_hold(server, space):
     name, _ = space
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
@@ -142,6 +144,7 @@ def test_no_space_is_called_protected_from_a_role_that_row_level_security_does_n
     assert "not protected: the role 'boss' is a superuser" in shown(server, name, "boss")
 
 
+@pytest.mark.nightly
 def test_a_fence_that_somebody_lifted_is_told_of(server, space):
     name, _ = space
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
@@ -155,6 +158,7 @@ def test_a_fence_that_somebody_lifted_is_told_of(server, space):
         run_plan(server, *PLANS["roles"])
 
 
+@pytest.mark.nightly
 def test_the_partitions_lie_on_the_disks_that_were_named_and_the_space_goes_on(server, space):
     name, make = space
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
@@ -189,6 +193,7 @@ CREATE FUNCTION create_distributed_table(relation regclass, col text, colocate_w
 """Stands for what the plan calls: it shows that the plan is SQL, and what it calls, not what Citus does then."""
 
 
+@pytest.mark.nightly
 def test_the_plan_for_citus_takes_each_table_once_however_often_it_is_run(server, space):
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
         connection.execute(CITUS)

@@ -113,6 +113,7 @@ def test_an_open_space_goes_on_on_the_other_server_and_finds_what_it_found(team,
         assert opened.lint("audit").verified
 
 
+@pytest.mark.nightly
 def test_what_is_written_while_a_space_moves_to_and_fro_is_all_there(team):
     space, acknowledged, failed, stop = new_space(), [], [], threading.Event()
     team.fill(space, 30)
@@ -156,6 +157,7 @@ STEPS = {
 SWITCHED = ("the switch is committed", "the directory is told", "the old copy is removed")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_move_that_is_killed_leaves_one_server_and_goes_on_when_it_is_called_again(team, used, step, server):
     old, new = team.directory.find(used).server, other_than(team, used)

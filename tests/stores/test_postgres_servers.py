@@ -83,6 +83,7 @@ def apart(server):
     postgres_server.remove(started)
 
 
+@pytest.mark.nightly
 def test_a_server_that_was_killed_is_named_comes_back_and_bothers_no_other(new_team, apart):
     add_server(new_team.directory, "c", apart.url("tests"))
     spaces = {}
@@ -111,6 +112,7 @@ def test_a_server_that_was_killed_is_named_comes_back_and_bothers_no_other(new_t
         assert near.verify().seq == 4
 
 
+@pytest.mark.nightly
 def test_a_program_finds_a_space_that_moved_from_a_server_that_is_gone(new_team, server, apart):
     add_server(new_team.directory, "c", apart.url("tests"))
     space, make = new_space(), Builder(SteppingClock())

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 
 import httpx
 import psycopg
+import pytest
 from postgres_spaces import new_space, open_target
 
 from model_endpoint import endpoint
@@ -97,6 +98,7 @@ def test_what_is_written_through_one_server_is_seen_through_another_at_once(serv
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # nothing is kept but in the database
 
 
+@pytest.mark.nightly
 def test_vectors_that_a_killed_server_left_are_made_by_another_and_none_twice(server, tmp_path):
     space = new_space()
     place = ("--space", server.url(space=space))
@@ -117,6 +119,7 @@ def test_vectors_that_a_killed_server_left_are_made_by_another_and_none_twice(se
         assert database.count("vector_log", twice) == 0
 
 
+@pytest.mark.nightly
 def test_memories_that_a_killed_server_had_promised_are_made_once_by_another(server, tmp_path):
     config = {"fileMemoryWorkflowName": "file-memories", "lookback": 0, "maxMessages": 2, "state": False}
     (tmp_path / "memory.json").write_text(json.dumps(config), encoding="utf-8")
@@ -159,6 +162,7 @@ def test_memories_that_a_killed_server_had_promised_are_made_once_by_another(ser
         assert database.count("objects", "type = 'knowledge' AND title LIKE '%%Ingrid%%'") == 1
 
 
+@pytest.mark.nightly
 def test_a_worker_makes_the_vectors_of_all_spaces_and_stops_when_told(server, tmp_path):
     spaces = [new_space() for _ in range(3)]
     for space in spaces:

@@ -90,6 +90,7 @@ def test_a_large_index_is_made_anew_beside_reads_and_writes(server, clock):
         assert list(again.index.upkeep.differences()) == []
 
 
+@pytest.mark.nightly
 def test_many_passages_become_postings_and_what_is_erased_leaves_them(server, clock):
     with indexed(server, new_space(), clock) as opened:
         secret = opened.make.source(*(f"Secret {word(n)} of hive_{n}." for n in range(10)), origin="secret")

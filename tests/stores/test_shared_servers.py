@@ -21,10 +21,18 @@ def servers():
         postgres_server.remove(server)
 
 
-def test_nothing_acknowledged_is_lost_where_spaces_move_and_a_server_is_killed(servers, tmp_path):
-    found = shared_servers.run(servers, tmp_path, Size(spaces=6, moves=2, outage=1.0, writers=1))
+@pytest.mark.parametrize(
+    "size",
+    [
+        Size(spaces=4, moves=1, outage=0.2, writers=1),
+        pytest.param(Size(spaces=6, moves=2, outage=1.0, writers=1), marks=pytest.mark.nightly),
+    ],
+    ids=["small", "larger"],
+)
+def test_nothing_acknowledged_is_lost_where_spaces_move_and_a_server_is_killed(servers, tmp_path, size):
+    found = shared_servers.run(servers, tmp_path, size)
     assert (found.lost, found.out_of_place) == (0, 0)
-    assert len(found.moved) == 2
+    assert len(found.moved) == size.moves
     assert len(found.drained) >= 1
     assert sum(map(len, found.acknowledged.values())) > 0
-    assert found.events >= 6 + sum(map(len, found.acknowledged.values()))
+    assert found.events >= size.spaces + sum(map(len, found.acknowledged.values()))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from graph_stage import all_nodes, edges_of, known_graph, stated
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -132,6 +133,7 @@ TestGraphs = Graphs.TestCase
 TestGraphs.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
 
 
+@pytest.mark.nightly
 def test_the_graph_is_the_same_in_every_process_however_it_grew():
     def digest(seed: str, way: str) -> str:
         script = Path(__file__).with_name("graph_process.py")

@@ -265,6 +265,7 @@ class TestQuery:
         by_pipe = known.json("query", "--mode", "search", "--input", "-", stdin=question)
         assert [hit["object_id"] for hit in by_file["hits"]] == [hit["object_id"] for hit in by_pipe["hits"]]
 
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
@@ -531,6 +532,7 @@ class TestTheProcess:
         assert (done.returncode, done.stdout) == (3, "")
         assert "Traceback" not in done.stderr
 
+    @pytest.mark.nightly
     def test_a_reader_that_leaves_early_is_no_error_to_talk_about(self, stage: Stage) -> None:
         stage.write({f"docs/{n}.md": f"# Acme {n}\n\n" + "Acme retries.\n" * 200 for n in range(20)})
         stage.done("ingest", "docs")
@@ -570,6 +572,7 @@ cli.main([])
         done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=hear_ctrl_c)
         assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
 
+    @pytest.mark.nightly
     def test_a_worker_for_vectors_leaves_the_terminal_alone(self, stage: Stage) -> None:
         environment = {**os.environ, "TREERING_BACKGROUND": "1"}
         command = [sys.executable, "-m", "treering", "ingest", "-"]

@@ -219,6 +219,7 @@ def test_cursor_begins_with_what_is_known_for_the_first_of_its_open_folders(fold
     assert "Sessions of acme live in SQLite" in answer["additional_context"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("event", ["Stop", "PreCompact"])
 def test_a_transcript_of_codex_grows_by_what_is_new(folder, tmp_path, capsys, event):
     file = tmp_path / f"rollout-2026-11-02T09-00-00-{SESSION}.jsonl"
@@ -233,6 +234,7 @@ def test_a_transcript_of_codex_grows_by_what_is_new(folder, tmp_path, capsys, ev
     assert discussions(capsys) == {SESSION: 4}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("event", ["sessionEnd", "preCompact"])
 def test_a_transcript_of_cursor_grows_by_what_is_new(folder, tmp_path, capsys, event):
     file = tmp_path / f"{SESSION}.jsonl"
@@ -334,6 +336,7 @@ def test_a_session_begins_with_what_was_made_ready_and_is_told_how_old_it_is(fol
     )
 
 
+@pytest.mark.nightly
 def test_what_was_changed_since_it_was_made_ready_is_not_told(folder):
     work_at_sessions(folder)
     with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
@@ -353,6 +356,7 @@ def test_what_is_erased_is_nowhere_in_what_is_kept_ready(folder):
     assert "SQLite" not in told_at_begin(folder)
 
 
+@pytest.mark.nightly
 def test_a_transcript_that_a_hook_took_on_is_kept_by_a_later_run_if_its_own_is_killed(folder, tmp_path, capsys):
     file = tmp_path / "session.jsonl"
     session = transcript(file)
@@ -467,6 +471,7 @@ def test_status_tells_what_is_in_the_space_what_is_stale_and_who_wrote_last(fold
     assert len(told["writes"]) == 1
 
 
+@pytest.mark.nightly
 def test_the_folder_of_a_session_is_that_of_the_client_and_not_of_the_process(folder, tmp_path, capsys):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -483,6 +488,7 @@ def planted(folder, marker):
         (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("path", ["", ".", "relative::.", "/nowhere"])
 def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(folder, tmp_path, monkeypatch, path):
     marker = tmp_path / "it-ran"
@@ -501,6 +507,7 @@ def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(fol
         assert (done.returncode, marker.exists()) == (0, False), (command, done.stderr)
 
 
+@pytest.mark.nightly
 def test_a_transcript_is_kept_without_code_from_the_folder_of_its_session(folder, tmp_path, capsys):
     marker, file = tmp_path / "it-ran", tmp_path / "session.jsonl"
     session = transcript(file, TURNS[:2])
@@ -512,6 +519,7 @@ def test_a_transcript_is_kept_without_code_from_the_folder_of_its_session(folder
     assert not marker.exists()
 
 
+@pytest.mark.nightly
 def test_a_relative_transcript_is_that_of_the_client_and_not_one_of_the_same_name_in_the_folder(
     folder, tmp_path, capsys
 ):

@@ -278,6 +278,7 @@ def test_an_edit_without_a_change_says_so(kept):
     assert kept.done("discussion", "state", "lamp", "--edit", "-", stdin=text).out == "Nothing was changed.\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("data", "code", "said"),
     [

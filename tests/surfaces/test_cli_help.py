@@ -25,6 +25,7 @@ def test_the_help_of_each_command_reads_as_it_was_approved(stage: Stage, command
     assert told.out == path.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_fits_80_columns(stage: Stage, command: str) -> None:
     told = stage.done(*command.split(), "--help")

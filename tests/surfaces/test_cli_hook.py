@@ -89,6 +89,7 @@ def test_a_run_that_failed_is_told_by_status(repository, capsys):
     assert "failed: " in capsys.readouterr().out
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "before",
     [
@@ -150,6 +151,7 @@ def test_the_space_of_a_database_is_not_written_into_a_hook(repository, capsys):
     assert hooks(repository) == {}
 
 
+@pytest.mark.nightly
 def test_of_many_runs_at_once_the_last_one_sees_everything(repository, capsys):
     assert run(["ingest", "."]) == 0
     command = [sys.executable, "-m", "treering", "hook", "run"]

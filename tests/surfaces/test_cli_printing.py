@@ -69,6 +69,7 @@ def talk(tmp_path):
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_a_state_document_cannot_steer_a_terminal(talk):
     shown = on_a_terminal(talk, "discussion", "state", "tea")
     assert "\\x1b]0;owned\\x07" in shown
@@ -76,12 +77,14 @@ def test_a_state_document_cannot_steer_a_terminal(talk):
     assert not obeyed_in(shown)
 
 
+@pytest.mark.nightly
 def test_a_state_document_in_a_pipe_is_written_out_too(talk):
     shown = treering_process(talk, "discussion", "state", "tea").stdout.decode()
     assert "\\x9b2J" in shown
     assert not obeyed_in(shown)
 
 
+@pytest.mark.nightly
 def test_a_state_document_written_to_a_file_keeps_its_bytes(talk):
     with (talk / "state.md").open("wb") as file:
         treering_process(talk, "discussion", "state", "tea", capture_output=False, stdout=file)
@@ -91,6 +94,7 @@ def test_a_state_document_written_to_a_file_keeps_its_bytes(talk):
     assert again == "Nothing was changed.\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -91,6 +91,7 @@ def test_a_text_to_read_shows_the_segment_to_cite(stage: Stage) -> None:
     assert f"`{hit['object_id']} {hit['segment_id']}`" in pack
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("line", "found"),
     [

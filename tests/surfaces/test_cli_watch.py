@@ -112,6 +112,7 @@ def test_what_changes_in_a_folder_comes_in_by_itself(folder):
         assert "six" in space.query("search", input={"text": "limit"}).hits[0].text
 
 
+@pytest.mark.nightly
 def test_a_repository_comes_in_with_its_commits_and_with_worktree_as_it_lies(folder):
     repository = Scratch(folder)
     repository.commit({"limits.md": "# Limits\n\nThe limit is five.\n", ".gitignore": ".treering\n"})
@@ -126,6 +127,7 @@ def test_a_repository_comes_in_with_its_commits_and_with_worktree_as_it_lies(fol
         watcher.until(lambda _: "ports.md" in origins(watcher, "updated"))
 
 
+@pytest.mark.nightly
 def test_a_switch_of_branches_gives_what_ingest_gives(folder, tmp_path):
     repository = Scratch(folder)
     repository.commit({f"docs/{n}.md": f"# Page {n}\n\nIt says one thing.\n" for n in range(600)})
@@ -145,6 +147,7 @@ def test_a_switch_of_branches_gives_what_ingest_gives(folder, tmp_path):
     assert again.status == "unchanged", again.counts
 
 
+@pytest.mark.nightly
 def test_what_is_ignored_or_belongs_to_the_space_is_no_reason_to_look(folder):
     (folder / "limits.md").write_text("# Limits\n\nThe limit is five.\n")
     (folder / ".gitignore").write_text("build/\n")
@@ -160,6 +163,7 @@ def test_what_is_ignored_or_belongs_to_the_space_is_no_reason_to_look(folder):
     assert [report["occasion"] for report in watcher.reports] == ["begun", "changed"]
 
 
+@pytest.mark.nightly
 def test_a_finding_is_shown_once_when_it_arises(folder):
     page = folder / "limits.md"
     page.write_text("# Limits\n\nThe limit is five.\n")
@@ -177,6 +181,7 @@ def test_a_finding_is_shown_once_when_it_arises(folder):
     assert [one["rule"] for one in shown] == ["stale"]
 
 
+@pytest.mark.nightly
 def test_the_same_place_is_watched_once_for_a_space_and_again_after_a_kill(folder):
     (folder / "limits.md").write_text("# Limits\n\nThe limit is five.\n")
     with watching(folder) as first:
@@ -190,6 +195,7 @@ def test_the_same_place_is_watched_once_for_a_space_and_again_after_a_kill(folde
         assert third.stop(signal.SIGINT) == 0
 
 
+@pytest.mark.nightly
 def test_a_folder_that_goes_and_comes_back_is_watched_on_and_nothing_of_it_is_lost(folder, tmp_path):
     place, aside = tmp_path / "notes", tmp_path / "aside"
     place.mkdir()
@@ -203,6 +209,7 @@ def test_a_folder_that_goes_and_comes_back_is_watched_on_and_nothing_of_it_is_lo
     assert counted(watcher, "removed") == 0
 
 
+@pytest.mark.nightly
 def test_a_change_that_the_system_does_not_tell_of_comes_in_after_a_time(folder):
     page = folder / "limits.md"
     page.write_text("# Limits\n\nThe limit is five.\n")

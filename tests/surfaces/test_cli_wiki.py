@@ -203,9 +203,12 @@ validation: {{links: {{anchors: warn, unrecognized_links: warn}}}}
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("builder", ["mkdocs", "zensical"])
 def test_a_site_builder_takes_the_wiki_without_a_warning(home, builder):
-    pytest.importorskip("material" if builder == "mkdocs" else builder)
+    pytest.importorskip(
+        "material" if builder == "mkdocs" else builder, reason=f"needs {builder}, of the extra 'dev-all'"
+    )
     assert run(["wiki", "publish", str(home / "site" / "wiki")]) == 0
     theme = "{name: material, font: false}" if builder == "mkdocs" else "{variant: modern, font: false}"
     (home / "site" / "mkdocs.yml").write_text(MKDOCS.format(theme=theme))

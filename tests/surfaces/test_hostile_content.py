@@ -213,6 +213,7 @@ def test_every_command_is_tried_with_hostile_content():
     assert {*PRINTED, *SERVE} == commands()
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("command", PRINTED)
 def test_what_a_command_prints_of_hostile_content_steers_no_terminal(place, monkeypatch, command):
     for told in PRINTED[command]:

@@ -202,6 +202,7 @@ def test_a_query_that_takes_longer_than_it_may_is_told_so_and_writing_is_not_bou
     assert "--timeout" in result.structured_content["hint"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bound", [None, 300, 5_000])
 @pytest.mark.parametrize(
     ("verb", "mode", "given"),

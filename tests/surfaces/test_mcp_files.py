@@ -39,6 +39,7 @@ def test_files_are_read_below_the_folder_the_server_is_started_in(address, tmp_p
     assert SECRET not in said
 
 
+@pytest.mark.nightly
 def test_a_folder_that_is_named_counts_instead_and_paths_start_there(address, tmp_path):
     repository(tmp_path / "web")
     repository(tmp_path / "other")
@@ -47,6 +48,7 @@ def test_a_folder_that_is_named_counts_instead_and_paths_start_there(address, tm
     assert codes == [None, None, "denied", "denied"]
 
 
+@pytest.mark.nightly
 def test_started_in_the_home_folder_the_server_reads_no_file_until_one_is_named(address, tmp_path):
     (tmp_path / "diary.md").write_text("# Diary\n")
     home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}

@@ -54,6 +54,7 @@ def test_tools_are_called_with_an_underscore_where_the_setting_says_so(tmp_path)
     assert anyio.run(names) == ["wiki_ingest", "wiki_query", "wiki_crystallize", "wiki_lint"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_both_eras_of_the_protocol_are_served(tmp_path, mode):
     async def version():

@@ -299,6 +299,7 @@ def test_what_another_writer_keeps_from_being_overwritten_is_done_by_the_next_er
     assert WORD.encode() not in bytes_of(tmp_path)
 
 
+@pytest.mark.nightly
 def test_opening_waits_for_nobody_and_leaves_what_cannot_be_overwritten(filled, open_space, tmp_path):
     space, ids = filled
     reader = reading(tmp_path / "space.db")
@@ -345,6 +346,7 @@ with treering.open(sys.argv[1], channel="user", background=False, embedder=Hashi
 """
 
 
+@pytest.mark.nightly
 def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space, tmp_path):
     words = [f"{WORD}{number}" for number in range(8)]
     ids = [note(space, f"{word} quarterdeck.", origin=word)["source_id"] for word in words]

@@ -526,6 +526,7 @@ class TestNothingLeaks:
                     leaked = [secret for secret in secrets if secret in said and secret not in asked]
                     assert not leaked, (verb, mode, given, options, answer)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("seed", range(2))
     def test_and_nothing_that_lies_there_is_changed(self, space, tmp_path, seed):
         self.tmp, rng = tmp_path, random.Random(seed)

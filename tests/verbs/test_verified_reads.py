@@ -132,6 +132,7 @@ class TestSearches:
         ids = alter(path, known, name)
         return before or open_space(f"sqlite:{path}"), ids
 
+    @pytest.mark.sampled(30)
     @pytest.mark.parametrize(("mode", "key"), [("search", "text"), ("context", "task")])
     @pytest.mark.parametrize("options", [{}, {"withdrawn": True}], ids=str)
     def test_leave_it_out_and_say_so(self, altered, known, name, mode, key, options):
@@ -148,6 +149,7 @@ class TestSearches:
             assert any(identity in warned for identity in ids)
             assert "lint audit" in warned
 
+    @pytest.mark.sampled(8)
     def test_of_the_past_show_nothing_forged(self, altered, known, name):
         space, _ = altered
         for mode, key in (("search", "text"), ("context", "task")):
@@ -155,6 +157,7 @@ class TestSearches:
             assert report.status == "ok"
             assert FORGED not in report.model_dump_json()
 
+    @pytest.mark.sampled(8)
     def test_direct_reads_say_that_it_is_altered(self, altered, known, name):
         space, (identity, *_) = altered
         if name in BESIDE:
@@ -169,6 +172,7 @@ class TestSearches:
             read(space, identity)
         assert read(space, known["work"]).id == known["work"]
 
+    @pytest.mark.sampled(8)
     def test_lint_names_it_and_repairs_nothing(self, altered, known, name):
         space, ids = altered
         before = space.engine.ledger.sequence()
@@ -183,6 +187,7 @@ class TestSearches:
         assert space.engine.ledger.sequence() == before
         assert not space.lint("audit").verified
 
+    @pytest.mark.sampled(8)
     def test_nothing_is_built_on_it(self, altered, known, name):
         space, (identity, *_) = altered
         before = space.engine.ledger.sequence()

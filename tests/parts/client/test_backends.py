@@ -74,6 +74,7 @@ class TestPostgres(MemoryClientContract):
         return open_with(backend="postgres", postgres={"url": postgres.url(), "space": uuid4().hex})
 
 
+@pytest.mark.nightly
 class TestPostgresWithAnEngine(MemoryClientContract):
     """A ledger on a server, and an engine beside it in files."""
 
@@ -86,6 +87,7 @@ class TestPostgresWithAnEngine(MemoryClientContract):
         return open_with(backend="postgres", vector_store={"backend": "faiss"}, postgres=ledger, faiss=folder)
 
 
+@pytest.mark.nightly
 class TestPostgresPool(MemoryClientContract):
     """A pool that the host opened, with settings of its own, and closes."""
 
@@ -117,6 +119,7 @@ class TestPgvector(MemoryEngineContract):
         return lose
 
 
+@pytest.mark.nightly
 class TestPgvectorPool(MemoryClientContract):
     """A pool that the host opened, with settings of its own, and closes."""
 
@@ -146,6 +149,7 @@ class TestRedis(MemoryEngineContract):
         return lambda: flush(redis_url)
 
 
+@pytest.mark.nightly
 class TestRedisClient(MemoryEngineContract):
     """A client that the host opened, and closes. Those of hashes are given one that decodes what it reads."""
 
@@ -176,6 +180,7 @@ class TestNeo4j(MemoryEngineContract):
         return bolt.empty
 
 
+@pytest.mark.nightly
 class TestNeo4jDriver(MemoryClientContract):
     """A driver that the host opened, and closes."""
 
@@ -204,6 +209,7 @@ class TestMongo(MemoryEngineContract):
         return lose
 
 
+@pytest.mark.nightly
 class TestMongoClient(MemoryClientContract):
     """A client that the host opened, and closes."""
 

@@ -25,6 +25,7 @@ SOON = {"size": 10, "interval": 10_000}
 LONG = {"flush_interval": 10_000, "batch_size": 1_000}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kill_after", [1, 3, 9, 30])
 def test_what_store_returned_an_id_for_survives_kill_9(tmp_path, kill_after):
     path = tmp_path / "memory.db"

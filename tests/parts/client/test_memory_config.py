@@ -132,6 +132,7 @@ def run(folder, *overrides):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("overrides", "key", "value"),
     [
@@ -158,6 +159,7 @@ def test_hydra_can_switch_the_memory_off(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chosen", ["memory.backend=faiss", "memory=faiss"])
 def test_hydra_can_name_an_engine(tmp_path, chosen):
     done = run(tmp_path, "memory.enabled=true", chosen, "question=x")
@@ -181,6 +183,7 @@ def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeyp
     assert "url" not in refused.value.message
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("own_folder")
 @pytest.mark.parametrize("backend", ["redis", "neo4j", "mongodb"])
 def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend, monkeypatch):

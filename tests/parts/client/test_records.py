@@ -97,6 +97,7 @@ def test_an_empty_log_has_nothing_to_pop(records):
     assert log.entries() == []
 
 
+@pytest.mark.nightly
 def test_processes_that_append_to_one_log_lose_nothing_and_keep_each_call_together(tmp_path):
     file, names, count = str(tmp_path / "memory.db"), ("a", "b", "c", "d"), 10
     worker = Path(__file__).with_name("log_worker.py")

@@ -232,6 +232,7 @@ asyncio.run(state.memory_client.aclose())
 """
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_from_its_checkpoint_in_another_process(tmp_path):
     config = MemoryConfig.read({"sqlite": {"path": str(tmp_path / "memory.db")}})
     client = MemorySystemClient(config)

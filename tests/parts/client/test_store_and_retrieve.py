@@ -480,6 +480,7 @@ def test_as_many_memories_as_are_asked_for_are_retrieved(wanted):
         assert len(client.retrieve("alignment run sample", top_k=wanted)) == wanted
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("filters", "found"),
     [

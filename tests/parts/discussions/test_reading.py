@@ -58,6 +58,7 @@ def test_a_condensation_stands_for_its_parents_which_are_still_read_after_a_posi
     assert summaries(memories.after(2)) == list(TALK[3:])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [39, 40, 41, 81])
 def test_memories_are_read_over_the_bounds_of_blocks(space, count):
     texts = [f"Message number {at}" for at in range(count)]

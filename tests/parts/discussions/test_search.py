@@ -35,6 +35,7 @@ def discussion(space):
     return talked(space, *LINES)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("what", ["turns", "memories"])
 @pytest.mark.parametrize(
     ("query", "expected"),
@@ -88,6 +89,7 @@ def test_a_question_in_a_sentence_finds_what_answers_it(discussion, space, mode)
     assert LINES[1] in look(discussion, "Who is it that paints the boat, and when?", mode=mode, limit=3)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", ["keywords", "natural", "hybrid"])
 @pytest.mark.parametrize("query", ["", "  ", ";;", "?!", "\0", '"', "NEAR(", "title:"])
 def test_nothing_in_a_query_is_syntax_and_a_blank_one_finds_nothing(discussion, query, mode):
@@ -156,6 +158,7 @@ def yearly(space):
     return discussion
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("what", ["turns", "memories"])
 @pytest.mark.parametrize(
     ("options", "years"),

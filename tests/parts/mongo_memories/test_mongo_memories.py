@@ -14,6 +14,7 @@ import mongo_server
 from treering.core.errors import InvalidInput, Unavailable
 from treering.models.bge import BgeSmall
 from treering.parts.wiki.memories.mongo_rows import vector_stage
+from treering.parts.wiki.memories.mongo_store import client_of
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.wiki_memory_contract import FLASK, TYPER, WikiMemoryContract, about, done, failed, found, store
@@ -245,6 +246,12 @@ def test_a_server_that_is_not_there_is_an_error_without_its_address(caplog):
     result = failed(WikiMemoryService(kept).search_memories(FLASK, "routes"))
     assert "127.0.0.1" not in str(result)
     kept.close()
+
+
+def test_a_timeout_in_the_address_is_kept_and_the_others_are_set():
+    with client_of("mongodb://127.0.0.1:1/x?serverSelectionTimeoutMS=50") as client:
+        assert client.options.server_selection_timeout == 0.05
+        assert client.options.pool_options.connect_timeout == 5
 
 
 @pytest.mark.parametrize("given", ["mongodb://localhost:70000/x", "http://localhost/x", 7])

@@ -60,6 +60,7 @@ def test_each_excerpt_is_read_by_itself_and_in_order() -> None:
     assert together == [BuiltInExtractor().extract([one])[0] for one in excerpts]
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     "unit", ["a", "A", "A ", "A. ", "1,", "!", '"', "`", "a-", "A of ", "漢", "한", "\ud800", "a b-", "A: b\n", "a("]
 )

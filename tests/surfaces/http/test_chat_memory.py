@@ -206,6 +206,7 @@ FORGERIES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("tags", [False, True])
 @pytest.mark.parametrize("where", FORGERIES)
 def test_a_pasted_tag_takes_nothing_of_the_discussion_that_it_names(tmp_path, upstream, where, tags):

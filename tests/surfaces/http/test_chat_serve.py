@@ -38,6 +38,7 @@ def official(address, **options):
     return OpenAI(base_url=f"{address}/v1", max_retries=0, **{"api_key": "treering", **options})
 
 
+@pytest.mark.nightly
 def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_that_was_started_anew(tmp_path):
     patience = ("--memory-wait", "60000")
     with scripted() as upstream:
@@ -75,6 +76,7 @@ def killed(folder, *arguments):
             process.kill()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_path, stream):
     # So much at once takes a while to store. Time is given without end: only whether it is waited for matters.
@@ -95,6 +97,7 @@ def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_pa
         assert [message.text for message in kept][-2:] == [f"Question {kill}.", said] == [f"Question {kill}.", "Noted."]
 
 
+@pytest.mark.nightly
 def test_memories_of_chats_are_made_as_a_config_file_says(tmp_path):
     block = "Ingrid, the sister of whom we talk, keeps bees in Uppsala."
     config = {"fileMemoryWorkflowName": "file-memories", "lookback": 0, "maxMessages": 2, "state": False}

@@ -321,6 +321,7 @@ def served(folder, *arguments):
             process.kill()
 
 
+@pytest.mark.nightly
 def test_a_job_of_a_server_that_was_killed_is_interrupted_and_can_be_resumed(tmp_path):
     files = tmp_path / "files"
     files.mkdir()

@@ -237,6 +237,7 @@ def test_the_calls_of_these_tests_reach_every_mode():
     assert every - reached - skipped == set()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", ["/v1/wiki/query", "/v1/projects", "/mcp", "/", "/metrics", "/v1/chat/completions"])
 def test_a_server_without_keys_ignores_no_key_that_is_sent_to_it(tmp_path, path):
     with guarded(tmp_path) as server:

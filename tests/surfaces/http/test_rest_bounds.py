@@ -45,6 +45,7 @@ def search(client):
     return client.post("/v1/wiki/query", json={"mode": "search", "input": {"text": "bees"}})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [64, 200])
 @pytest.mark.parametrize("sent", [HEAD + b"\r\n{", HEAD, b"P", b""])
 def test_requests_that_are_not_complete_take_no_place_of_others(tmp_path, count, sent):
@@ -107,6 +108,7 @@ def test_of_more_connections_than_there_may_be_the_one_that_waits_longest_is_clo
         assert answer_of(halves[0]) == b""
 
 
+@pytest.mark.nightly
 def test_bodies_that_arrive_take_a_bounded_memory(tmp_path):
     bounds = Bounds(max_body_bytes=1_000)
     head = HEAD.replace(b"Length: 100", b"Length: 1000") + b"\r\n"
@@ -157,6 +159,7 @@ def test_a_call_that_takes_too_long_is_told_so_and_its_thread_is_free_again(note
     assert page.status_code == 200
 
 
+@pytest.mark.nightly
 def test_a_call_that_waits_for_a_thread_waits_no_longer_than_it_may_take(noted):
     stuck = Stuck()
     bounds = Bounds(worked_on_at_once=1, read_seconds=0.5, work_seconds=GUARD_SECONDS)
@@ -201,6 +204,7 @@ NEXT = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LENGTH, CHUNKED = ("Content-Length", "2"), ("Transfer-Encoding", "chunked")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("first", "second"), [(LENGTH, CHUNKED), (CHUNKED, LENGTH)])
 @pytest.mark.parametrize("body", ["{}", "2\r\n{}\r\n0\r\n\r\n", ""])
 def test_a_request_that_tells_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):

@@ -40,6 +40,7 @@ def test_what_one_call_brings_in_another_finds(client):
     assert found["hits"][0]["object_id"] == ingested["items"][0]["source_id"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scope", [{}, {"path": "/"}, {"scope": "/"}, "/"])
 @pytest.mark.parametrize("given", ["releases", {"query": "releases"}, {"text": "releases"}])
 def test_the_scope_may_be_an_object_and_the_input_a_text(client, scope, given):

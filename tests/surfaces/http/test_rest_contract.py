@@ -2,6 +2,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from rest_parts import running
 from schemathesis_run import check
 
@@ -57,7 +58,14 @@ def test_types_are_those_of_the_schema_and_no_others():
     assert [one["field"] for one in misfits(IndexRequest, {"docs": ["a"], "wait": 1})] == ["wait"]
 
 
-def test_schemathesis_finds_nothing_in_any_phase(tmp_path):
-    done = check(tmp_path, "--seed", "1", "--max-examples", "5", "--phases", "examples,coverage,fuzzing,stateful")
+@pytest.mark.parametrize(
+    ("phases", "examples"),
+    [
+        ("examples,fuzzing", 1),
+        pytest.param("examples,coverage,fuzzing,stateful", 5, marks=pytest.mark.nightly),
+    ],
+)
+def test_schemathesis_finds_nothing_in_any_phase(tmp_path, phases, examples):
+    done = check(tmp_path, "--seed", "1", "--max-examples", str(examples), "--phases", phases)
 
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]

@@ -57,6 +57,7 @@ def test_an_unknown_mode_is_refused_with_the_nearest(standing):
     assert data["hint"] == "Did you mean 'context'?"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("project", ["..", "a..b", ".hidden", "a b", "x" * 65, "ä", "%00", "a%2Fb", "%2E%2E"])
 def test_a_project_id_that_could_be_a_path_is_refused(client, project, tmp_path):
     answer = client.post(f"/api/projects/{project}/memory/index", json={"docs": ["x"]})

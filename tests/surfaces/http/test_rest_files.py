@@ -7,6 +7,7 @@ from attacks.hostile_repositories import SECRET, WAYS_OUT, filtered, trap, way_o
 from rest_parts import running
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WAYS_OUT)
 def test_a_repository_below_the_folder_leads_nobody_out_of_it(tmp_path, name):
     way = way_out(tmp_path, WAYS_OUT[name])

@@ -33,6 +33,7 @@ def started(tmp_path, monkeypatch):
         process.communicate()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path, sent):
     process, address = started("--space", f"sqlite:{tmp_path / 'a.db'}", "--projects", str(tmp_path / "mine"))
@@ -49,6 +50,7 @@ def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path,
     assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped
 
 
+@pytest.mark.nightly
 def test_requests_are_logged_as_json_lines_where_that_is_asked_for(started):
     process, address = started("--log-format", "json")
     httpx.get(f"{address}/health", trust_env=False, timeout=60)
@@ -59,6 +61,7 @@ def test_requests_are_logged_as_json_lines_where_that_is_asked_for(started):
     assert json.loads(line)["route"] == "/health"
 
 
+@pytest.mark.nightly
 def test_projects_are_kept_with_the_users_data_where_no_folder_is_named(started, tmp_path):
     _, address = started()
     httpx.post(f"{address}/api/projects/acme/memory/index", json={"docs": ["Kept."]}, trust_env=False, timeout=60)
@@ -86,6 +89,7 @@ def test_serving_other_machines_is_refused_where_no_key_opens_anything(tmp_path,
     assert "opens anything" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_a_server_for_other_machines_answers_keys_that_the_command_line_made(started, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))

@@ -83,6 +83,7 @@ def test_a_file_that_is_sent_is_read_and_the_same_again_changes_nothing(tmp_path
     assert outcomes(changed) == {"upload:bees.md": "updated"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "pack"),
     [
@@ -103,6 +104,7 @@ def test_the_files_of_an_archive_are_read_one_by_one_and_one_that_goes_is_gone(t
     assert "Bees make honey." in hits[0]["text"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("member", ["../bees.md", "/etc/bees.md", "a/../../bees.md"])
 @pytest.mark.parametrize(("name", "pack"), [("x.zip", zipped), ("x.tar.gz", tarred), ("x.tar.zst", zstd_tarred)])
 def test_an_archive_with_a_name_that_leads_out_is_refused_as_a_whole(tmp_path, name, pack, member):
@@ -161,6 +163,7 @@ def wide_window():
     return packer.compress(tarred({"bees.md": BEES}, "w")) + packer.flush()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "data", "why"),
     [

@@ -69,6 +69,7 @@ def every_page(ids):
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_any_page_and_nothing_is_wider_than_a_phone(opened, site, scheme):
     _, ids = site
@@ -109,6 +110,7 @@ def ids_of(ids):
     return {"source_id": ids["source"], "segment_id": ids["segment"]}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [390, 1440])
 def test_long_texts_scroll_by_the_keyboard_and_nothing_else_is_cut(browser, long_site, width):
     client, ids = long_site

@@ -77,6 +77,7 @@ def opened(server, key, page, params=None):
     return server.ask(key, "GET", f"{page}?{told}", headers={"Accept": "text/html"})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("right", RIGHTS)
 def test_no_page_tells_a_key_of_a_scope_of_what_lies_above_or_beside(server, right):
     server, ids = server

@@ -19,6 +19,8 @@ from treering.stores.engines.engine_address import EngineAddress, OpenEngine
 from treering.stores.engines.local_table import LocalTable, check_dimension
 
 _MILLISECONDS = 3_000
+_TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS")
+"""Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
 _BATCH = 500
 _STATES, _VECTORS = "treering_states", "treering_vectors"
 _DATABASE = "treering"
@@ -166,14 +168,9 @@ class MongoEngine:
 
 def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngine:
     """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in address.url.lower()}
     try:
-        client: Any = MongoClient(
-            address.url,
-            connect=False,
-            serverSelectionTimeoutMS=_MILLISECONDS,
-            connectTimeoutMS=_MILLISECONDS,
-            socketTimeoutMS=_MILLISECONDS,
-        )
+        client: Any = MongoClient(address.url, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):
         raise InvalidInput(
             f"{address} is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE."

@@ -43,6 +43,8 @@ EXACT = "exact"
 _GENERATIONS = "_generations"
 _DATABASE = "treering"
 _MILLISECONDS = 5_000
+_TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS")
+"""Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
 _RECENT = timedelta(minutes=5)
 """A search node follows behind the server: what is younger is looked at one by one."""
 _POOL, _LEAST = 4, 40
@@ -389,9 +391,8 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
             hint="Give an address such as mongodb://HOST/DATABASE, or a pymongo.MongoClient.",
         )
     try:
-        return MongoClient(
-            connection, connect=False, serverSelectionTimeoutMS=_MILLISECONDS, connectTimeoutMS=_MILLISECONDS
-        )
+        timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in connection.lower()}
+        return MongoClient(connection, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):  # their messages may repeat a password
         raise InvalidInput("This is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
 
