@@ -18,7 +18,7 @@ from treering.edges.engines.host_store import VectorStoreAdapter
 from treering.edges.memory_models import GivenEmbedder
 from treering.edges.memory_opening import MemoryParts, OpenMemory, check_parts, open_memory
 from treering.edges.memory_places import GivenStores
-from treering.edges.memory_storing import Storing
+from treering.edges.memory_storing import StoringMemory
 from treering.memories.client.buffering import SetAside
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import MemoryDocument, MemoryItem, RetrievedMemories
@@ -264,7 +264,7 @@ class MemorySystemClient:
         """What `live_client` finds it by, in its process, until it is closed."""
         return self._key
 
-    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> Storing:
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> StoringMemory:
         """Keep a text, a `MemoryDocument` or a host's own document: await what it returns for the id.
 
         Storing begins at once, so that nothing is lost where nobody awaits it; `store(…).result()` waits for the id
@@ -272,12 +272,12 @@ class MemorySystemClient:
         """
         work = partial(self.sync.store, content, metadata)
         if not self.config.enabled or self.sync.closed:
-            return Storing(_done(work))
+            return StoringMemory(_done(work))
         begun = self._threads.submit(work)
         with self._lock:
             self._storing.add(begun)
         begun.add_done_callback(self._stored)
-        return Storing(begun)
+        return StoringMemory(begun)
 
     async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Keep those of some memories whose keys are new, and return their ids."""

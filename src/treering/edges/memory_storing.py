@@ -9,7 +9,7 @@ from typing import Any
 _LOG = logging.getLogger(__name__)
 
 
-class Storing(Coroutine[Any, Any, str]):
+class StoringMemory(Coroutine[Any, Any, str]):
     """Storing that has begun: `await` it for the id, or call `result()` where nothing can be awaited.
 
     It goes on whether anybody waits or not, so that a synchronous tool runner loses nothing. Where it fails and nobody

@@ -38,7 +38,7 @@ class Needs:
     """Whether a copy is to be put there: a space that is made, or was left unfinished, is opened for that alone."""
 
 
-class Arrival(Protocol):
+class IncomingCopy(Protocol):
     """Keeps a space closed to all others while a copy is put there: it is usable when it is complete, not before."""
 
     def begin(self) -> None:
@@ -91,5 +91,5 @@ class Stores:
     """Work that was promised; `None` where only the process that promised it comes to do it."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
-    arrival: Arrival | None = None
+    arrival: IncomingCopy | None = None
     """What marks the space as an unfinished copy; `None` where it was not opened for one, or cannot be marked."""

@@ -126,6 +126,7 @@ PRINTED = {
 """By command, command lines that print what is stored or given. A word in braces stands for what `Place` names."""
 BARS = re.compile(r"\x1b\[(?:\?25[lh]|1A|2K)|\r")
 """What a progress bar of ours moves the cursor with."""
+SILENT = {"session work"}
 SERVE = {"mcp", "serve", "wiki serve"}
 """Commands that speak a protocol instead of printing; their log is cleaned by `surfaces.logs`."""
 
@@ -219,7 +220,7 @@ def test_what_a_command_prints_of_hostile_content_steers_no_terminal(place, monk
             code = run(place.command_line(told))
         said = got.decode()
         assert code in {0, 1} or "{hostile}" in told, said
-        assert said
+        assert said or command in SILENT
         assert not obeyed_in(BARS.sub("", said)), told
 
 

@@ -9,7 +9,7 @@ from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
 @pytest.mark.parametrize(
     ("verb", "modes"),
     [
-        ("ingest", {"path", "repo", "url", "source", "status"}),
+        ("ingest", {"path", "repo", "url", "adapter", "source", "status"}),
         ("query", {"context", "search", "page", "related", "recent", "expand"}),
         ("crystallize", {"activity", "knowledge", "work_item", "node", "source", "promote", "supersede"}),
         ("lint", {"structure", "semantic", "repair", "reindex", "audit"}),

@@ -43,7 +43,7 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedEntry:
     """An entry that the ledger does not take, whatever comes later, and why."""
 
     entry: MemoryEntry
@@ -141,7 +141,7 @@ class WriteBuffer:
 
     def __init__(
         self,
-        write: Callable[[Sequence[MemoryEntry]], Sequence[Refused]],
+        write: Callable[[Sequence[MemoryEntry]], Sequence[RefusedEntry]],
         journal: WriteJournal,
         *,
         size: int,

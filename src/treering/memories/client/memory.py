@@ -11,7 +11,7 @@ from treering.core.patch import Transition
 from treering.core.scope import ROOT
 from treering.memories.applying import apply_directly, check_direct
 from treering.memories.client import contexts
-from treering.memories.client.buffering import NoJournal, Refused, SetAside, WriteBuffer, WriteJournal
+from treering.memories.client.buffering import NoJournal, RefusedEntry, SetAside, WriteBuffer, WriteJournal
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import (
     PREFIX,
@@ -268,7 +268,7 @@ class ClientMemory:
         apply_directly(self._engine, ROOT, [step], what=_WHAT, reason="Withdrew a memory")
         return True
 
-    def _write(self, entries: Sequence[MemoryEntry]) -> list[Refused]:
+    def _write(self, entries: Sequence[MemoryEntry]) -> list[RefusedEntry]:
         """Write those of some entries that are not in the ledger yet, in one patch; return those that it never takes.
 
         Where the patch is refused each is written by itself, so that one keeps no other out. Raises what says that the
@@ -289,7 +289,7 @@ class ClientMemory:
             return [refused for entry in new for refused in self._write([entry])]
         return []
 
-    def _write_without_links(self, entry: MemoryEntry, error: Exception) -> list[Refused]:
+    def _write_without_links(self, entry: MemoryEntry, error: Exception) -> list[RefusedEntry]:
         """Write an entry whose links may be what is refused: the metadata still names what it is related to."""
         if isinstance(error, Conflict):
             # An entry that a crash left in the journal may have been written and erased since: it stays erased.
@@ -300,7 +300,7 @@ class ClientMemory:
         except (Unavailable, Corrupt):
             raise
         except _OF_ENTRIES as again:
-            return [Refused(entry, again)]
+            return [RefusedEntry(entry, again)]
         _LOG.warning("%s was written without its links: %s", entry.id, error)
         return []
 

@@ -226,6 +226,7 @@ def test_the_calls_of_these_tests_reach_every_mode():
         ("ingest", "path"),
         ("ingest", "repo"),
         ("ingest", "url"),
+        ("ingest", "adapter"),
         ("ingest", "source"),
         ("crystallize", "source"),
         ("crystallize", "node"),

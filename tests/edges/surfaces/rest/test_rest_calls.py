@@ -92,7 +92,8 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
     for (verb, mode), given in asked.items():
         assert ask(client, verb, mode, given)["mode"] == mode
 
-    alone = {("ingest", "source"), ("query", "search"), ("query", "page"), ("ingest", "repo"), ("ingest", "url")}
+    reads = {("ingest", mode) for mode in ("source", "repo", "url", "adapter")}
+    alone = {*reads, ("query", "search"), ("query", "page")}
     assert {(verb, mode) for verb, tool in TOOLS.items() for mode in tool.modes} == {*asked, *alone}
 
 

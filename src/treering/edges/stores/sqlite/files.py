@@ -18,7 +18,7 @@ from treering.edges.private_files import make_folder, sync_folder, write_new
 
 APPLICATION_ID = 0x54524E47  # "TRNG": tells `file` and us that this database is a Treering space
 ARRIVING_ID = 0x54524E4D
-"""The same of a copy that is not complete yet (`ports.stores.Arrival`); an older Treering does not open it either."""
+"""The same of a copy that is not complete yet (`ports.stores.IncomingCopy`); an older Treering does not open it."""
 LOG = "-wal"
 _HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}\.new", re.DOTALL)
 
