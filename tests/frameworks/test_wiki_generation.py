@@ -280,9 +280,8 @@ def test_a_wiki_that_lies_in_the_repository_is_not_about_itself(space, folder):
 @pytest.mark.parametrize(
     ("mode", "every"),
     [
-        ("update", 12),
+        ("update", 4),
         pytest.param("force", 1, marks=pytest.mark.nightly),
-        pytest.param("update", 4, marks=pytest.mark.nightly),
         pytest.param("update", 1, marks=pytest.mark.torture),
     ],
 )

@@ -5,31 +5,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING
-
-from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    SystemPromptPart,
-    TextPart,
-    TextPartDelta,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
 
 from treering.core.errors import InvalidInput, MissingExtra
 from treering.models.model_loop import ModelLoop
@@ -40,13 +18,9 @@ from treering.ports.models import (
     LanguageModel,
     ModelText,
     Prompt,
-    PromptMessage,
-    SystemText,
     ToolCall,
-    ToolResult,
     ToolSpec,
     Usage,
-    UserText,
     messages_of,
     words_of,
 )
@@ -61,101 +35,7 @@ if TYPE_CHECKING:
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
     from pydantic_ai.usage import RequestUsage
 
-
-# One request to a language model in the words of pydantic-ai. Imported when a model is asked: it needs the extra.
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of a model. Nothing is traced or reported to anybody."""
-
-    model: Model
-    messages: list[ModelMessage]
-    parameters: ModelRequestParameters
-    settings: ModelSettings
-
-    async def answer(self) -> ModelResponse:
-        """Ask for a whole answer."""
-        return await model_request(
-            self.model,
-            self.messages,
-            model_settings=self.settings,
-            model_request_parameters=self.parameters,
-            instrument=False,
-        )
-
-    async def stream(self, tell: Callable[[str | ModelResponse], None]) -> None:
-        """Ask, and tell the words of the answer as they come, and last the whole answer."""
-        async with model_request_stream(
-            self.model,
-            self.messages,
-            model_settings=self.settings,
-            model_request_parameters=self.parameters,
-            instrument=False,
-        ) as stream:
-            async for event in stream:
-                if words := _words(event):
-                    tell(words)
-            tell(stream.get())
-
-
-def request_of(
-    model: Model,
-    messages: Sequence[PromptMessage],
-    *,
-    system: str,
-    tools: Sequence[ToolSpec],
-    max_output_tokens: int,
-    seconds: float,
-) -> Request:
-    """Return a request: `seconds` bounds it with all the provider's own retries."""
-    described = [
-        ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
-        for tool in tools
-    ]
-    return Request(
-        model,
-        _messages(messages, system),
-        ModelRequestParameters(function_tools=described),
-        ModelSettings(max_tokens=max_output_tokens, request_timeout=seconds),
-    )
-
-
-def _messages(messages: Sequence[PromptMessage], system: str) -> list[ModelMessage]:
-    """Put together what stands together and is not the model's: that is one request."""
-    told: list[ModelMessage] = []
-    for message in messages:
-        if isinstance(message, ModelText):
-            told.append(ModelResponse(_said(message)))
-        elif told and isinstance(told[-1], ModelRequest):
-            told[-1] = ModelRequest([*told[-1].parts, _part(message)], instructions=system or None)
-        else:
-            told.append(ModelRequest([_part(message)], instructions=system or None))
-    return told
-
-
-def _said(message: ModelText) -> list[ModelResponsePart]:
-    calls = [ToolCallPart(call.name, dict(call.arguments), call.id) for call in message.tool_calls]
-    return [*([TextPart(message.text)] if message.text or not calls else []), *calls]
-
-
-def _part(message: SystemText | UserText | ToolResult) -> ModelRequestPart:
-    match message:
-        case SystemText(text):
-            return SystemPromptPart(text)
-        case UserText(text):
-            return UserPromptPart(text)
-        case ToolResult(call, text):
-            return ToolReturnPart(call.name, text, call.id)
-
-
-def _words(event: ModelResponseStreamEvent) -> str:
-    match event:
-        case PartStartEvent(part=TextPart(content=words)) | PartDeltaEvent(delta=TextPartDelta(content_delta=words)):
-            return words
-        case _:
-            return ""
-
+    from treering.models.pydantic_ai_request import Request
 
 EXTRA = "llm"
 ENDPOINT = "custom"
@@ -255,6 +135,7 @@ class PydanticAIModel:
         self._loop.close()
 
     def _request(self, prompt: Prompt, system: str, tools: Sequence[ToolSpec], max_output_tokens: int) -> Request:
+        from treering.models.pydantic_ai_request import request_of
 
         return request_of(
             self._model,
