@@ -3,15 +3,12 @@ import time
 from contextlib import closing
 from itertools import pairwise
 
-import pytest
-
 from treering.stores.sqlite.database import Database
 
 WRITERS = 5
 WRITES = 30
 
 
-@pytest.mark.nightly
 def test_of_many_writers_none_waits_while_another_has_many_turns(tmp_path):
     path = str(tmp_path / "space.db")
     turns, everybody = [], threading.Barrier(WRITERS)
