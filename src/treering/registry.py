@@ -37,6 +37,10 @@ class Table(Mapping[str, _Thing]):
         found = self.built_in[name] if name in self.built_in else self._installed[name]
         return found.load() if isinstance(found, Place) else found
 
+    def __contains__(self, name: object) -> bool:
+        # Whether a thing is there is told without loading it.
+        return name in self.built_in or name in self._installed
+
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
         yield from (name for name in self._installed if name not in self.built_in)

@@ -32,9 +32,9 @@ from treering.frameworks.wiki_generation.agent_writer import (
     WikiStructure,
 )
 from treering.frameworks.wiki_generation.generate import generate_wiki
-from treering.parts.wiki.memories.service import WikiMemoryService
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
+from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.parts.wiki.repository_material import read_repository
 from treering.parts.wiki.writing.generating import WikiReport

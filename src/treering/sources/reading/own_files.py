@@ -1,6 +1,6 @@
 """Files that a part of Treering wrote itself, such as pages of a wiki, met by an adapter."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,9 +8,10 @@ from treering.ports.adapter import FileAccess, FilesAround, OwnFiles, Skipped, S
 from treering.registry import brought
 
 
-def is_own_manifest(path: str) -> bool:
-    """Tell by its name whether a file lists what a part wrote."""
-    return any(own.is_manifest(path) for own in _all())
+def own_manifests(paths: Iterable[str]) -> list[str]:
+    """Return those of the paths that by their names list what a part wrote."""
+    parts = _all()
+    return [path for path in paths if any(own.is_manifest(path) for own in parts)]
 
 
 def own_files_below(manifests: Mapping[str, bytes]) -> "OwnFilesBelow":

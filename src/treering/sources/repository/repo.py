@@ -28,7 +28,7 @@ from treering.ports.format import Formats
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import read_bytes
-from treering.sources.reading.own_files import OwnFilesBelow, is_own_manifest, own_files_as_they_lie, own_files_below
+from treering.sources.reading.own_files import OwnFilesBelow, own_files_as_they_lie, own_files_below, own_manifests
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id, changed_together, often_changed
 from treering.sources.repository.repo_identity import (
@@ -173,7 +173,8 @@ class _Plan:
     @cached_property
     def written(self) -> OwnFilesBelow:
         """The pages among its files that Treering wrote."""
-        kept = [item for item in self.items if is_own_manifest(item.entry.path) and item.entry.kind == "file"]
+        manifests = own_manifests(item.entry.path for item in self.items)
+        kept = [item for item in self.items if item.entry.path in manifests and item.entry.kind == "file"]
         return own_files_below({item.entry.path: data for item, data in self.contents(kept) if data} if kept else {})
 
     @cached_property
@@ -495,7 +496,7 @@ def _put_own_files_as_they_lie(
 
     So what a person changes in a page is proposed before it is committed.
     """
-    manifests = [item for path, item in found.items() if is_own_manifest(path) and item.entry.kind == "file"]
+    manifests = [found[path] for path in own_manifests(found) if found[path].entry.kind == "file"]
     texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
     gone, lying = own_files_as_they_lie(top, texts, found)
     for path in gone:

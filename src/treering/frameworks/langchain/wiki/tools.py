@@ -12,7 +12,6 @@ from treering.core.characters import visible
 from treering.core.errors import TreeringError
 from treering.core.fencing import without_markers
 from treering.frameworks.langchain.wiki.scope import RunScope, scope_of
-from treering.parts.wiki.memories.service import MemoryUnreachable, WikiMemoryService
 from treering.parts.wiki.memories.wiki_memory import (
     KeptWikiMemory,
     StoredWikiMemory,
@@ -23,6 +22,7 @@ from treering.parts.wiki.memories.wiki_memory import (
     memory_type_of,
     store_for,
 )
+from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 
 STORE, RECALL, BY_FILES = "store_memory", "recall_memories", "get_file_memories"
 MEMORY_TOOLS = frozenset({STORE, RECALL, BY_FILES})
