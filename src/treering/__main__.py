@@ -10,18 +10,23 @@ def main() -> None:
 
     Where there could be one, it is started for the next.
     """
-    from treering.surfaces import resident_client
+    from treering.surfaces.resident import client
 
     arguments = sys.argv[1:]
-    if not resident_client.is_used(arguments):
+    if arguments[:1] == [client.STAYS]:
+        from treering.surfaces.resident import process
+
+        process.main(arguments[1:], run_here)
+        return
+    if not client.is_used(arguments):
         raise SystemExit(run_here())
-    code = resident_client.hand_over(arguments)
+    code = client.hand_over(arguments)
     if code is not None:
         raise SystemExit(code)
     try:
         code = run_here()
     finally:
-        resident_client.start_resident()
+        client.start_resident()
     raise SystemExit(code)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from treering.models import bge
-from treering.surfaces import resident, resident_client
+from treering.surfaces.resident import client, process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run by themselves elsewhere")
 
@@ -69,7 +69,7 @@ class Commands:
                 line.settimeout(10)
                 try:
                     line.connect(str(place))
-                    line.sendall(resident_client.message([resident_client.ASKS_HOW_IT_IS]))
+                    line.sendall(client.message([client.ASKS_HOW_IT_IS]))
                     told = line.makefile("rb").read()[1:].decode()
                 except OSError:
                     continue
@@ -154,8 +154,8 @@ def test_it_answers_hooks_and_short_commands_only():
     short = [["query", "x"], ["status"], ["session", "begin"], ["session", "keep"]]
     long = [[], ["ingest", "."], ["serve"], ["mcp"], ["session", "work"], ["session", "keep", "--now", "x"], ["erase"]]
 
-    assert all(resident_client.is_short(one) for one in short)
-    assert not any(resident_client.is_short(one) for one in long)
+    assert all(client.is_short(one) for one in short)
+    assert not any(client.is_short(one) for one in long)
 
 
 @pytest.mark.parametrize("said", ["0", "off", "No", "false"])
@@ -166,15 +166,15 @@ def test_a_setting_turns_it_off(commands, said):
 
 
 def test_a_checkout_or_ci_keeps_no_process_unless_told_to(monkeypatch):
-    monkeypatch.setattr(resident_client, "package_folder", lambda: "/home/me/checkout/src/treering")
+    monkeypatch.setattr(client, "package_folder", lambda: "/home/me/checkout/src/treering")
     monkeypatch.delenv("CI", raising=False)
-    assert not resident_client.is_used(["query"])
-    monkeypatch.setattr(resident_client, "package_folder", lambda: "/usr/lib/python3/site-packages/treering")
-    assert resident_client.is_used(["query"])
+    assert not client.is_used(["query"])
+    monkeypatch.setattr(client, "package_folder", lambda: "/usr/lib/python3/site-packages/treering")
+    assert client.is_used(["query"])
     monkeypatch.setenv("CI", "true")
-    assert not resident_client.is_used(["query"])
+    assert not client.is_used(["query"])
     monkeypatch.setenv("TREERING_RESIDENT", "1")
-    assert resident_client.is_used(["query"])
+    assert client.is_used(["query"])
 
 
 def test_stopping_it_at_any_moment_breaks_no_command_and_loses_nothing(commands):
@@ -238,30 +238,30 @@ def test_a_folder_that_others_can_open_is_not_used(commands):
 def test_a_folder_of_another_user_is_not_used(tmp_path):
     folder = tmp_path / "treering"
     folder.mkdir(mode=0o700)
-    assert resident_client.is_private(str(folder))
+    assert client.is_private(str(folder))
     os.chown(folder, 65534, 65534)
-    assert not resident_client.is_private(str(folder))
+    assert not client.is_private(str(folder))
 
 
 def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / "there").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "there")
 
-    assert not resident_client.is_private(str(tmp_path / "link"))
+    assert not client.is_private(str(tmp_path / "link"))
 
 
 def test_what_is_installed_decides_which_process_answers(commands, monkeypatch, tmp_path):
     package = tmp_path / "site-packages" / "treering"
     package.mkdir(parents=True)
-    monkeypatch.setattr(resident_client, "package_folder", lambda: str(package))
-    first = resident_client.socket_place()
-    assert resident_client.socket_place() == first
+    monkeypatch.setattr(client, "package_folder", lambda: str(package))
+    first = client.socket_place()
+    assert client.socket_place() == first
     (package.parent / "another-1.0.dist-info").mkdir()
     os.utime(package.parent, ns=(1, 1))
-    upgraded = resident_client.socket_place()
+    upgraded = client.socket_place()
     monkeypatch.setenv("PYTHONUTF8", "1")
 
-    assert len({first, upgraded, resident_client.socket_place()}) == 3
+    assert len({first, upgraded, client.socket_place()}) == 3
 
 
 def test_a_process_of_another_version_refuses(commands):
@@ -269,10 +269,10 @@ def test_a_process_of_another_version_refuses(commands):
     (place,) = commands.sockets()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(str(place))
-        fields = [resident_client.COMMAND, b"another version", b"22", b"1", b"status"]
-        socket.send_fds(line, [resident_client.message(fields)], [0, 1, 2, os.open("/", os.O_RDONLY)])
+        fields = [client.COMMAND, b"another version", b"22", b"1", b"status"]
+        socket.send_fds(line, [client.message(fields)], [0, 1, 2, os.open("/", os.O_RDONLY)])
 
-        assert line.makefile("rb").read() == resident_client.LISTENS
+        assert line.makefile("rb").read() == client.LISTENS
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0\0\1", b"\xff\xff\xff\xff", b"\0\0\0\x09command\0x", b"\0\0\0\x01x"])
@@ -283,7 +283,7 @@ def test_what_is_no_request_is_dropped_and_the_next_is_answered(commands, sent):
         line.connect(str(place))
         line.sendall(sent)
         line.shutdown(socket.SHUT_WR)
-        assert line.makefile("rb").read() == resident_client.LISTENS
+        assert line.makefile("rb").read() == client.LISTENS
 
     assert commands.run("query", "--mode", "search", "retries").returncode == 0
     assert commands.state()["answered"] == 1
@@ -325,11 +325,11 @@ def test_status_tells_of_it(commands):
 def test_a_question_embedded_by_the_other_process_has_the_same_vector(runtime, monkeypatch):
     monkeypatch.setattr(bge, "_elsewhere", [])
     place = runtime / "x.vectors"
-    source = f"import pathlib, treering.surfaces.resident as r; r.embed_questions(pathlib.Path({str(place)!r}))"
+    source = f"import pathlib, treering.surfaces.resident.process as r; r.embed_questions(pathlib.Path({str(place)!r}))"
     encoder = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE)
     here = bge.BgeSmall().embed_query("how long do retries wait?")
     eventually(place.exists)
-    bge.ask_elsewhere(resident._asks_encoder(place))
+    bge.ask_elsewhere(process._asks_encoder(place))
     there = bge.BgeSmall()
 
     np.testing.assert_array_equal(there.embed_query("how long do retries wait?"), here)

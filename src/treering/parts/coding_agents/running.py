@@ -10,7 +10,7 @@ from treering.core.ids import render_time
 from treering.parts.coding_agents.connecting import Connection, ConnectionRecords, plan_connection
 from treering.parts.coding_agents.known_clients import client_named, start_command
 from treering.parts.coding_agents.session_hooks import start_work, waiting_transcripts
-from treering.surfaces import resident_client
+from treering.surfaces.resident.client import how_it_is
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import say_document
 from treering.surfaces.cli.rendering.lines import IndentedLine, line
@@ -74,12 +74,12 @@ def status(access: Access, writes: int) -> None:
     with opened(access) as space:
         told = space.perform(STATUS, options={"writes": writes})
     transcripts = len({one.transcript for one in waiting_transcripts(settings)})
-    resident = resident_client.how_it_is()
+    resident = how_it_is()
     facts = {
         "space": str(address),
         **told.model_dump(mode="json"),
         "waiting_transcripts": transcripts,
-        "resident": resident and {name: float(said) if "." in said else int(said) for name, said in resident.items()},
+        "resident": {name: float(said) for name, said in resident.items()} if resident else None,
     }
     lines = [*_standing(str(address), told)]
     if transcripts:

@@ -11,6 +11,8 @@ WAITS_FOR_ANSWER = 0.5
 """Seconds until a process that does not take a command on is given up."""
 LENGTH_BYTES = 4
 LISTENS, TAKEN_ON, GO, STOPPED = b".", b"+", b"!", 1
+STAYS = "--resident"
+"""The argument with which the command becomes the resident process."""
 COMMAND, ASKS_HOW_IT_IS = b"command", b"status"
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
@@ -117,7 +119,7 @@ def start_resident() -> None:
         if len(place) > _LONGEST_PLACE or not is_private(folder) or how_it_is():
             return
         process = subprocess.Popen(  # noqa: S603 - our own process
-            [sys.executable, "-P", "-m", "treering.surfaces.resident", place],
+            [sys.executable, "-P", "-m", "treering", STAYS, place],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -136,7 +138,7 @@ def start_resident() -> None:
 
 def package_folder() -> str:
     """Return the folder of the package."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def socket_place() -> str:

@@ -5,7 +5,7 @@ loaded, and nothing else: no space, no file and no answer is kept, and stopping 
 gets the arguments, environment, folder and streams of whoever asked, over a socket that only its user can open, and is
 from there on a process like any other. Without the socket, commands run as they do anyway.
 
-`python -m treering.surfaces.resident SOCKET` reads the names of modules from stdin. It goes after
+`python -m treering --resident SOCKET` reads the names of modules from stdin. It goes after
 `TREERING_RESIDENT_MINUTES` (default 10) without a command.
 """
 
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,12 +32,13 @@ import numpy as np
 
 from treering.models.bge import DIMENSION, ask_elsewhere
 from treering.ports.models import Vector
-from treering.surfaces.resident_client import (
+from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,
     COMMAND,
     GO,
     LENGTH_BYTES,
     LISTENS,
+    STAYS,
     TAKEN_ON,
     WAITS_FOR_ANSWER,
     fields_of,
@@ -77,6 +78,8 @@ class Resident:
     """The process that listens. `place`: its socket."""
 
     place: Path
+    command: Callable[[], int]
+    """Does what `sys.argv` says, and returns the exit code."""
     idle_seconds: float
     _began: float = field(default_factory=time.monotonic)
     _answered: int = 0
@@ -136,7 +139,7 @@ class Resident:
                             for inherited in (listener, told):
                                 inherited.close()
                             os.close(lock)
-                            _answer(request, line, tells, self.place)
+                            self._answer(request, line, tells)
                         self._answered += 1
                         for file in request.files:
                             os.close(file)
@@ -164,10 +167,40 @@ class Resident:
             os.close(file)
         return None
 
+    def _answer(self, request: Request, line: socket.socket, tells: socket.socket) -> NoReturn:
+        """Be the process of a client: do its command, tell its exit code, and tell our parent what was loaded."""
+        before = set(sys.modules)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        line.sendall(TAKEN_ON + os.getpid().to_bytes(LENGTH_BYTES, "big"))
+        if line.recv(1) != GO:
+            os._exit(0)
+        line.settimeout(None)
+        os.dup(line.fileno())  # open until the very end of this process, which the client waits for
+        _take_place(request)
+        ask_elsewhere(_asks_encoder(_encoder_place(self.place)))
+        code = 0
+        try:
+            code = self.command()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        except BaseException:  # noqa: BLE001 - told as Python tells it
+            sys.excepthook(*sys.exc_info())
+            code = 1
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        with suppress(OSError):
+            line.sendall(bytes([code & 0xFF]))
+        loaded = "\n".join(name for name in sys.modules if name not in before)
+        if loaded:
+            with suppress(OSError):
+                tells.send(loaded.encode())
+        sys.exit(code)
+
     def _start_encoder(self) -> None:
         """Start the process that embeds questions for the children. It ends with this one: its stdin is closed then."""
         if self._encoder is None or self._encoder.poll() is not None:
-            command = [sys.executable, "-P", "-m", "treering.surfaces.resident", _ENCODER, str(self.place)]
+            command = [sys.executable, "-P", "-m", "treering", STAYS, _ENCODER, str(self.place)]
             self._encoder = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - our own process
 
     def _told(self) -> str:
@@ -189,16 +222,16 @@ def load(names: Iterable[str]) -> None:
     gc.freeze()
 
 
-def main() -> None:
-    """Load what the process that started this one had loaded, and listen."""
-    if sys.argv[1] == _ENCODER:
-        embed_questions(_encoder_place(Path(sys.argv[2])))
+def main(arguments: Sequence[str], command: Callable[[], int]) -> None:
+    """Load what the process that started this one had loaded, and listen. `command`: does what `sys.argv` says."""
+    if arguments[0] == _ENCODER:
+        embed_questions(_encoder_place(Path(arguments[1])))
         return
-    place = Path(sys.argv[1])
+    place = Path(arguments[0])
     names = sys.stdin.read().splitlines()
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads that numpy keeps for itself
     load(names)
-    Resident(place, idle_seconds=60 * Settings.read().resident_minutes).run()
+    Resident(place, command, idle_seconds=60 * Settings.read().resident_minutes).run()
 
 
 def embed_questions(place: Path) -> None:
@@ -242,39 +275,6 @@ def _asks_encoder(place: Path) -> Callable[[str, str], Vector | None]:
 
 def _encoder_place(place: Path) -> Path:
     return place.with_suffix(".vectors")
-
-
-def _answer(request: Request, line: socket.socket, tells: socket.socket, place: Path) -> NoReturn:
-    """Be the process of a client: do its command, tell its exit code, and tell the resident process what was loaded."""
-    before = set(sys.modules)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    line.sendall(TAKEN_ON + os.getpid().to_bytes(LENGTH_BYTES, "big"))
-    if line.recv(1) != GO:
-        os._exit(0)
-    line.settimeout(None)
-    os.dup(line.fileno())  # open until the very end of this process, which the client waits for
-    _take_place(request)
-    ask_elsewhere(_asks_encoder(_encoder_place(place)))
-    code = 0
-    try:
-        from treering.__main__ import run_here
-
-        code = run_here()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001 - told as Python tells it
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    with suppress(OSError):
-        line.sendall(bytes([code & 0xFF]))
-    loaded = "\n".join(name for name in sys.modules if name not in before)
-    if loaded:
-        with suppress(OSError):
-            tells.send(loaded.encode())
-    sys.exit(code)
 
 
 def _take_place(request: Request) -> None:
@@ -330,7 +330,3 @@ def _bury_the_dead() -> bool:
 
 def _stop(_number: int, _frame: object) -> NoReturn:
     raise SystemExit(0)
-
-
-if __name__ == "__main__":
-    main()
