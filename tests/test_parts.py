@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +321,13 @@ def test_a_part_that_cannot_be_loaded_or_lacks_what_it_needs_is_left_out(bees):
     printed, _, warned = bees
     assert "The part broken cannot be used: No module named 'acme_wasps'." in warned
     assert "lonely" not in printed
+
+
+def test_a_part_that_lies_in_an_archive_is_found(tmp_path):
+    with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
+        archive.writestr("acme_owls-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme-owls\nVersion: 1.0\n")
+        archive.writestr("acme_owls-1.0.dist-info/entry_points.txt", "[treering.parts]\nowls = acme_owls:PART\n")
+        archive.writestr("acme_owls.py", 'from treering.registry import Part\n\nPART = Part("owls")\n')
+    (tmp_path / "use_owls.py").write_text("from treering.registry import PARTS\n\nprint(PARTS['owls'].name)\n")
+    done = ran(str(tmp_path / "use_owls.py"), folder=tmp_path, PYTHONPATH=str(tmp_path / "packages.zip"))
+    assert done.stdout == "owls\n", done.stderr
