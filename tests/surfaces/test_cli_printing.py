@@ -174,10 +174,10 @@ def test_nothing_else_in_the_package_prints():
         # hooks of coding agents load nothing of the command line; both are cleaned
         "parts/coding_agents/session_hooks.py:sys.stderr.write",
         "parts/coding_agents/session_hooks.py:sys.stdout.write",
+        "surfaces/cli/printing.py:Console",
+        "surfaces/cli/printing.py:console.print",
         "surfaces/cli/printing.py:typer.confirm",
         "surfaces/cli/printing.py:typer.echo",
-        "surfaces/cli/rendering/lines.py:Console",
-        "surfaces/cli/rendering/lines.py:console.print",
         "surfaces/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
     ]
 

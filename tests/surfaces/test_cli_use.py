@@ -8,7 +8,7 @@ import sys
 import pytest
 from cli_stage import README, Stage
 
-from treering.surfaces.cli.kinds import KINDS
+from treering.surfaces.cli.request import KINDS
 
 
 def test_a_kind_that_there_is_not_lists_all_kinds(stage: Stage) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from treering.parts.discussions import operations as discussion
 from treering.parts.discussions.operations import DiscussionsFound
-from treering.surfaces.web.reasons import marked
+from treering.surfaces.web.pages.ask import marked
 from treering.surfaces.web.site import WebPage
 from treering.surfaces.web.view import PageView, Rendered
 

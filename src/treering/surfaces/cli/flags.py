@@ -21,7 +21,7 @@ def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
 
 def kinds(incomplete: str) -> list[tuple[str, str]]:
     """Return the kinds of knowledge, work and activities."""
-    from treering.surfaces.cli.kinds import KINDS
+    from treering.surfaces.cli.request import KINDS
 
     return [(kind, what) for what, known in KINDS.items() for kind in known if kind.startswith(incomplete)]
 

@@ -4,18 +4,18 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.ids import PREFIXES
-from treering.core.objects import PAYLOADS
+from treering.core.objects import PAYLOADS, Activity, WorkItem
 from treering.core.scope import parse_scope
 from treering.surfaces.cli.flags import Calling, RecordFlags
-from treering.surfaces.cli.kinds import KINDS
 from treering.verbs.catalog import TOOLS
+from treering.verbs.crystallize.drafting import KnowledgeFields
 from treering.verbs.envelope import Envelope, Mode, Verb, parse
 
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
@@ -257,3 +257,13 @@ def _loose(text: str) -> JsonValue:
     except (json.JSONDecodeError, RecursionError):
         return text
     return value
+
+
+# The kinds of what `crystallize` records, as people name them with `--kind`.
+
+
+KINDS: Mapping[str, Sequence[str]] = {
+    "Knowledge": get_args(KnowledgeFields.model_fields["kind"].annotation),
+    "Work": get_args(WorkItem.model_fields["kind"].annotation),
+    "Activities": get_args(Activity.model_fields["kind"].annotation),
+}

@@ -17,12 +17,11 @@ from starlette.types import Receive, Scope
 from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.registry import brought_by_name, parts
 from treering.surfaces.python.logs import RecentCalls
-from treering.surfaces.web.pages import live
 from treering.surfaces.web.pages.ask import ask
 from treering.surfaces.web.pages.graph import graph
 from treering.surfaces.web.pages.health import decide, health
 from treering.surfaces.web.pages.inspect_object import inspect_object
-from treering.surfaces.web.pages.timeline import timeline, work
+from treering.surfaces.web.pages.timeline import LiveLine, LivePlace, live, news, parse_place, stream, timeline, work
 from treering.surfaces.web.rendering import HEADERS, STATIC, error_page, read_form, respond
 from treering.surfaces.web.view import PageView, ReadSpace, Rendered
 
@@ -123,7 +122,7 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
     below: list[BaseRoute] = [
         Mount("/static", _StaticFiles(directory=STATIC)),
         Route("/review", pages.decide, methods=["POST"]),
-        Route("/live", pages.page(partial(live.live, calls=site.calls))),
+        Route("/live", pages.page(partial(live, calls=site.calls))),
         Route("/live/events", pages.events),
         *(Route(one.path, pages.of_part(one)) for one in part_pages),
         Route("/projects", pages.projects),
@@ -199,15 +198,15 @@ class _Pages:
             error = Unavailable("Too many pages are watching already.", hint="Close one of them, or reload this page.")
             return error_page(error, view, status=self._site.status_of(error))
 
-        async def look(place: live.LivePlace | None) -> tuple[list[tuple[str, live.LiveLine]], live.LivePlace]:
+        async def look(place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
             await self._site.admit(request)
-            read = partial(live.news, view, self._site.calls, place)
+            read = partial(news, view, self._site.calls, place)
             return await self._site.run(request.receive, read, seconds=self._site.seconds)
 
         async def body() -> Any:
             self._streams += 1
             try:
-                async for part in live.stream(look, place, ending=self._site.ending):
+                async for part in stream(look, place, ending=self._site.ending):
                     yield part
             except (TreeringError, HTTPException):
                 return  # the browser asks again
@@ -215,7 +214,7 @@ class _Pages:
                 self._streams -= 1
 
         asked = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        place = live.parse_place(asked)
+        place = parse_place(asked)
         return StreamingResponse(body(), media_type="text/event-stream", headers=dict(HEADERS))
 
     def _view(self, request: Request, params: Mapping[str, str]) -> PageView:

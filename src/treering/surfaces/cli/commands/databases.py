@@ -77,16 +77,16 @@ def add(
     Its database is given the tables. Once more: with a new address, or to
     end draining.
     """
-    from treering.surfaces.cli import serving_spaces
+    from treering.surfaces.cli import databases
 
-    serving_spaces.add(server, address, directory, as_json=as_json)
+    databases.add(server, address, directory, as_json=as_json)
 
 
 def list_servers(directory: Directory = "", as_json: AsJson = False) -> None:
     """List the servers of a directory, and moves that are not done."""
-    from treering.surfaces.cli import serving_spaces
+    from treering.surfaces.cli import databases
 
-    serving_spaces.list_servers(directory, as_json=as_json)
+    databases.list_servers(directory, as_json=as_json)
 
 
 def drain(server: ServerName, directory: Directory = "", as_json: AsJson = False) -> None:
@@ -94,9 +94,9 @@ def drain(server: ServerName, directory: Directory = "", as_json: AsJson = False
 
     It takes no new ones from now on. Called again, it goes on.
     """
-    from treering.surfaces.cli import serving_spaces
+    from treering.surfaces.cli import databases
 
-    serving_spaces.drain(server, directory, as_json=as_json)
+    databases.drain(server, directory, as_json=as_json)
 
 
 def move(
@@ -110,9 +110,9 @@ def move(
     Called again, it goes on with what was broken off. The server that has
     the space ends a move that was begun.
     """
-    from treering.surfaces.cli import serving_spaces
+    from treering.surfaces.cli import databases
 
-    serving_spaces.move(space, server, directory, as_json=as_json)
+    databases.move(space, server, directory, as_json=as_json)
 
 
 def work(
@@ -207,7 +207,7 @@ def create(
     person, who sends it as `Authorization: Bearer trk_…`.
     """
     from treering.ports.access_keys import KeyLimits
-    from treering.surfaces.cli import keys as held
+    from treering.surfaces.cli import databases as held
 
     limits = KeyLimits(per_minute, at_once, max_body)
     wanted = held.WantedKey(name, right, space, project, projects, scope, expires, person, limits)
@@ -216,7 +216,7 @@ def create(
 
 def list_keys(space: Space = "", keys: Keys = "", as_json: AsJson = False) -> None:
     """List keys: what they open, until when, and when they were used last."""
-    from treering.surfaces.cli import keys as held
+    from treering.surfaces.cli import databases as held
 
     held.list_keys(space, keys, as_json=as_json)
 
@@ -228,7 +228,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Have a key open nothing from now on, on all servers at once."""
-    from treering.surfaces.cli import keys as held
+    from treering.surfaces.cli import databases as held
 
     held.revoke(key, space, keys, as_json=as_json)
 
@@ -270,27 +270,27 @@ def use(
     It takes them over from the space, which keeps its own. Until it knows
     all, the space's own vectors answer, and nothing is missing.
     """
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import databases
 
-    keys.use(address, access, later=later)
+    databases.use(address, access, later=later)
 
 
 def status(access: Access) -> None:
     """Tell which engine is used, and how far behind it is."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import databases
 
-    keys.status(access)
+    databases.status(access)
 
 
 def rebuild(access: Access, later: Later = False) -> None:
     """Fill the engine anew, whatever it keeps now."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import databases
 
-    keys.rebuild(access, later=later)
+    databases.rebuild(access, later=later)
 
 
 def drop(access: Access) -> None:
     """Remove what the engine keeps, and use none."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import databases
 
-    keys.drop(access)
+    databases.drop(access)

@@ -147,16 +147,16 @@ def decide(context: Context) -> None:
 
 def show_waiting(access: Access) -> None:
     """List the patches that wait, newest first."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.show_waiting(access)
+    verbs.show_waiting(access)
 
 
 def show(patch: Patch, access: Access) -> None:
     """Show what a waiting patch would change, field by field."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.show(patch, access)
+    verbs.show(patch, access)
 
 
 def apply(
@@ -168,16 +168,16 @@ def apply(
 
     Nobody approves their own proposal, unless the policy file says so.
     """
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.apply(patches, access, writing)
+    verbs.apply(patches, access, writing)
 
 
 def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Turn a waiting patch down."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.reject(patch, reason, access, writing)
+    verbs.reject(patch, reason, access, writing)
 
 
 def propose(
@@ -197,16 +197,16 @@ def propose(
     Tickets and TODO comments become work items once somebody applies the patch; tickets that were closed, and
     comments that are gone, end them the same way. What somebody turned down is not proposed again.
     """
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
+    verbs.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Take back what a patch did, or say why that cannot be."""
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.revert(patch, reason, access, writing)
+    verbs.revert(patch, reason, access, writing)
 
 
 def erase(
@@ -220,6 +220,6 @@ def erase(
 
     This cannot be taken back. The audit log keeps the fact, and hashes.
     """
-    from treering.surfaces.cli import keys
+    from treering.surfaces.cli import verbs
 
-    keys.erase(ids, reason, access, writing, sure=yes)
+    verbs.erase(ids, reason, access, writing, sure=yes)

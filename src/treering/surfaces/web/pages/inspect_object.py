@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from treering.core.errors import NotFound
+from treering.surfaces.web.pages.ask import MarkedText, marked
 from treering.surfaces.web.pages.graph import linked
-from treering.surfaces.web.reasons import MarkedText, marked
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport
 
