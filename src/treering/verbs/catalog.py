@@ -1,6 +1,7 @@
 """The four verbs, declared once. Every surface renders this table; none adds to it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from treering.core.errors import InvalidInput, nearest
 from treering.verbs.crystallize.knowledge import KNOWLEDGE, PROMOTE, SUPERSEDE
@@ -37,6 +38,43 @@ CRYSTALLIZE = Tool(
 
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (INGEST, QUERY, CRYSTALLIZE, LINT)}
+
+EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "ingest": {
+        "keep a note": {
+            "mode": "source",
+            "input": {"items": [{"text": "Releases are cut on Tuesdays.", "origin": "note:releases"}]},
+        },
+        "how the last run stands": {"mode": "status"},
+    },
+    "query": {
+        "what is known for a task": {"input": {"task": "prepare a release"}},
+        "ranked hits, and why they rank": {
+            "mode": "search",
+            "input": {"text": "release"},
+            "options": {"limit": 5, "explain": True},
+        },
+        "what changed": {"mode": "recent", "input": {"since": "2026-01-05T00:00:00Z"}},
+    },
+    "crystallize": {
+        "a candidate decision": {
+            "mode": "knowledge",
+            "input": {
+                "kind": "decision",
+                "title": "Releases on Tuesdays",
+                "payload": {"question": "When are releases cut?", "outcome": "On Tuesdays"},
+            },
+        },
+        "work to do": {"mode": "work_item", "input": {"title": "Cut the next release", "priority": "high"}},
+        "work done": {"input": {"title": "Cut a release", "outcome": "success"}},
+    },
+    "lint": {
+        "look for broken form": {},
+        "look for drifted meaning": {"mode": "semantic", "scope": "/"},
+        "verify the audit log": {"mode": "audit", "options": {"limit": 20}},
+    },
+}
+"""Calls of each verb to copy, by what one wants."""
 
 
 def call(engine: Engine, verb: str, envelope: Envelope, *, granted: Rights) -> Report:

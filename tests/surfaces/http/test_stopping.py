@@ -12,9 +12,9 @@ from test_rest_bounds import Stuck
 from treering.core.errors import Unavailable
 from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.served import Stop
+from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.serving import Server, listen
+from treering.surfaces.http.workers import Stop
 from treering.testing.fakes import HashingEmbedder
 
 SEARCH = {"mode": "search", "input": {"text": "bees"}}

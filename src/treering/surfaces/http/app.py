@@ -15,21 +15,28 @@ from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.ports.models import Embedder
 from treering.spaces.wiring import open_access_keys, open_embedder
 from treering.surfaces.http import jobs, pages, uploads, verb_routes
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess
 from treering.surfaces.http.contract import Route, document
 from treering.surfaces.http.failures import answer_failures
 from treering.surfaces.http.gate import ACCESS as SIGN_IN_ACCESS
 from treering.surfaces.http.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
-from treering.surfaces.http.mcp_endpoint import PATH as MCP_PATH
-from treering.surfaces.http.mcp_endpoint import McpEndpoint
 from treering.surfaces.http.metrics import PATH as METRICS
 from treering.surfaces.http.metrics import Metrics, RequestObserver, RouteTemplates, SpaceState
-from treering.surfaces.http.parts import FurtherSpaces, ServerContext, served_parts
 from treering.surfaces.http.request_guard import RequestGuard
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted
-from treering.surfaces.http.workers import Caretaker, Workers
+from treering.surfaces.http.served import (
+    ALLOWED,
+    Allowed,
+    FurtherSpaces,
+    ServedSpace,
+    ServerContext,
+    allowed,
+    granted,
+    served_parts,
+)
+from treering.surfaces.http.verb_routes import PATH as MCP_PATH
+from treering.surfaces.http.verb_routes import McpEndpoint
+from treering.surfaces.http.workers import Caretaker, Stop, Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address

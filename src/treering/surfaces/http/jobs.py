@@ -11,8 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.workers import EVENTS, Workers

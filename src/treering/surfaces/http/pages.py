@@ -8,12 +8,10 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from treering.core.errors import NotFound
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.surfaces.http.failures import status_of
-from treering.surfaces.http.parts import FurtherSpaces
-from treering.surfaces.http.served import ServedSpace, Stop
-from treering.surfaces.http.workers import Workers
+from treering.surfaces.http.served import FurtherSpaces, ServedSpace
+from treering.surfaces.http.workers import Stop, Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.site import HOME, OF_ANY_SPACE, WebSite, site_routes
 from treering.surfaces.web.view import ReadSpace

@@ -18,8 +18,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
-from treering.surfaces.http.bounds import Bounds, CallerBounds
-from treering.surfaces.http.callers import Caller
+from treering.surfaces.http.callers import Bounds, Caller, CallerBounds
 from treering.surfaces.http.failures import OF_OPENAI, Refusal, failure_response, refusal_response, status_of
 from treering.surfaces.http.gate import SIGN_IN, Gate
 from treering.surfaces.web.rendering import respond_alone

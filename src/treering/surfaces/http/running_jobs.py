@@ -20,10 +20,10 @@ from anyio.to_thread import run_sync
 from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.ports.runtime import Clock, JobLog, check_between_steps, fresh_id, interruptible, uninterrupted
 from treering.ports.runtime import JobRow as StoredRow
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller
+from treering.surfaces.http.callers import Bounds, Caller
 from treering.surfaces.http.failures import Refusal
-from treering.surfaces.http.served import ServedSpace, Stop
+from treering.surfaces.http.served import ServedSpace
+from treering.surfaces.http.workers import Stop
 from treering.surfaces.python.logs import Deadline
 from treering.verbs.catalog import find
 from treering.verbs.engine import Engine

@@ -21,8 +21,7 @@ from treering.core.scope import ScopeGiven
 from treering.ports.adapter import NoFiles
 from treering.sources.folders.upload import UploadAdapter
 from treering.sources.formats import formats_here
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.failures import Refusal
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job

@@ -1,4 +1,4 @@
-"""The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes."""
+"""The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes, and MCP at `POST /mcp`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -7,21 +7,26 @@ from operator import and_
 from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
 from pydantic_core import CoreSchema
+from starlette.routing import Route as StarletteRoute
 
+from treering.core.errors import Denied
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.surfaces.http.bodies import parse_body, read_body
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.served import ServedSpace
-from treering.surfaces.http.workers import Workers
+from treering.surfaces.http.workers import Stop, Workers
+from treering.surfaces.mcp.dispatcher import ToolAnswer, answer_call, error_answer
+from treering.surfaces.mcp.server import Context, Watch, server_of
 from treering.surfaces.python.logs import RecentCalls
+from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
-from treering.verbs.catalog import TOOLS
+from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, LinkFields, NodeInput, WorkItemInput
@@ -62,6 +67,7 @@ def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, cal
         answer=answer,
         access=RouteAccess("space", _least_of(tool), whole_space=False),
         takes=call_models(tool.name),
+        examples=EXAMPLES[tool.name],
         gives=tuple(dict.fromkeys(mode.report for mode in tool.modes.values())),
     )
 
@@ -221,6 +227,7 @@ def _operation_route(operation: Operation[Any], space: ServedSpace, workers: Wor
         answer=answer,
         access=RouteAccess("space", operation.rights, whole_space=True),
         takes=(model,),
+        examples=OPERATION_EXAMPLES.get(operation.name, {}),
         gives=(operation.report,),
     )
 
@@ -237,3 +244,52 @@ def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
 def _operations_needed(model: type[BaseModel]) -> Any:
     needed = any(one.is_required() for one in model.model_fields.values())
     return Field() if needed else Field(default_factory=model)
+
+
+# The Model Context Protocol over HTTP: `POST /mcp`, for the same callers as every other route.
+
+
+PATH = "/mcp"
+
+
+class McpEndpoint:
+    """Answers agents that speak the protocol. `run` is entered while the app lives."""
+
+    def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:
+        self._space = space
+        self._stop = stop
+        self._urls = urls
+        server = server_of(
+            self._answer,
+            read_seconds=bounds.read_seconds,
+            work_seconds=bounds.work_seconds,
+            at_once=bounds.worked_on_at_once,
+            urls=urls,
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=bounds.max_body_bytes
+        )
+        self.run = self._manager.run
+
+    @property
+    def route(self) -> StarletteRoute:
+        """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
+        return StarletteRoute(PATH, endpoint=self._manager.asgi_app, methods=["POST"])
+
+    def _answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: Watch) -> ToolAnswer:
+        def check() -> None:
+            self._stop.check_running()
+            watch.check()
+
+        caller = _caller_of(context)
+        if caller is None:
+            return error_answer(Denied("It is not known who calls.", hint="Call the tool over HTTP."))
+        report = partial(self._space.call, caller=caller, progress=watch.report)
+        return answer_call(verb, arguments, report, check=check, urls=self._urls)
+
+
+def _caller_of(context: Context) -> Caller | None:
+    """Return who made the request that a call came with, as the gate found it."""
+    state = getattr(context.request, "state", None)
+    caller = getattr(state, "caller", None)
+    return caller if isinstance(caller, Caller) else None

@@ -5,7 +5,10 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import TypeVar
 
 from anyio import CancelScope, CapacityLimiter, current_time
@@ -13,8 +16,7 @@ from anyio.to_thread import run_sync
 from starlette.types import Message, Receive
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.ports.runtime import interruptible
-from treering.surfaces.http.served import WORK_APART, Stop, WorkApart
+from treering.ports.runtime import check_between_steps, interruptible
 from treering.surfaces.python.logs import Deadline
 
 _T = TypeVar("_T")
@@ -27,6 +29,68 @@ async def leave(receive: Receive) -> None:
     """Wait until the client hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class Stop:
+    """Tells calls that the server stops: new ones at once, those that run when their time to finish is over."""
+
+    def __init__(self, *, finishing_seconds: float = 0.0, time: Callable[[], float] = monotonic) -> None:
+        """Give what runs so many seconds to finish."""
+        self._finishing_seconds = finishing_seconds
+        self._time = time
+        self._said = False
+        self._ends = 0.0
+
+    @property
+    def said(self) -> bool:
+        """Whether the server stops."""
+        return self._said
+
+    def say(self) -> None:
+        """Refuse new work, and have what runs end in time."""
+        if not self._said:
+            self._ends = self._time() + self._finishing_seconds
+            self._said = True
+
+    def say_now(self) -> None:
+        """Have all work end at its next report of progress."""
+        self._ends = self._time()
+        self._said = True
+
+    def check(self, _what: str = "", _done: int = 0, _total: int | None = None) -> None:
+        """Let new work begin. Raises `Unavailable` once the server stops."""
+        if self._said:
+            raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
+
+    def check_running(self) -> None:
+        """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
+        if self._said and self._time() >= self._ends:
+            self.check()
+
+
+@dataclass(slots=True)
+class WorkApart:
+    """Work that goes on when the request ends which began it, and how far it is."""
+
+    task: "asyncio.Task[object] | None" = None
+    what: str = ""
+    done: int = 0
+    total: int | None = None
+
+    def note(self, what: str, done: int, total: int | None) -> None:
+        """Take a report of progress."""
+        self.what, self.done, self.total = what, done, total
+
+
+WORK_APART: ContextVar[WorkApart | None] = ContextVar("treering_work_apart", default=None)
+"""What the work under way tells how far it is, where it was begun apart from a request."""
+
+
+def report_progress(what: str, done: int, total: int | None) -> None:
+    """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
+    if apart := WORK_APART.get():
+        apart.note(what, done, total)
+    check_between_steps()
 
 
 class Workers:

@@ -1,4 +1,4 @@
-"""The MCP server: the four tools, over standard input and output, and over HTTP (`surfaces.http.mcp_endpoint`).
+"""The MCP server: the four tools, over standard input and output, and over HTTP (`surfaces.http.verb_routes`).
 
 Listing the tools needs neither the catalogue nor the space: what is listed was rendered into `listing.json` (a
 test holds it equal to the catalogue). Everything heavy is loaded by the first call, in a worker thread.

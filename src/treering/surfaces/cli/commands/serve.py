@@ -146,9 +146,9 @@ def serve(
 
     try:
         from treering.surfaces.http.app import Serving
-        from treering.surfaces.http.bounds import Bounds, Certificate, Transport, proxies_of
+        from treering.surfaces.http.callers import Bounds
         from treering.surfaces.http.request_guard import is_loopback
-        from treering.surfaces.http.serving import serve_until_stopped
+        from treering.surfaces.http.serving import Certificate, Transport, proxies_of, serve_until_stopped
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_EXTRA:
             raise
