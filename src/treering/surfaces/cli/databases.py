@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from treering.ports.stores import Relocation, ServerDirectory, ServerState, Stay
 from treering.registry import brought
 from treering.spaces import wiring
 from treering.spaces.wiring import open_access_keys
+from treering.surfaces.cli.commands.databases import KeptKeys, KeyFlags
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, bars, opened, watched
@@ -23,67 +24,53 @@ from treering.system.settings import Settings
 from treering.verbs.lint.upkeep import DROP, REBUILD, STATUS, USE, EngineStatus
 
 
-@dataclass(frozen=True, slots=True)
-class WantedKey:
-    """What a new key is to open."""
-
-    name: str
-    right: str
-    space: str
-    project: str
-    projects: str
-    scope: str
-    expires: str
-    person: bool
-    limits: KeyLimits
-
-
-def create(wanted: WantedKey, place: str, *, as_json: bool) -> None:
+def create_key(name: str, wanted: KeyFlags, kept: KeptKeys) -> None:
     """Make a key and print it."""
     settings, clock = Settings.read(), SystemClock()
     shown, key = make_key(
-        wanted.name,
+        name,
         space=_space_of(wanted, settings),
         clock=clock,
         scope=wanted.scope,
         right=wanted.right,
         channel="user" if wanted.person else "agent",
         expires=expiry(wanted.expires, now=clock.now()) if wanted.expires else None,
-        limits=wanted.limits,
+        limits=KeyLimits(wanted.requests_per_minute, wanted.at_once, wanted.max_body_bytes),
     )
-    with _opened(wanted.space, place, create=True) as keys:
+    with _opened(wanted.space, kept, create=True) as keys:
         keys.add(key)
     lines = [
         line(shown),
         line("Keep it now: it is shown once. Programs send it as 'Authorization: Bearer trk_…'."),
         *_of_key(key, clock.now()),
     ]
-    answer(Access(as_json=as_json), {"key": shown, **_facts(key)}, lines)
+    answer(Access(as_json=kept.as_json), {"key": shown, **_facts(key)}, lines)
 
 
-def list_keys(space: str, place: str, *, as_json: bool) -> None:
+def list_keys(space: str, kept: KeptKeys) -> None:
     """List keys, the oldest first."""
     now = SystemClock().now()
-    with _opened(space, place, create=False) as keys:
+    with _opened(space, kept, create=False) as keys:
         found = keys.all()
     lines = [one for key in found for one in _of_key(key, now)] or [line("There is no key yet.")]
-    answer(Access(as_json=as_json), {"keys": [_facts(key) for key in found]}, lines)
+    answer(Access(as_json=kept.as_json), {"keys": [_facts(key) for key in found]}, lines)
 
 
-def revoke(named: str, space: str, place: str, *, as_json: bool) -> None:
+def revoke_key(named: str, space: str, kept: KeptKeys) -> None:
     """Revoke a key. Raises `NotFound` where no key has the name or id."""
     now = SystemClock().now()
-    with _opened(space, place, create=False) as keys:
+    with _opened(space, kept, create=False) as keys:
         key = _find(named, keys)
         keys.revoke(key.id, at=now)
     told = replace(key, revoked=key.revoked or now)
-    answer(Access(as_json=as_json), _facts(told), [line(f"Revoked {key.name} ({key.id}): it opens nothing any more.")])
+    said = f"Revoked {key.name} ({key.id}): it opens nothing any more."
+    answer(Access(as_json=kept.as_json), _facts(told), [line(said)])
 
 
 @contextmanager
-def _opened(space: str, place: str, *, create: bool) -> Iterator[AccessKeys]:
+def _opened(space: str, kept: KeptKeys, *, create: bool) -> Iterator[AccessKeys]:
     settings = Settings.read()
-    address = settings.keys_address(place or None, space=settings.space_address(space or None))
+    address = settings.keys_address(kept.keys or None, space=settings.space_address(space or None))
     keys = open_access_keys(address, create=create)
     try:
         yield keys
@@ -91,7 +78,7 @@ def _opened(space: str, place: str, *, create: bool) -> Iterator[AccessKeys]:
         keys.close()
 
 
-def _space_of(wanted: WantedKey, settings: Settings) -> str:
+def _space_of(wanted: KeyFlags, settings: Settings) -> str:
     """Return the name of the space that a key opens. Raises `InvalidInput` for a project with a space or a scope."""
     if not wanted.project:
         return space_name(settings.space_address(wanted.space or None))
@@ -162,28 +149,28 @@ _SAID = {
 }
 
 
-def use(address: str, access: Access, *, later: bool) -> None:
+def use_engine(address: str, access: Access, *, later: bool) -> None:
     """Use an engine."""
     with opened(access) as space, watched(space) as busy:
         told = busy.perform(USE, input={"address": address}, options={"wait": not later})
     answer(access, told, _lines(told))
 
 
-def status(access: Access) -> None:
+def show_engine(access: Access) -> None:
     """Tell how the engine is."""
     with opened(access) as space:
         told = space.perform(STATUS)
     answer(access, told, _lines(told))
 
 
-def rebuild(access: Access, *, later: bool) -> None:
+def rebuild_engine(access: Access, *, later: bool) -> None:
     """Fill the engine anew."""
     with opened(access) as space, watched(space) as busy:
         told = busy.perform(REBUILD, options={"wait": not later})
     answer(access, told, _lines(told))
 
 
-def drop(access: Access) -> None:
+def drop_engine(access: Access) -> None:
     """Use no engine."""
     with opened(access) as space:
         told = space.perform(DROP)
@@ -209,7 +196,7 @@ def _lines(told: EngineStatus) -> list[IndentedLine]:
 _SPACE, _DIRECTORY = "space", ("directory", "on")
 
 
-def add(name: str, address: str, directory: str, *, as_json: bool) -> None:
+def add_server(name: str, address: str, directory: str, *, as_json: bool) -> None:
     """Add a server to a directory."""
     spaces = _servers(directory).add(name, address)
     said = f"Added {name}: it has {_counted(spaces)} already." if spaces else f"Added {name}: it takes new spaces now."
@@ -225,7 +212,7 @@ def list_servers(directory: str, *, as_json: bool) -> None:
     answer(Access(as_json=as_json), facts, [*lines, *map(_of_move, moves)])
 
 
-def drain(server: str, directory: str, *, as_json: bool) -> None:
+def drain_server(server: str, directory: str, *, as_json: bool) -> None:
     """Move all spaces of a server to the others."""
     with bars() as advance:
         moved = list(_servers(directory).drain(server, advance))
@@ -235,7 +222,7 @@ def drain(server: str, directory: str, *, as_json: bool) -> None:
     answer(Access(as_json=as_json), facts, [*lines, end])
 
 
-def move(space: str, server: str, directory: str, *, as_json: bool) -> None:
+def move_space(space: str, server: str, directory: str, *, as_json: bool) -> None:
     """Move a space to a server."""
     with bars() as advance:
         moved = _servers(directory).move(space, server, advance)

@@ -6,7 +6,10 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dat
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from typer import Context, Option
+from typer import Context, Option, Typer
+
+from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.printing import say
 
 # What a shell completes: the modes of the verbs, and the kinds of what is recorded.
 
@@ -192,6 +195,26 @@ class RecordFlags:
 def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
     """Return the flags of a group that were used, as options."""
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
+
+
+def add_commands(app: Typer, commands: Mapping[str, Callable[..., None]]) -> None:
+    """Add commands by their names; what a command does is said in its docstring."""
+    for name, command in commands.items():
+        app.command(name, cls=Command)(spread(command))
+
+
+def add_group(app: Typer, name: str, summary: str, commands: Mapping[str, Callable[..., None]]) -> Typer:
+    """Add commands below a name, which alone shows their help; return what further ones can be added to."""
+    group = Typer(rich_markup_mode=None, invoke_without_command=True)
+    group.callback(help=summary)(_show_help)
+    add_commands(group, commands)
+    app.add_typer(group, name=name)
+    return group
+
+
+def _show_help(context: Context) -> None:
+    if context.invoked_subcommand is None:
+        say(context.get_help())
 
 
 _FURTHER = "parts"
