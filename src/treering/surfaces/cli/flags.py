@@ -1,10 +1,11 @@
 """Groups of flags that commands share, each a dataclass whose fields become flags."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from typer import Context, Option, Typer
 
@@ -22,11 +23,22 @@ def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     return [(mode.name, mode.summary) for mode in tool.modes.values() if mode.name.startswith(incomplete)]
 
 
+@cache
+def known_kinds() -> Mapping[str, Sequence[str]]:
+    """Return the kinds of what `crystallize` records, as people name them with `--kind`."""
+    from treering.core.objects import Activity, WorkItem
+    from treering.verbs.crystallize.drafting import KnowledgeFields
+
+    return {
+        "Knowledge": get_args(KnowledgeFields.model_fields["kind"].annotation),
+        "Work": get_args(WorkItem.model_fields["kind"].annotation),
+        "Activities": get_args(Activity.model_fields["kind"].annotation),
+    }
+
+
 def kinds(incomplete: str) -> list[tuple[str, str]]:
     """Return the kinds of knowledge, work and activities."""
-    from treering.surfaces.cli.request import KINDS
-
-    return [(kind, what) for what, known in KINDS.items() for kind in known if kind.startswith(incomplete)]
+    return [(kind, what) for what, known in known_kinds().items() for kind in known if kind.startswith(incomplete)]
 
 
 @dataclass(frozen=True, slots=True)

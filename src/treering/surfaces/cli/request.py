@@ -4,18 +4,17 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.ids import PREFIXES
-from treering.core.objects import PAYLOADS, Activity, WorkItem
+from treering.core.objects import PAYLOADS
 from treering.core.scope import parse_scope
-from treering.surfaces.cli.flags import Calling, RecordFlags
+from treering.surfaces.cli.flags import Calling, RecordFlags, known_kinds
 from treering.verbs.catalog import TOOLS
-from treering.verbs.crystallize.drafting import KnowledgeFields
 from treering.verbs.envelope import Envelope, Mode, Verb, parse
 
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
@@ -106,16 +105,16 @@ def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
         return "supersede"
     if saying.kind in PAYLOADS:
         return "knowledge"
-    if saying.kind in KINDS["Work"]:
+    if saying.kind in known_kinds()["Work"]:
         return "work_item"
     return _MODE_BY_PREFIX.get(ids[0].partition(":")[0], "") if ids else ""
 
 
 def check_kind(kind: str) -> None:
     """Raise `InvalidInput` with all kinds there are for one that `crystallize` does not know."""
-    known = {kind for kinds in KINDS.values() for kind in kinds}
+    known = {kind for kinds in known_kinds().values() for kind in kinds}
     if kind and kind not in known:
-        listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in KINDS.items())
+        listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in known_kinds().items())
         raise InvalidInput(
             f"There is no kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
         )
@@ -257,13 +256,3 @@ def _loose(text: str) -> JsonValue:
     except (json.JSONDecodeError, RecursionError):
         return text
     return value
-
-
-# The kinds of what `crystallize` records, as people name them with `--kind`.
-
-
-KINDS: Mapping[str, Sequence[str]] = {
-    "Knowledge": get_args(KnowledgeFields.model_fields["kind"].annotation),
-    "Work": get_args(WorkItem.model_fields["kind"].annotation),
-    "Activities": get_args(Activity.model_fields["kind"].annotation),
-}

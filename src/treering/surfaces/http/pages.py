@@ -8,10 +8,9 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from treering.core.errors import NotFound
-from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.failures import status_of
-from treering.surfaces.http.served import FurtherSpaces, ServedSpace
-from treering.surfaces.http.workers import Stop, Workers
+from treering.surfaces.http.served import FurtherSpaces, ServedSpace, ServerContext
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.site import HOME, OF_ANY_SPACE, WebSite, site_routes
 from treering.surfaces.web.view import ReadSpace
@@ -67,12 +66,9 @@ ACCESS = (
 
 
 def routes(
-    space: ServedSpace,
+    context: ServerContext,
     further: FurtherSpaces | None,
     calls: RecentCalls,
-    workers: Workers,
-    bounds: Bounds,
-    stop: Stop,
     *,
     admit: Callable[[Request], Awaitable[object]],
 ) -> list[BaseRoute]:
@@ -81,7 +77,7 @@ def routes(
     def project(_request: Request, name: str) -> ReadSpace:
         if further is None:
             raise NotFound("This server keeps no projects.", hint="Begin at the start page.")
-        return further.reads(name, check_stop=stop.check)
+        return further.reads(name, check_stop=context.stop.check)
 
     def project_ids(request: Request) -> list[str]:
         caller = caller_of(request)
@@ -90,17 +86,17 @@ def routes(
 
     return site_routes(
         WebSite(
-            space=lambda request: SpaceForPages(space, caller_of(request)),
+            space=lambda request: SpaceForPages(context.space, caller_of(request)),
             project=project,
             project_ids=project_ids,
             holder=lambda request: caller_of(request).name,
             admit=admit,
             calls=calls,
-            run=workers.run,
-            run_apart=partial(workers.run_apart, seconds=bounds.work_seconds, patience=_PATIENCE),
-            seconds=bounds.read_seconds,
+            run=context.workers.run,
+            run_apart=partial(context.workers.run_apart, seconds=context.bounds.work_seconds, patience=_PATIENCE),
+            seconds=context.bounds.read_seconds,
             status_of=status_of,
-            ending=lambda: stop.said,
+            ending=lambda: context.stop.said,
         )
     )
 

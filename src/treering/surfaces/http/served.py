@@ -4,7 +4,9 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
+
+from starlette.requests import Request
 
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.ports.adapter import NoFiles
@@ -24,6 +26,7 @@ from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import Answer, Envelope, Operation, Report
 from treering.verbs.rights import WRITES, Rights, require
 
+_T = TypeVar("_T")
 Allowed = Literal["review", "erase"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
@@ -190,6 +193,11 @@ class ServerContext:
     """Whether vectors are made behind everyday work."""
     embedder: Embedder | None
     """A model for all spaces; none: each opens its own."""
+
+    async def run(self, request: Request, work: Callable[[], _T], *, writes: bool) -> _T:
+        """Return what work of a request gives, in the time that reading or writing has. Raises as `Workers.run`."""
+        seconds = self.bounds.work_seconds if writes else self.bounds.read_seconds
+        return await self.workers.run(request.receive, work, seconds=seconds)
 
 
 class FurtherSpaces(Protocol):

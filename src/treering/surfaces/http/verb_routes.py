@@ -19,8 +19,8 @@ from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_o
 from treering.surfaces.http.contract import Route
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.served import ServedSpace
-from treering.surfaces.http.workers import Stop, Workers
+from treering.surfaces.http.served import ServedSpace, ServerContext
+from treering.surfaces.http.workers import Stop
 from treering.surfaces.mcp.dispatcher import ToolAnswer, answer_call, error_answer
 from treering.surfaces.mcp.server import Context, Watch, server_of
 from treering.surfaces.python.logs import RecentCalls
@@ -34,28 +34,23 @@ from treering.verbs.envelope import Envelope, Mode, Operation, TextInput, Tool, 
 from treering.verbs.rights import Rights
 
 
-def routes(
-    space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCalls, jobs: RunningJobs
-) -> Iterator[Route]:
+def routes(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Iterator[Route]:
     """Return one route per verb of the catalogue. `calls` is told of each call that was answered."""
     for tool in TOOLS.values():
-        seconds = bounds.work_seconds if tool.rights.writes else bounds.read_seconds
-        if tool.name == "ingest":
-            yield _with_jobs(_route(tool, space, workers, seconds, calls), tool, workers, seconds, jobs)
-        else:
-            yield _route(tool, space, workers, seconds, calls)
+        route = _route(tool, context, calls)
+        yield _with_jobs(route, tool, context, jobs) if tool.name == "ingest" else route
 
 
-def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, calls: RecentCalls) -> Route:
+def _route(tool: Tool, context: ServerContext, calls: RecentCalls) -> Route:
     def call(body: bytes, caller: Caller) -> Response:
         envelope = _checked(tool, body, caller)
-        report = space.call(tool.name, envelope, caller)
+        report = context.space.call(tool.name, envelope, caller)
         calls.note(tool.name, envelope)
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
-        return await workers.run(request.receive, partial(call, body, caller_of(request)), seconds=seconds)
+        return await context.run(request, partial(call, body, caller_of(request)), writes=tool.rights.writes)
 
     modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
     return Route(
@@ -72,14 +67,14 @@ def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, cal
     )
 
 
-def _with_jobs(route: Route, tool: Tool, workers: Workers, seconds: float, jobs: RunningJobs) -> Route:
+def _with_jobs(route: Route, tool: Tool, context: ServerContext, jobs: RunningJobs) -> Route:
     """Return a route whose calls are jobs where the client does not wait."""
 
     async def answer(request: Request) -> Response:
         if prefers_job(request):
             body, caller = await read_body(request), caller_of(request)
             check = partial(_checked, tool, body, caller)
-            envelope = await workers.run(request.receive, check, seconds=seconds)
+            envelope = await context.run(request, check, writes=True)
             if jobs.takes(envelope):
                 return job_begun(await jobs.start(envelope, caller, size=len(body)))
         answered: Response = await route.answer(request)
@@ -199,25 +194,22 @@ _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
 # Operations on the space over HTTP: `POST /v1/review/list` and others, as far as the server grants what they need.
 
 
-def operation_routes(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Route]:
+def operation_routes(context: ServerContext) -> Iterator[Route]:
     """Return one route per operation that the server grants."""
-    for operation in ON_SPACES:
-        if space.grants(operation):
-            seconds = bounds.work_seconds if operation.rights.writes else bounds.read_seconds
-            yield _operation_route(operation, space, workers, seconds)
+    return (_operation_route(one, context) for one in ON_SPACES if context.space.grants(one))
 
 
-def _operation_route(operation: Operation[Any], space: ServedSpace, workers: Workers, seconds: float) -> Route:
+def _operation_route(operation: Operation[Any], context: ServerContext) -> Route:
     model = _operation_model(operation)
 
     def perform(body: bytes, caller: Caller) -> Response:
         asked = parse_body(model, body).model_dump()
-        report = space.perform(operation, caller, given=asked["input"], options=asked["options"])
+        report = context.space.perform(operation, caller, given=asked["input"], options=asked["options"])
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
-        return await workers.run(request.receive, partial(perform, body, caller_of(request)), seconds=seconds)
+        return await context.run(request, partial(perform, body, caller_of(request)), writes=operation.rights.writes)
 
     return Route(
         method="POST",

@@ -30,8 +30,12 @@ def add_postgres(app: Typer) -> None:
     """Add the commands to the command line."""
     told = "Administer a Postgres database that holds spaces."
     postgres = add_group(app, "postgres", told, {"plan": plan, "move": move, "work": work})
-    servers = {"add": add, "list": list_servers, "drain": drain}
-    add_group(postgres, "servers", "Let several servers share the spaces.", servers)
+    add_group(
+        postgres,
+        "servers",
+        "Let several servers share the spaces.",
+        {"add": add, "list": list_servers, "drain": drain},
+    )
 
 
 def plan(
@@ -126,8 +130,12 @@ Space = Annotated[str, Option("--space", metavar="ADDRESS", help="The space it o
 
 def add_keys(app: Typer) -> None:
     """Add the commands to the command line."""
-    keys = {"create": create, "list": list_keys, "revoke": revoke}
-    add_group(app, "key", "Make, list and revoke the keys of a server.", keys)
+    add_group(
+        app,
+        "key",
+        "Make, list and revoke the keys of a server.",
+        {"create": create, "list": list_keys, "revoke": revoke},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +220,12 @@ Later = Annotated[bool, Option("--later", help="Leave taking the vectors over to
 
 def add_index(app: Typer) -> None:
     """Add the commands to the command line."""
-    engine = {"use": use, "status": status, "rebuild": rebuild, "drop": drop}
-    add_group(app, "index", "Search vectors with an engine beside the space.", engine)
+    add_group(
+        app,
+        "index",
+        "Search vectors with an engine beside the space.",
+        {"use": use, "status": status, "rebuild": rebuild, "drop": drop},
+    )
 
 
 def use(

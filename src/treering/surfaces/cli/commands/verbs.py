@@ -128,8 +128,12 @@ Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the au
 
 def add_reviews(app: Typer) -> None:
     """Add the commands to the command line."""
-    reviews = {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose}
-    add_group(app, "review", "Decide about patches that wait for review.", reviews)
+    add_group(
+        app,
+        "review",
+        "Decide about patches that wait for review.",
+        {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose},
+    )
     add_commands(app, {"revert": revert, "erase": erase})
 
 
