@@ -162,7 +162,7 @@ from treering.ports.ledger import Ledger
 from treering.surfaces.http.callers import RouteAccess
 from treering.surfaces.http.contract import Route
 from treering.surfaces.http.served import ServedPart
-from treering.surfaces.web.site import WebPage
+from treering.surfaces.web.view import WebPage
 from treering.surfaces.web.view import Rendered
 from treering.verbs.envelope import Operation, Value
 from treering.verbs.lint.survey import Finding, LintRule

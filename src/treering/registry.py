@@ -114,7 +114,7 @@ class Part:
     serving_flags: str = ""
     """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
     pages: str = ""
-    """A tuple of pages of the web page (`surfaces.web.site.WebPage`)."""
+    """A tuple of pages of the web page (`surfaces.web.view.WebPage`)."""
     node_types: str = ""
     """A tuple of types of workflow nodes (`parts.workflows.registry.NodeType`)."""
     lint_rules: str = ""
