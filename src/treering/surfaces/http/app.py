@@ -34,7 +34,7 @@ from treering.surfaces.http.served import (
 )
 from treering.surfaces.http.verb_routes import PATH as MCP_PATH
 from treering.surfaces.http.verb_routes import McpEndpoint
-from treering.surfaces.http.workers import Caretaker, Stop, Workers
+from treering.surfaces.http.workers import PeriodicChecks, Stop, Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address
@@ -151,7 +151,7 @@ class _Server:
         self._ring = _key_ring(serving, self.further)
         self.agents = McpEndpoint(self._space, serving.bounds, stop=stop, urls=serving.urls)
         looks = [one.look_after for one in self._served if one.look_after]
-        self._caretaker = Caretaker([self._space.look_after, *looks])
+        self._checks = PeriodicChecks([self._space.look_after, *looks])
 
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
@@ -160,14 +160,14 @@ class _Server:
             if one.warm:
                 one.warm()
         if self._serving.background:
-            self._caretaker.start()
+            self._checks.start()
         try:
             async with self.agents.run():
                 yield
         finally:
-            self.context.stop.say()
+            self.context.stop.begin()
             await self._jobs.close()
-            await run_sync(self._caretaker.stop)
+            await run_sync(self._checks.stop)
             for one in reversed(self._served):
                 if one.close:
                     await one.close()

@@ -137,7 +137,7 @@ class JobsEndpoint:
     async def _changes(self, job_id: str, request: Request, seen: str) -> AsyncIterator[bytes]:
         silent = 0
         for _ in range(_MOST_LOOKS):
-            if self._context.stop.said:
+            if self._context.stop.begun:
                 return
             report = await self._look(job_id, request, await self._admit(request), max_items=0)
             event_id = _event_id(report)

@@ -132,7 +132,7 @@ class _Pages:
         view = self._view(request, request.query_params)
         preparing = prepare(view)
         try:
-            under_way = await self._context.workers.run_apart(
+            under_way = await self._context.workers.run_in_background(
                 preparing.key, preparing.work, seconds=self._context.bounds.work_seconds, patience=_PATIENCE
             )
         except TreeringError as error:
@@ -172,7 +172,7 @@ class _Pages:
         async def body() -> Any:
             self._streams += 1
             try:
-                async for part in stream(look, place, ending=lambda: self._context.stop.said):
+                async for part in stream(look, place, ending=lambda: self._context.stop.begun):
                     yield part
             except (TreeringError, HTTPException):
                 return  # the browser asks again

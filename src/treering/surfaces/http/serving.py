@@ -199,11 +199,11 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.stop()
         if self.force_exit:
-            self._stop.say_now()
+            self._stop.end_now()
 
     def stop(self) -> None:
         """Stop: refuse new requests, give those that run their time to finish, then end them at their next look."""
-        self._stop.say()
+        self._stop.begin()
         self.should_exit = True
 
 

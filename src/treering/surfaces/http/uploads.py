@@ -23,7 +23,7 @@ from treering.sources.folders.upload import UploadAdapter
 from treering.sources.formats import formats_here
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
-from treering.surfaces.http.failures import Refusal
+from treering.surfaces.http.failures import Refusal, too_many_requests
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.served import ServerContext
@@ -106,12 +106,7 @@ class UploadEndpoint:
         if self._under_way.total() >= self._context.bounds.uploads_at_once:
             raise Unavailable("Too many files are being sent at once.", hint="Try again when one of them is read.")
         if caller.key and self._under_way[caller.key] >= self._context.bounds.uploads_of_a_key:
-            raise Refusal(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                Unavailable("This key sends too many files at once.", hint="Send one after the other."),
-                code="too_many_requests",
-                headers={"Retry-After": "1"},
-            )
+            raise too_many_requests("This key sends too many files at once.", "Send one after the other.")
         self._under_way[caller.key] += 1
         try:
             yield

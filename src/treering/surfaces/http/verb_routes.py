@@ -1,6 +1,6 @@
 """The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes, and MCP at `POST /mcp`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
@@ -22,7 +22,7 @@ from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.served import ServedSpace, ServerContext
 from treering.surfaces.http.workers import Stop
 from treering.surfaces.mcp.dispatcher import ToolAnswer, answer_call, error_answer
-from treering.surfaces.mcp.server import Context, Watch, server_of
+from treering.surfaces.mcp.server import CallProgress, Context, server_of
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
@@ -182,10 +182,10 @@ def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseMo
     return create_model(name, __base__=Value, __doc__=mode.summary, **fields)
 
 
-def _needed(model: type[BaseModel]) -> Any:
-    """Tell pydantic that a part must be there, where it has fields that must."""
+def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
+    """Tell pydantic that a part must be there, where it has fields that must; else what stands for it."""
     needed = any(one.is_required() for one in model.model_fields.values())
-    return Field() if needed else Field(default_factory=dict)
+    return Field() if needed else Field(default_factory=missing)
 
 
 _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
@@ -227,15 +227,10 @@ def _operation_route(operation: Operation[Any], context: ServerContext) -> Route
 def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
     name = "".join(word.capitalize() for word in operation.name.split()) + "Request"
     fields: dict[str, Any] = {
-        part: (model, _operations_needed(model))
+        part: (model, _needed(model, model))
         for part, model in (("input", operation.input), ("options", operation.options))
     }
     return create_model(name, __base__=Value, __doc__=operation.summary, **fields)
-
-
-def _operations_needed(model: type[BaseModel]) -> Any:
-    needed = any(one.is_required() for one in model.model_fields.values())
-    return Field() if needed else Field(default_factory=model)
 
 
 # The Model Context Protocol over HTTP: `POST /mcp`, for the same callers as every other route.
@@ -268,7 +263,7 @@ class McpEndpoint:
         """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
         return StarletteRoute(PATH, endpoint=self._manager.asgi_app, methods=["POST"])
 
-    def _answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: Watch) -> ToolAnswer:
+    def _answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: CallProgress) -> ToolAnswer:
         def check() -> None:
             self._stop.check_running()
             watch.check()

@@ -38,38 +38,38 @@ class Stop:
         """Give what runs so many seconds to finish."""
         self._finishing_seconds = finishing_seconds
         self._time = time
-        self._said = False
+        self._begun = False
         self._ends = 0.0
 
     @property
-    def said(self) -> bool:
+    def begun(self) -> bool:
         """Whether the server stops."""
-        return self._said
+        return self._begun
 
-    def say(self) -> None:
+    def begin(self) -> None:
         """Refuse new work, and have what runs end in time."""
-        if not self._said:
+        if not self._begun:
             self._ends = self._time() + self._finishing_seconds
-            self._said = True
+            self._begun = True
 
-    def say_now(self) -> None:
+    def end_now(self) -> None:
         """Have all work end at its next report of progress."""
         self._ends = self._time()
-        self._said = True
+        self._begun = True
 
     def check(self, _what: str = "", _done: int = 0, _total: int | None = None) -> None:
         """Let new work begin. Raises `Unavailable` once the server stops."""
-        if self._said:
+        if self._begun:
             raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
 
     def check_running(self) -> None:
         """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
-        if self._said and self._time() >= self._ends:
+        if self._begun and self._time() >= self._ends:
             self.check()
 
 
 @dataclass(slots=True)
-class WorkApart:
+class BackgroundWork:
     """Work that goes on when the request ends which began it, and how far it is."""
 
     task: "asyncio.Task[object] | None" = None
@@ -82,14 +82,14 @@ class WorkApart:
         self.what, self.done, self.total = what, done, total
 
 
-WORK_APART: ContextVar[WorkApart | None] = ContextVar("treering_work_apart", default=None)
+BACKGROUND_WORK: ContextVar[BackgroundWork | None] = ContextVar("treering_background_work", default=None)
 """What the work under way tells how far it is, where it was begun apart from a request."""
 
 
 def report_progress(what: str, done: int, total: int | None) -> None:
     """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
-    if apart := WORK_APART.get():
-        apart.note(what, done, total)
+    if background := BACKGROUND_WORK.get():
+        background.note(what, done, total)
     check_between_steps()
 
 
@@ -100,7 +100,7 @@ class Workers:
         self._places = CapacityLimiter(most)
         self._threads = CapacityLimiter(most)
         self._stop = stop
-        self._apart: dict[Hashable, WorkApart] = {}
+        self._in_background: dict[Hashable, BackgroundWork] = {}
 
     def load(self) -> tuple[int, int]:
         """Return how many calls have a thread, and how many wait for one."""
@@ -128,26 +128,26 @@ class Workers:
             with suppress(asyncio.CancelledError):
                 await leaving
 
-    async def run_apart(
+    async def run_in_background(
         self, key: Hashable, work: Callable[[], object], *, seconds: float, patience: float
-    ) -> WorkApart | None:
+    ) -> BackgroundWork | None:
         """Begin work, or join the work of the same key, and wait for at most `patience` seconds.
 
         Returns `None` where it is done, else how far it is; it goes on then. Raises what the work raises.
         """
-        apart = self._apart.get(key)
-        if apart is None or apart.task is None:
-            apart = self._apart[key] = WorkApart()
-            token = WORK_APART.set(apart)
+        background = self._in_background.get(key)
+        if background is None or background.task is None:
+            background = self._in_background[key] = BackgroundWork()
+            token = BACKGROUND_WORK.set(background)
             try:
-                apart.task = asyncio.create_task(self.run(_nobody_leaves, work, seconds=seconds))
+                background.task = asyncio.create_task(self.run(_nobody_leaves, work, seconds=seconds))
             finally:
-                WORK_APART.reset(token)
-        await asyncio.wait({apart.task}, timeout=patience)
-        if not apart.task.done():
-            return apart
-        self._apart.pop(key, None)
-        apart.task.result()
+                BACKGROUND_WORK.reset(token)
+        await asyncio.wait({background.task}, timeout=patience)
+        if not background.task.done():
+            return background
+        self._in_background.pop(key, None)
+        background.task.result()
         return None
 
     async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
@@ -183,14 +183,14 @@ LOOKING_SECONDS = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class Caretaker:
+class PeriodicChecks:
     """Looks after what is served, from `start` until `stop`. Whatever fails is told of, and looked after again."""
 
     def __init__(self, looks: Sequence[Callable[[], None]], *, seconds: float = LOOKING_SECONDS) -> None:
         self._looks = looks
         self._seconds = seconds
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="treering-caretaker", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="treering-periodic-checks", daemon=True)
         self._told = ""
 
     def start(self) -> None:

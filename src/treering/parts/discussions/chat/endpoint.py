@@ -202,7 +202,7 @@ def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPar
     memory = ChatMemory(
         context.space.engine,
         served.memory,
-        ending=lambda: context.stop.said,
+        ending=lambda: context.stop.begun,
         embedder=context.embedder,
         generator=served.making.generator,
         settings=served.making.settings,
