@@ -1,13 +1,24 @@
 """The four verbs, declared once. Every surface renders this table; none adds to it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from treering.core.errors import InvalidInput, nearest
-from treering.verbs.crystallize.knowledge import KNOWLEDGE, PROMOTE, SUPERSEDE
-from treering.verbs.crystallize.work import ACTIVITY, NODE, SOURCE, WORK_ITEM
+from treering.core.objects import TYPES
+from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
+from treering.verbs.crystallize.knowledge import KNOWLEDGE, PROMOTE, SUPERSEDE, KnowledgeInput
+from treering.verbs.crystallize.work import (
+    ACTIVITY,
+    NODE,
+    SOURCE,
+    WORK_ITEM,
+    ActivityFields,
+    ActivityInput,
+    NodeInput,
+    WorkItemInput,
+)
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Report, Tool
+from treering.verbs.envelope import Envelope, Report, Tool, Value
 from treering.verbs.ingest.ingest import TOOL as INGEST
 from treering.verbs.lint.lint import TOOL as LINT
 from treering.verbs.query.browsing import EXPAND, PAGE
@@ -75,6 +86,27 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 """Calls of each verb to copy, by what one wants."""
+
+NEW_OBJECT_FIELDS: Mapping[type[Value], type[Value]] = {
+    ActivityInput: ActivityFields,
+    KnowledgeInput: KnowledgeFields,
+    WorkItemInput: WorkItemFields,
+    NodeInput: NodeFields,
+}
+"""Inputs that take the fields of a new object beside their own, which change one, and which fields those are."""
+TYPE_LABELS: Mapping[str, str] = {
+    "knowledge": "Knowledge",
+    "work_item": "Work",
+    "activity": "Activities",
+    "node": "Things",
+    "source": "Sources",
+}
+"""What people call the types of objects that have kinds."""
+
+
+def kinds_of(object_type: str) -> tuple[str, ...]:
+    """Return the kinds of a type of objects."""
+    return get_args(TYPES[object_type].model_fields["kind"].annotation)
 
 
 def call(engine: Engine, verb: str, envelope: Envelope, *, granted: Rights) -> Report:

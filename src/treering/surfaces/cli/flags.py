@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from typer import Context, Option, Typer
 
@@ -26,14 +26,9 @@ def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
 @cache
 def known_kinds() -> Mapping[str, Sequence[str]]:
     """Return the kinds of what `crystallize` records, as people name them with `--kind`."""
-    from treering.core.objects import Activity, WorkItem
-    from treering.verbs.crystallize.drafting import KnowledgeFields
+    from treering.verbs.catalog import TYPE_LABELS, kinds_of  # it brings all of the tools with it
 
-    return {
-        "Knowledge": get_args(KnowledgeFields.model_fields["kind"].annotation),
-        "Work": get_args(WorkItem.model_fields["kind"].annotation),
-        "Activities": get_args(Activity.model_fields["kind"].annotation),
-    }
+    return {TYPE_LABELS[name]: kinds_of(name) for name in ("knowledge", "work_item", "activity")}
 
 
 def kinds(incomplete: str) -> list[tuple[str, str]]:

@@ -26,10 +26,10 @@ from treering.surfaces.mcp.server import CallProgress, Context, server_of
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
-from treering.verbs.catalog import EXAMPLES, TOOLS
-from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
+from treering.verbs.catalog import EXAMPLES, NEW_OBJECT_FIELDS, TOOLS
+from treering.verbs.crystallize.drafting import WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
-from treering.verbs.crystallize.work import ActivityFields, ActivityInput, LinkFields, NodeInput, WorkItemInput
+from treering.verbs.crystallize.work import ActivityInput, LinkFields, NodeInput, WorkItemInput
 from treering.verbs.envelope import Envelope, Mode, Operation, TextInput, Tool, Value
 from treering.verbs.rights import Rights
 
@@ -142,11 +142,12 @@ class WorkItemChange(WorkItemInput):
     id: str = Field(min_length=1, description="The work item to change.")
 
 
-_OPEN: Mapping[type[Value], Mapping[str, type[Value]]] = {
-    ActivityInput: {"New": ActivityFields, "Change": ActivityChange},
-    NodeInput: {"New": NodeFields, "Change": NodeChange},
-    KnowledgeInput: {"New": KnowledgeFields, "Change": KnowledgeChange},
-    WorkItemInput: {"New": NewWorkItem, "Change": WorkItemChange},
+_NEW: Mapping[type[Value], type[Value]] = {**NEW_OBJECT_FIELDS, WorkItemInput: NewWorkItem}
+_CHANGES: Mapping[type[Value], type[Value]] = {
+    ActivityInput: ActivityChange,
+    NodeInput: NodeChange,
+    KnowledgeInput: KnowledgeChange,
+    WorkItemInput: WorkItemChange,
 }
 """Inputs that take two forms: a new object's fields without an id, or an id and what changes."""
 
@@ -166,8 +167,10 @@ def call_model(verb: str, envelope: Envelope) -> type[BaseModel] | None:
 
 def _models(tool: Tool) -> Iterator[tuple[tuple[str, str, str], type[BaseModel]]]:
     for mode in tool.modes.values():
-        for form, given in _OPEN.get(mode.input, {"": mode.input}).items():
-            yield (tool.name, mode.name, form), _model(tool, mode, form, given)
+        given = mode.input
+        forms = {"New": _NEW[given], "Change": _CHANGES[given]} if given in _NEW else {"": given}
+        for form, model in forms.items():
+            yield (tool.name, mode.name, form), _model(tool, mode, form, model)
 
 
 def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseModel]:

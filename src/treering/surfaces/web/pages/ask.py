@@ -13,19 +13,13 @@ from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.retrieval.search import clues, fusion, whole_files
 from treering.retrieval.text.analysis import content_words, index_text, query_terms, stem
 from treering.surfaces.web.view import PageView, Rendered
+from treering.verbs.catalog import TYPE_LABELS, kinds_of
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ShownHit
 
 _HITS = 20
 _TOKENS = 4_000
-_LABELS = {
-    "knowledge": "Knowledge",
-    "work_item": "Work",
-    "activity": "Activities",
-    "node": "Things",
-    "source": "Sources",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +90,7 @@ def search_filter(params: Mapping[str, str]) -> dict[str, Any]:
 
 def _kinds() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the kinds to choose from, by type, with what people call the type."""
-    return {
-        name: {_LABELS[name]: TYPES[name].model_fields["kind"].annotation.__args__}  # type: ignore[union-attr]
-        for name in _LABELS
-    }
+    return {name: {label: kinds_of(name)} for name, label in TYPE_LABELS.items()}
 
 
 def _command(view: PageView) -> tuple[str, ...]:
