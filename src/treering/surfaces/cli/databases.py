@@ -13,7 +13,7 @@ from treering.ports.stores import Relocation, ServerDirectory, ServerState, Stay
 from treering.registry import brought
 from treering.spaces import wiring
 from treering.spaces.wiring import open_access_keys
-from treering.surfaces.cli.commands.databases import KeptKeys, KeyFlags
+from treering.surfaces.cli.commands.databases import DirectoryFlags, KeptKeys, KeyFlags
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, bars, opened, watched
@@ -196,37 +196,37 @@ def _lines(told: EngineStatus) -> list[IndentedLine]:
 _SPACE, _DIRECTORY = "space", ("directory", "on")
 
 
-def add_server(name: str, address: str, directory: str, *, as_json: bool) -> None:
+def add_server(name: str, address: str, kept: DirectoryFlags) -> None:
     """Add a server to a directory."""
-    spaces = _servers(directory).add(name, address)
+    spaces = _servers(kept.directory).add(name, address)
     said = f"Added {name}: it has {_counted(spaces)} already." if spaces else f"Added {name}: it takes new spaces now."
-    answer(Access(as_json=as_json), {"server": name, "address": address, "spaces": spaces}, [line(said)])
+    answer(Access(as_json=kept.as_json), {"server": name, "address": address, "spaces": spaces}, [line(said)])
 
 
-def list_servers(directory: str, *, as_json: bool) -> None:
+def list_servers(kept: DirectoryFlags) -> None:
     """List servers, and moves that are not done."""
-    servers = _servers(directory)
+    servers = _servers(kept.directory)
     states, moves = servers.states(), servers.unfinished()
     facts = {"servers": [asdict(one) for one in states], "moves": [asdict(one) for one in moves]}
     lines = [_of_server(one) for one in states] or [line("The directory has no server yet.")]
-    answer(Access(as_json=as_json), facts, [*lines, *map(_of_move, moves)])
+    answer(Access(as_json=kept.as_json), facts, [*lines, *map(_of_move, moves)])
 
 
-def drain_server(server: str, directory: str, *, as_json: bool) -> None:
+def drain_server(server: str, kept: DirectoryFlags) -> None:
     """Move all spaces of a server to the others."""
     with bars() as advance:
-        moved = list(_servers(directory).drain(server, advance))
+        moved = list(_servers(kept.directory).drain(server, advance))
     facts = {"server": server, "moved": [asdict(one) for one in moved if isinstance(one, Relocation)]}
     lines = [part for one in moved for part in _told(one)]
     end = line(f"{server} has no space any more, and takes none. Add it again to have it take new ones.")
-    answer(Access(as_json=as_json), facts, [*lines, end])
+    answer(Access(as_json=kept.as_json), facts, [*lines, end])
 
 
-def move_space(space: str, server: str, directory: str, *, as_json: bool) -> None:
+def move_space(space: str, server: str, kept: DirectoryFlags) -> None:
     """Move a space to a server."""
     with bars() as advance:
-        moved = _servers(directory).move(space, server, advance)
-    answer(Access(as_json=as_json), asdict(moved), _told(moved))
+        moved = _servers(kept.directory).move(space, server, advance)
+    answer(Access(as_json=kept.as_json), asdict(moved), _told(moved))
 
 
 def _servers(directory: str) -> ServerDirectory:

@@ -36,6 +36,9 @@ def kinds(incomplete: str) -> list[tuple[str, str]]:
     return [(kind, what) for what, known in known_kinds().items() for kind in known if kind.startswith(incomplete)]
 
 
+AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Which space, and how to answer."""
@@ -49,7 +52,7 @@ class Access:
             "Default: TREERING_SPACE, else the nearest .treering/ folder.",
         ),
     ] = field(default="", repr=False)  # there may be a password in it
-    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True)

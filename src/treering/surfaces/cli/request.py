@@ -1,4 +1,4 @@
-"""From the words of a command line to a verb's envelope. Nothing here knows a space."""
+"""Turn the words of a command line into a verb's envelope. Nothing here knows a space."""
 
 import json
 import sys

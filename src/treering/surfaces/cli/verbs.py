@@ -1,4 +1,4 @@
-"""What the commands of the four verbs do: a call, an answer, an exit code."""
+"""What the commands of the four verbs and of reviews do: a call, an answer, an exit code."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -230,7 +230,7 @@ def _has_errors(report: Report) -> bool:
             return False
 
 
-# What the commands by which a person decides do.
+# Reviews: what the commands do by which a person decides.
 
 
 def show_waiting(access: Access) -> None:

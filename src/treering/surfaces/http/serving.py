@@ -1,4 +1,4 @@
-"""Running the server until it is told to stop: for this machine, or with keys for others."""
+"""Run the server until it is told to stop: where it listens, its connections, and its end."""
 
 import asyncio
 import ipaddress

@@ -243,7 +243,11 @@ PATH = "/mcp"
 
 
 class McpEndpoint:
-    """Answers agents that speak the protocol. `run` is entered while the app lives."""
+    """Answers agents that speak the protocol. `run` is entered while the app lives.
+
+    Each request stands for itself (the protocol's stateless form), so that several servers may answer one client, and a
+    server that was restarted goes on. A call that takes long tells its progress in a stream.
+    """
 
     def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:
         self._space = space

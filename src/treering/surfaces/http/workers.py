@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 EVENTS = "text/event-stream"
 
 
-async def leave(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -114,7 +114,7 @@ class Workers:
         client hangs up or the server stops: at its next look (`check_interrupt`).
         """
         deadline = Deadline(seconds)
-        leaving = asyncio.create_task(leave(receive))
+        leaving = asyncio.create_task(wait_for_disconnect(receive))
         leaving.add_done_callback(lambda _: deadline.end("The client has hung up."))
         place = object()
         try:
@@ -175,7 +175,7 @@ async def _nobody_leaves() -> Message:
     return await never
 
 
-# Looking now and then, in a thread of its own, for work that nobody is at: what processes left that died.
+# Periodic checks, in a thread of their own, for work that nobody is at: what processes left that died.
 
 
 LOOKING_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""Commands for administrators of a Postgres database that holds spaces."""
+"""Commands about access keys, engines that search vectors, and Postgres databases that hold spaces."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.facades import LazyModule
-from treering.surfaces.cli.flags import Access, add_group
+from treering.surfaces.cli.flags import Access, AsJson, add_group
 from treering.surfaces.cli.printing import say
 
 if TYPE_CHECKING:
@@ -14,16 +14,22 @@ if TYPE_CHECKING:
 else:
     databases = LazyModule("treering.surfaces.cli.databases")
 
-Directory = Annotated[
-    str,
-    Option(
-        "--directory",
-        metavar="ADDRESS",
-        help="postgresql://OWNER@HOST/DATABASE; default: that of TREERING_SPACE.",
-    ),
-]
 ServerName = Annotated[str, Argument(metavar="SERVER", help="The name of a server.")]
-AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFlags:
+    """Which directory of servers, and how to answer."""
+
+    directory: Annotated[
+        str,
+        Option(
+            "--directory",
+            metavar="ADDRESS",
+            help="postgresql://OWNER@HOST/DATABASE; default: that of TREERING_SPACE.",
+        ),
+    ] = ""
+    as_json: AsJson = False
 
 
 def add_postgres(app: Typer) -> None:
@@ -60,42 +66,40 @@ def plan(
 def add(
     server: ServerName,
     address: Annotated[str, Argument(metavar="ADDRESS", help="postgresql://HOST/DATABASE, without a password.")],
-    directory: Directory = "",
-    as_json: AsJson = False,
+    kept: DirectoryFlags,
 ) -> None:
     """Add a server to a directory, with the spaces it has.
 
     Its database is given the tables. Once more: with a new address, or to
     end draining.
     """
-    databases.add_server(server, address, directory, as_json=as_json)
+    databases.add_server(server, address, kept)
 
 
-def list_servers(directory: Directory = "", as_json: AsJson = False) -> None:
+def list_servers(kept: DirectoryFlags) -> None:
     """List the servers of a directory, and moves that are not done."""
-    databases.list_servers(directory, as_json=as_json)
+    databases.list_servers(kept)
 
 
-def drain(server: ServerName, directory: Directory = "", as_json: AsJson = False) -> None:
+def drain(server: ServerName, kept: DirectoryFlags) -> None:
     """Move all spaces of a server to the others.
 
     It takes no new ones from now on. Called again, it goes on.
     """
-    databases.drain_server(server, directory, as_json=as_json)
+    databases.drain_server(server, kept)
 
 
 def move(
     space: Annotated[str, Argument(metavar="SPACE", help="The name of the space, as in ?space=NAME.")],
     server: ServerName,
-    directory: Directory = "",
-    as_json: AsJson = False,
+    kept: DirectoryFlags,
 ) -> None:
     """Move a space to another server, while it is used.
 
     Called again, it goes on with what was broken off. The server that has
     the space ends a move that was begun.
     """
-    databases.move_space(space, server, directory, as_json=as_json)
+    databases.move_space(space, server, kept)
 
 
 def work(

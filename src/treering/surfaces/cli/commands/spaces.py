@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.facades import LazyModule
-from treering.surfaces.cli.flags import Access, WriteFlags, add_commands, add_group
+from treering.surfaces.cli.flags import Access, AsJson, WriteFlags, add_commands, add_group
 from treering.surfaces.cli.printing import say
 from treering.version import __version__
 
@@ -72,7 +72,7 @@ def backup(
 def move(
     source: Annotated[str, Argument(metavar="FROM", help="The address of the space to copy.")],
     target: Annotated[str, Argument(metavar="TO", help="Where to: a new file, or a new space of a database.")],
-    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Copy a space to another file or database.
 

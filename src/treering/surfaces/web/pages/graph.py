@@ -12,7 +12,7 @@ from treering.verbs.query.overview import OBJECTS, ListedObject
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 
-# Where the nodes of a graph stand in its drawing: what leads to the centre on its left, the rest on its right.
+# The layout of a graph: what leads to the centre on its left, the rest on its right.
 
 
 ROW, COLUMN, LABEL, MARGIN = 26, 300, 220, 16
