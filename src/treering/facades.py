@@ -51,6 +51,16 @@ def lazily(
     return load, names
 
 
+class LazyModule:
+    """A module that is imported when something of it is first used: to declare a command loads next to nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
 def _names(stub: str) -> dict[str, tuple[str, str]]:
     """Return where each name of a stub is: its module, and its name there. `import A as A` and `B = A` offer a name."""
     import ast

@@ -68,9 +68,20 @@ def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
 def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
-        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy', 'importlib.metadata'}"
+        " & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_the_version_is_told_without_loading_the_commands(argument: str) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        "print([name for name in sys.modules if name.startswith(('treering.surfaces.cli.app', 'treering.parts.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, argument], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -8,7 +8,7 @@ import pytest
 from chat_parts import Answer, chat, chatting, event, events, openai, scripted, streamed, without_end
 
 from treering.parts.discussions.chat.streaming import Heard, answer_of
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 
 PATH = "/v1/chat/completions"
 SSE = {"Content-Type": "text/event-stream"}

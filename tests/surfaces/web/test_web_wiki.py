@@ -16,7 +16,7 @@ from treering.parts.wiki import reading
 from treering.parts.wiki.rules.writer import rule_writer
 from treering.surfaces.cli import run
 from treering.surfaces.http import pages
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 
 FILES = {
     "README.md": f"# Shop\n\nA shop with routes. {HOSTILE}\n\n## Start\n\nSee [the app](src/shop/app.py).\n",

@@ -12,8 +12,7 @@ from treering.parts.coding_agents.known_clients import client_named, start_comma
 from treering.parts.coding_agents.session_hooks import start_work, waiting_transcripts
 from treering.surfaces.resident.client import how_it_is
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import say_document
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line, say_document
 from treering.surfaces.cli.session import answer, opened
 from treering.system.machine import StartCommand
 from treering.system.settings import Settings

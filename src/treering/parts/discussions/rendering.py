@@ -12,8 +12,8 @@ from treering.parts.discussions.restoring import Imported
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.wilmer import ImportedFile
 from treering.retrieval.search.packing import titled
-from treering.surfaces.cli.rendering.changes import render_erasure
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.rendering_changes import render_erasure
 
 _SNIPPET_CHARS = 400
 _MOST_NOTES = 8

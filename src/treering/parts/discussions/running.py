@@ -50,9 +50,8 @@ from treering.registry import brought
 from treering.sources.conversations.conversation import Conversation, Conversations
 from treering.sources.conversations.exports import may_be_read, read_conversations
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
-from treering.surfaces.cli.printing import say_document
+from treering.surfaces.cli.printing import IndentedLine, line, say_document
 from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.surfaces.cli.request import read_stdin
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
 

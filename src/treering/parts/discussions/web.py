@@ -4,9 +4,8 @@ from typing import Any
 
 from treering.parts.discussions import operations as discussion
 from treering.parts.discussions.operations import DiscussionsFound
-from treering.surfaces.web.reasons import marked
-from treering.surfaces.web.site import WebPage
-from treering.surfaces.web.view import PageView, Rendered
+from treering.surfaces.web.pages.ask import marked
+from treering.surfaces.web.view import PageView, Rendered, WebPage
 
 _MESSAGES = 30
 _MEMORIES = 30

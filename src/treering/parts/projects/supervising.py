@@ -26,8 +26,7 @@ from treering.parts.projects.spaces import open_projects
 from treering.parts.projects.supervisor import Limits, Supervisor, SupervisorReport, TicketResult
 from treering.parts.projects.ticket import Ticket, TicketMemory
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import tell
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line, tell
 from treering.surfaces.cli.session import answer
 from treering.system.machine import SystemClock
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from treering.core.errors import MissingExtra
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer
 
 if TYPE_CHECKING:

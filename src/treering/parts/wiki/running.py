@@ -9,8 +9,7 @@ from treering.core.ids import render_time
 from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS, WikiStatus, WikiWritten
 from treering.parts.wiki.reading import PAGE
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import say
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line, say
 from treering.surfaces.cli.session import answer, opened, watched
 from treering.verbs.envelope import Operation
 

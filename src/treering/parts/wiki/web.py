@@ -2,8 +2,7 @@
 
 from treering.parts.wiki.reading import PAGE
 from treering.parts.wiki.showing import html_of
-from treering.surfaces.web.site import Preparing, WebPage
-from treering.surfaces.web.view import PageView, Rendered
+from treering.surfaces.web.view import PageView, Preparing, Rendered, WebPage
 
 _BASE = "wiki/"
 

@@ -19,8 +19,7 @@ from treering.parts.workflows.text import load, read
 from treering.parts.workflows.variables import NUMBERED
 from treering.ports.models import LanguageModel
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
-from treering.surfaces.cli.printing import say_document, tell
-from treering.surfaces.cli.rendering.lines import line
+from treering.surfaces.cli.printing import line, say_document, tell
 from treering.surfaces.cli.session import answer, embed_later, opened
 from treering.system.machine import SystemClock
 from treering.verbs.envelope import parse

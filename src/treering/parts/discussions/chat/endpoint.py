@@ -1,7 +1,7 @@
 """The chat endpoint: OpenAI's API in front of any upstream, with memory before and after."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -26,7 +26,7 @@ from treering.surfaces.http.bodies import read_body
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.failures import OpenAIFailure
-from treering.surfaces.http.parts import ServedPart, ServerContext
+from treering.surfaces.http.served import ServedPart, ServerContext
 from treering.surfaces.http.workers import EVENTS
 from treering.verbs.ingest.turns import Message
 from treering.verbs.rights import READS, WRITES
@@ -202,7 +202,7 @@ def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPar
     memory = ChatMemory(
         context.space.engine,
         served.memory,
-        ending=lambda: context.stop.said,
+        ending=lambda: context.stop.begun,
         embedder=context.embedder,
         generator=served.making.generator,
         settings=served.making.settings,
@@ -221,6 +221,16 @@ def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPar
     )
 
 
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "a chat that is remembered": {
+        "model": "gpt-5-mini",
+        "messages": [{"role": "user", "content": "When do we cut releases?"}],
+        "user": "releases",
+    },
+}
+"""Bodies to copy, by what one wants."""
+
+
 def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
     """Return the routes of the chat endpoint."""
     return (
@@ -237,6 +247,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             answer=chat.complete,
             access=RouteAccess("space", WRITES, whole_space=False),
             takes=(ChatRequest,),
+            examples=EXAMPLES,
             gives=(ChatAnswer,),
             also={EVENTS: {"schema": {"type": "string"}}},
             parameters=(

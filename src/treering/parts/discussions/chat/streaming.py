@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from treering.parts.discussions.chat.body import text_of
 from treering.parts.discussions.chat.upstream import Header, broken
 from treering.surfaces.http.failures import openai_error
-from treering.surfaces.http.workers import leave
+from treering.surfaces.http.workers import wait_for_disconnect
 
 Keep = Callable[[str], Awaitable[str]]
 """Stores what a model said, and gives what is to be told of that."""
@@ -29,7 +29,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
 
     To be called when the request's body has been read.
     """
-    working, leaving = asyncio.create_task(work), asyncio.create_task(leave(receive))
+    working, leaving = asyncio.create_task(work), asyncio.create_task(wait_for_disconnect(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():

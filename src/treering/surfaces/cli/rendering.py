@@ -1,19 +1,59 @@
-"""What `query` found, as lines."""
+"""Reports as lines for people, first what `query` found. Pure: a report in, lines out."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.retrieval.search.packing import SECTIONS, titled
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.rendering_changes import (
+    render_audit,
+    render_findings,
+    render_ingest,
+    render_job,
+    render_reindex,
+    render_repairs,
+    render_write,
+)
+from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.envelope import Report
+from treering.verbs.ingest.report import IngestReport, JobReport
+from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import RelatedReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import Empty, ShownHit, told_status
+
+_MOST_WARNINGS = 8
+_WARNING_CHARS = 600
+
+
+def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
+    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
+    if renderer := _QUOTING.get(type(report)):
+        yield from renderer(report, fenced=fenced)
+    elif plain := _PLAIN.get(type(report)):
+        yield from plain(report)
+    else:
+        yield line(report.model_dump_json(indent=2))
+    yield from render_warnings(report.warnings)
+
+
+def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
+    """Yield the first of some warnings, and how many more there are."""
+    for warning in warnings[:_MOST_WARNINGS]:
+        yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
+    if len(warnings) > _MOST_WARNINGS:
+        yield line(f"{len(warnings) - _MOST_WARNINGS} more warnings; --json shows them")
+
+
+# What `query` found, as lines.
+
 
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
@@ -223,3 +263,23 @@ def _snippet(text: str) -> str:
 def _value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
+
+
+_QUOTING: Mapping[type[Report], Callable[..., Iterator[IndentedLine]]] = {
+    ContextReport: render_context,
+    SearchReport: render_search,
+    ExpandReport: render_expanded,
+    PageReport: render_page,
+    RelatedReport: render_related,
+    RecentReport: render_recent,
+    WriteReport: render_write,
+    RepairReport: render_repairs,
+}
+"""What shows a report that may quote what is stored."""
+_PLAIN: Mapping[type[Report], Callable[..., Iterator[IndentedLine]]] = {
+    IngestReport: render_ingest,
+    JobReport: render_job,
+    LintReport: render_findings,
+    ReindexReport: render_reindex,
+    AuditReport: render_audit,
+}

@@ -1,97 +1,76 @@
-"""What the commands about access keys do."""
+"""What the commands about access keys, engines of vectors, and servers of databases do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
-
-import typer
 
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.scope import ROOT
 from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits
+from treering.ports.stores import Relocation, ServerDirectory, ServerState, StayedThere, UnfinishedMove
 from treering.registry import brought
+from treering.spaces import wiring
 from treering.spaces.wiring import open_access_keys
-from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.rendering.changes import (
-    render_diff,
-    render_erasure,
-    render_proposals,
-    render_receipt,
-    render_work_proposals,
-)
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
+from treering.surfaces.cli.commands.databases import DirectoryFlags, KeptKeys, KeyFlags
+from treering.surfaces.cli.flags import Access
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.session import answer, bars, opened, watched
 from treering.system.access_keys import expiry, is_live, make_key, space_name
+from treering.system.address import Address
 from treering.system.machine import SystemClock
 from treering.system.settings import Settings
-from treering.verbs.crystallize.proposing import PROPOSE
-from treering.verbs.lint.erasure import ERASE
 from treering.verbs.lint.upkeep import DROP, REBUILD, STATUS, USE, EngineStatus
 
 
-@dataclass(frozen=True, slots=True)
-class WantedKey:
-    """What a new key is to open."""
-
-    name: str
-    right: str
-    space: str
-    project: str
-    projects: str
-    scope: str
-    expires: str
-    person: bool
-    limits: KeyLimits
-
-
-def create(wanted: WantedKey, place: str, *, as_json: bool) -> None:
+def create_key(name: str, wanted: KeyFlags, kept: KeptKeys) -> None:
     """Make a key and print it."""
     settings, clock = Settings.read(), SystemClock()
     shown, key = make_key(
-        wanted.name,
+        name,
         space=_space_of(wanted, settings),
         clock=clock,
         scope=wanted.scope,
         right=wanted.right,
         channel="user" if wanted.person else "agent",
         expires=expiry(wanted.expires, now=clock.now()) if wanted.expires else None,
-        limits=wanted.limits,
+        limits=KeyLimits(wanted.requests_per_minute, wanted.at_once, wanted.max_body_bytes),
     )
-    with _opened(wanted.space, place, create=True) as keys:
+    with _opened(wanted.space, kept, create=True) as keys:
         keys.add(key)
     lines = [
         line(shown),
         line("Keep it now: it is shown once. Programs send it as 'Authorization: Bearer trk_…'."),
         *_of_key(key, clock.now()),
     ]
-    answer(Access(as_json=as_json), {"key": shown, **_facts(key)}, lines)
+    answer(Access(as_json=kept.as_json), {"key": shown, **_facts(key)}, lines)
 
 
-def list_keys(space: str, place: str, *, as_json: bool) -> None:
+def list_keys(space: str, kept: KeptKeys) -> None:
     """List keys, the oldest first."""
     now = SystemClock().now()
-    with _opened(space, place, create=False) as keys:
+    with _opened(space, kept, create=False) as keys:
         found = keys.all()
     lines = [one for key in found for one in _of_key(key, now)] or [line("There is no key yet.")]
-    answer(Access(as_json=as_json), {"keys": [_facts(key) for key in found]}, lines)
+    answer(Access(as_json=kept.as_json), {"keys": [_facts(key) for key in found]}, lines)
 
 
-def revoke(named: str, space: str, place: str, *, as_json: bool) -> None:
+def revoke_key(named: str, space: str, kept: KeptKeys) -> None:
     """Revoke a key. Raises `NotFound` where no key has the name or id."""
     now = SystemClock().now()
-    with _opened(space, place, create=False) as keys:
+    with _opened(space, kept, create=False) as keys:
         key = _find(named, keys)
         keys.revoke(key.id, at=now)
     told = replace(key, revoked=key.revoked or now)
-    answer(Access(as_json=as_json), _facts(told), [line(f"Revoked {key.name} ({key.id}): it opens nothing any more.")])
+    said = f"Revoked {key.name} ({key.id}): it opens nothing any more."
+    answer(Access(as_json=kept.as_json), _facts(told), [line(said)])
 
 
 @contextmanager
-def _opened(space: str, place: str, *, create: bool) -> Iterator[AccessKeys]:
+def _opened(space: str, kept: KeptKeys, *, create: bool) -> Iterator[AccessKeys]:
     settings = Settings.read()
-    address = settings.keys_address(place or None, space=settings.space_address(space or None))
+    address = settings.keys_address(kept.keys or None, space=settings.space_address(space or None))
     keys = open_access_keys(address, create=create)
     try:
         yield keys
@@ -99,7 +78,7 @@ def _opened(space: str, place: str, *, create: bool) -> Iterator[AccessKeys]:
         keys.close()
 
 
-def _space_of(wanted: WantedKey, settings: Settings) -> str:
+def _space_of(wanted: KeyFlags, settings: Settings) -> str:
     """Return the name of the space that a key opens. Raises `InvalidInput` for a project with a space or a scope."""
     if not wanted.project:
         return space_name(settings.space_address(wanted.space or None))
@@ -170,28 +149,28 @@ _SAID = {
 }
 
 
-def use(address: str, access: Access, *, later: bool) -> None:
+def use_engine(address: str, access: Access, *, later: bool) -> None:
     """Use an engine."""
     with opened(access) as space, watched(space) as busy:
         told = busy.perform(USE, input={"address": address}, options={"wait": not later})
     answer(access, told, _lines(told))
 
 
-def status(access: Access) -> None:
+def show_engine(access: Access) -> None:
     """Tell how the engine is."""
     with opened(access) as space:
         told = space.perform(STATUS)
     answer(access, told, _lines(told))
 
 
-def rebuild(access: Access, *, later: bool) -> None:
+def rebuild_engine(access: Access, *, later: bool) -> None:
     """Fill the engine anew."""
     with opened(access) as space, watched(space) as busy:
         told = busy.perform(REBUILD, options={"wait": not later})
     answer(access, told, _lines(told))
 
 
-def drop(access: Access) -> None:
+def drop_engine(access: Access) -> None:
     """Use no engine."""
     with opened(access) as space:
         told = space.perform(DROP)
@@ -211,59 +190,90 @@ def _lines(told: EngineStatus) -> list[IndentedLine]:
     return [*lines, line(told.hint, indent=2)] if told.hint else lines
 
 
-# What the commands by which a person decides do.
+# What the commands about the servers of a directory do.
 
 
-def show_waiting(access: Access) -> None:
-    """List the patches that wait."""
-    with opened(access) as space:
-        found = space.proposals()
-    answer(access, found, render_proposals(found))
+_SPACE, _DIRECTORY = "space", ("directory", "on")
 
 
-def show(patch: str, access: Access) -> None:
-    """Show a patch as a diff."""
-    with opened(access) as space:
-        diff = space.proposal_diff(patch)
-    answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
+def add_server(name: str, address: str, kept: DirectoryFlags) -> None:
+    """Add a server to a directory."""
+    spaces = _servers(kept.directory).add(name, address)
+    said = f"Added {name}: it has {_counted(spaces)} already." if spaces else f"Added {name}: it takes new spaces now."
+    answer(Access(as_json=kept.as_json), {"server": name, "address": address, "spaces": spaces}, [line(said)])
 
 
-def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
-    """Apply patches, each by itself: those before one that fails stay applied."""
-    with opened(access, writing) as space:
-        for patch in patches:
-            receipt = space.approve(patch)
-            answer(access, receipt, render_receipt("Applied", receipt))
-        embed_later(space, writing)
+def list_servers(kept: DirectoryFlags) -> None:
+    """List servers, and moves that are not done."""
+    servers = _servers(kept.directory)
+    states, moves = servers.states(), servers.unfinished()
+    facts = {"servers": [asdict(one) for one in states], "moves": [asdict(one) for one in moves]}
+    lines = [_of_server(one) for one in states] or [line("The directory has no server yet.")]
+    answer(Access(as_json=kept.as_json), facts, [*lines, *map(_of_move, moves)])
 
 
-def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
-    """Propose the work that sources ask for."""
-    with opened(access, writing) as space:
-        found = space.perform(PROPOSE, scope=scope, options=options)
-    answer(access, found, render_work_proposals(found, dry_run=bool(options["dry_run"])))
+def drain_server(server: str, kept: DirectoryFlags) -> None:
+    """Move all spaces of a server to the others."""
+    with bars() as advance:
+        moved = list(_servers(kept.directory).drain(server, advance))
+    facts = {"server": server, "moved": [asdict(one) for one in moved if isinstance(one, Relocation)]}
+    lines = [part for one in moved for part in _told(one)]
+    end = line(f"{server} has no space any more, and takes none. Add it again to have it take new ones.")
+    answer(Access(as_json=kept.as_json), facts, [*lines, end])
 
 
-def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
-    """Turn a patch down."""
-    with opened(access, writing) as space:
-        record = space.reject(patch, reason)
-    answer(access, record, [line(f"Rejected {record.id}.")])
+def move_space(space: str, server: str, kept: DirectoryFlags) -> None:
+    """Move a space to a server."""
+    with bars() as advance:
+        moved = _servers(kept.directory).move(space, server, advance)
+    answer(Access(as_json=kept.as_json), asdict(moved), _told(moved))
 
 
-def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
-    """Take a patch back."""
-    with opened(access, writing) as space:
-        receipt = space.revert(patch, reason)
-        answer(access, receipt, render_receipt(f"Reverted {patch} by", receipt))
-        embed_later(space, writing)
+def _servers(directory: str) -> ServerDirectory:
+    """Return the servers of the directory that was named, or of the one that `TREERING_SPACE` is in."""
+    settings = Settings.read()
+    if not directory and not settings.space:
+        raise InvalidInput(
+            "No directory of servers is named.", hint="Add --directory postgresql://OWNER@HOST/DATABASE."
+        )
+    address = settings.space_address(directory or None)
+    if not directory:
+        address = _directory_of(address)
+    return wiring.postgres_servers(address)
 
 
-def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
-    """Erase objects, after asking. Exits with 1 where a probe still finds something."""
-    confirm_destroying(ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
-    with opened(access, writing) as space:
-        receipt = space.erase(ids, reason)
-    answer(access, receipt, render_erasure(receipt))
-    if not receipt.clean:
-        raise typer.Exit(1)
+def _directory_of(space: Address) -> Address:
+    if _DIRECTORY not in space.options:
+        raise InvalidInput(
+            f"TREERING_SPACE names {space}, which is not in a directory of servers.",
+            hint="Add --directory postgresql://OWNER@HOST/DATABASE.",
+        )
+    return replace(space, options=tuple(option for option in space.options if option[0] != _SPACE))
+
+
+def _told(one: Relocation | StayedThere) -> Sequence[IndentedLine]:
+    if isinstance(one, StayedThere):
+        given_up = f"; the copy on {one.given_up} was removed" if one.given_up else ""
+        return [line(f"{one.space} is on {one.server}{given_up}.")]
+    records = f"{one.counts['event']} events, {one.vectors} vectors"
+    return [
+        line(f"Moved {one.space} from {one.old_server} to {one.server}: {records}, in {one.seconds:.1f} s."),
+        line(f"Writers were held up for {1000 * one.paused:.0f} ms.", indent=2),
+        line(f"Same as before; the audit log ends at event {one.head.seq} ({one.head.hash}).", indent=2),
+    ]
+
+
+def _of_server(one: ServerState) -> IndentedLine:
+    state = "" if one.answers else ", does not answer"
+    draining = ", takes no new ones" if one.draining else ""
+    return line(f"{one.name}: {_counted(one.spaces)}{draining}{state} ({one.address})")
+
+
+def _of_move(one: UnfinishedMove) -> IndentedLine:
+    state = f"a move to {one.target} was begun" if one.target else f"an old copy is left on {one.left_on}"
+    again = f"treering postgres move {one.space} {one.target or one.server}"
+    return line(f"{one.space}: on {one.server}; {state}. Go on: {again}")
+
+
+def _counted(spaces: int) -> str:
+    return "1 space" if spaces == 1 else f"{spaces} spaces"

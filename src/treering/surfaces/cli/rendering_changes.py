@@ -1,4 +1,4 @@
-"""What `ingest`, `crystallize` and review did, as lines."""
+"""What `ingest`, `crystallize`, `lint` and review did, as lines."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from treering.core.characters import label, one_line
 from treering.core.fencing import fence
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.writing.draft import ObjectChange
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.proposing import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
