@@ -10,10 +10,10 @@ from treering.core.ids import render_time
 from treering.parts.coding_agents.connecting import Connection, ConnectionRecords, plan_connection
 from treering.parts.coding_agents.known_clients import client_named, start_command
 from treering.parts.coding_agents.session_hooks import start_work, waiting_transcripts
-from treering.surfaces.resident.client import how_it_is
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line, say_document
 from treering.surfaces.cli.session import answer, opened
+from treering.surfaces.resident.client import how_it_is
 from treering.system.machine import StartCommand
 from treering.system.settings import Settings
 from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus
