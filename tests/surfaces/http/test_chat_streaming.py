@@ -7,7 +7,7 @@ import openai as sdk
 import pytest
 from chat_parts import Answer, chat, chatting, event, events, openai, scripted, streamed, without_end
 
-from treering.parts.discussions.chat.streaming import Heard, answer_of
+from treering.parts.discussions.chat.upstream import Heard, answer_of
 from treering.surfaces.http.bounds import Bounds
 
 PATH = "/v1/chat/completions"
@@ -138,7 +138,7 @@ def test_words_are_heard_wherever_the_bytes_are_cut(size):
 def test_a_line_that_comes_byte_by_byte_is_put_together_once():
     # In the square of the length this would copy terabytes; the time limit only ends that.
     script = """
-from treering.parts.discussions.chat.streaming import Heard
+from treering.parts.discussions.chat.upstream import Heard
 heard = Heard()
 for _ in range(3_000_000):
     heard.hear(b"x")

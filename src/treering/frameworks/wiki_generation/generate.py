@@ -20,16 +20,16 @@ from treering.core.errors import Conflict, InvalidInput
 from treering.core.scope import ROOT
 from treering.frameworks.extras import FRAMEWORKS, imported
 from treering.frameworks.langgraph.saver import TreeringSaver
+from treering.parts.wiki.citing import Citations
 from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.links import NoAddresses, forge_of
+from treering.parts.wiki.generating import CeilingReached, WikiGeneration, WikiReport
+from treering.parts.wiki.kept_wikis import KeptWikis, WikiRun
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.parts.wiki.pages import LineCitation, WikiPublisher, WikiWriter
-from treering.parts.wiki.repository_material import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.parts.wiki.rules.writer import rule_writer
-from treering.parts.wiki.writing.citing import Citations
-from treering.parts.wiki.writing.generating import CeilingReached, WikiGeneration, WikiReport
-from treering.parts.wiki.writing.kept_wikis import KeptWikis, WikiRun
+from treering.parts.wiki.subject import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.python.space import Space, open_space
@@ -37,7 +37,6 @@ from treering.verbs.engine import Progress, held
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
 
 # The steps of a generation as a graph of LangGraph: structure, then pages side by side, then publishing.
 

@@ -12,9 +12,13 @@ import typer
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.ids import PREFIXES
-from treering.parts.coding_agents.ready_packs import ReadyPack, keep_pack, kept_folders, standing, state_of
 from treering.parts.coding_agents.session_hooks import (
+    ReadyPack,
     WaitingTranscript,
+    keep_pack,
+    kept_folders,
+    standing,
+    state_of,
     unreadable_records,
     waiting_folder,
     waiting_transcripts,
@@ -135,8 +139,8 @@ def _keep(file: Path, address: Address) -> None:
     if "discussions" not in PARTS:
         raise InvalidInput("Transcripts are kept as discussions, and there is no part 'discussions'.")
     # Imported here: who only makes a pack ready has no use for it.
+    from treering.parts.discussions.generators.generator import MakingPlan
     from treering.parts.discussions.operations import recording
-    from treering.parts.discussions.settings import MakingPlan
     from treering.sources.conversations.exports import read_conversations
     from treering.surfaces.cli.flags import WriteFlags
     from treering.surfaces.cli.session import embed_later, opened

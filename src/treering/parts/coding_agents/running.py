@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from treering.core.ids import render_time
-from treering.parts.coding_agents.connecting import Connection, ConnectionRecords, plan_connection
-from treering.parts.coding_agents.known_clients import client_named, start_command
+from treering.parts.coding_agents.connecting import (
+    Connection,
+    ConnectionRecords,
+    client_named,
+    plan_connection,
+    start_command,
+)
 from treering.parts.coding_agents.session_hooks import start_work, waiting_transcripts
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import say_document

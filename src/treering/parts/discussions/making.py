@@ -3,14 +3,12 @@
 from dataclasses import dataclass, field, replace
 
 from treering.core.errors import Conflict, NotFound, TreeringError
-from treering.parts.discussions.generators.generator import Generator
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, ChunkState, active_block
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
 from treering.parts.discussions.summaries.condensing import Condenser, Settled, archive_fallen
-from treering.parts.discussions.summaries.rolling import SummaryKeeper
-from treering.parts.discussions.summaries.state import StateKeeper
+from treering.parts.discussions.summaries.keepers import StateKeeper, SummaryKeeper
 from treering.ports.models import Usage
 from treering.verbs.engine import Engine, Lease, Progress, held, silent
 

@@ -6,17 +6,15 @@ from typing import Protocol
 from treering.core.scope import ROOT, parse_scope
 from treering.parts.discussions.files import exported
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import Generator
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref, home_of
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, MessageLog, Recorded
 from treering.parts.discussions.making import MakingReport, MemoryMaker
-from treering.parts.discussions.recall.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
 from treering.parts.discussions.restoring import Imported, import_discussion
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
+from treering.parts.discussions.summaries.keepers import SummaryKeeper, edit_state
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.discussions.summaries.rolling import SummaryKeeper
-from treering.parts.discussions.summaries.state import edit_state
 from treering.parts.discussions.summaries.versions import Memories, Version, Versions, text_in
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message

@@ -17,13 +17,13 @@ from treering.core.objects import Source
 from treering.core.screening import instruction_flags
 from treering.parts.discussions.files import STATE as STATE_FILE
 from treering.parts.discussions.files import read_state
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import home_of
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
 from treering.parts.discussions.making import MakingReport
 from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
-from treering.parts.discussions.settings import MakingPlan
+from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
 from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of

@@ -16,6 +16,7 @@ from treering.core.ids import parse_time
 from treering.parts.discussions import folder as discussion_files
 from treering.parts.discussions.files import MEMORIES, MESSAGES, SUMMARY
 from treering.parts.discussions.folder import ImportReport
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import discussion_ref
 from treering.parts.discussions.making import MakingReport
 from treering.parts.discussions.operations import (
@@ -30,7 +31,6 @@ from treering.parts.discussions.operations import (
     recording,
     updating,
 )
-from treering.parts.discussions.recall.search import RecallKind, RecallMode
 from treering.parts.discussions.rendering import (
     counted,
     render_deleted,
@@ -45,7 +45,7 @@ from treering.parts.discussions.rendering import (
     render_shown,
 )
 from treering.parts.discussions.restoring import Imported
-from treering.parts.discussions.settings import MakingPlan
+from treering.parts.discussions.search import RecallKind, RecallMode
 from treering.registry import brought
 from treering.sources.conversations.conversation import Conversation, Conversations
 from treering.sources.conversations.exports import may_be_read, read_conversations

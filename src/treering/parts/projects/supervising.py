@@ -19,11 +19,19 @@ from pydantic import BaseModel, ValidationError
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
-from treering.parts.projects.assessing import Assessment, Assessor, ModelAssessor, Script
 from treering.parts.projects.project import ProjectMemory
 from treering.parts.projects.shell import ShellWorker
 from treering.parts.projects.spaces import open_projects
-from treering.parts.projects.supervisor import Limits, Supervisor, SupervisorReport, TicketResult
+from treering.parts.projects.supervisor import (
+    Assessment,
+    Assessor,
+    Limits,
+    ModelAssessor,
+    Script,
+    Supervisor,
+    SupervisorReport,
+    TicketResult,
+)
 from treering.parts.projects.ticket import Ticket, TicketMemory
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import tell

@@ -170,9 +170,9 @@ def index(
     A server without a search node has none for vectors and words: there every
     memory of a repository is compared, and this says so.
     """
-    from treering.parts.wiki import mongodb
+    from treering.parts.wiki import running
 
-    mongodb.index(address, mongodb.Names(collection, vector_index, text_index), wait=wait, as_json=as_json)
+    running.mongodb_index(address, running.MongoNames(collection, vector_index, text_index), wait=wait, as_json=as_json)
 
 
 def mongodb_status(
@@ -183,6 +183,6 @@ def mongodb_status(
     as_json: AsJson = False,
 ) -> None:
     """Tell how many memories there are, and how they are searched."""
-    from treering.parts.wiki import mongodb
+    from treering.parts.wiki import running
 
-    mongodb.status(address, mongodb.Names(collection, vector_index, text_index), as_json=as_json)
+    running.mongodb_status(address, running.MongoNames(collection, vector_index, text_index), as_json=as_json)

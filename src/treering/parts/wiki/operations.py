@@ -9,11 +9,11 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.errors import NotFound
-from treering.parts.wiki.files.changes import KnownFile, is_edited
 from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.link_check import BrokenLink, broken_links
 from treering.parts.wiki.files.links import LinkForm
 from treering.parts.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile
+from treering.parts.wiki.files.rendering import KnownFile, is_edited
 from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.parts.wiki.rules.writer import rule_writer

@@ -14,12 +14,12 @@ from treering.parts.wiki.files.link_check import without_matter
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
 from treering.parts.wiki.files.manifest import INDEX, LOG
 from treering.parts.wiki.files.rendering import render_pages
+from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
 from treering.parts.wiki.pages import WikiPage, WikiPlan, WikiWriter
 from treering.parts.wiki.rules.writer import rule_writer
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
-from treering.parts.wiki.writing.kept_wikis import KeptWikis
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import Call, Nothing, Operation, Value
 from treering.verbs.rights import READS

@@ -12,12 +12,9 @@ from treering.parts.discussions.generators.parsing import plain_text
 from treering.parts.discussions.identity import or_nothing
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.workflows.definition import NOTHING, AskingSettings, NodeSettings, Text
-from treering.parts.workflows.memory_nodes import DELIMITER, MEMORY_NODES
-from treering.parts.workflows.registry import NodeType, NodeTypes, RunEnded, Step
-from treering.parts.workflows.scene import Scene
-from treering.parts.workflows.search_nodes import SEARCH_NODES
-from treering.parts.workflows.variables import said
+from treering.parts.workflows.definition import NOTHING, AskingSettings, NodeSettings, Text, said
+from treering.parts.workflows.nodes import DELIMITER, MEMORY_NODES, SEARCH_NODES
+from treering.parts.workflows.registry import NodeType, NodeTypes, RunEnded, Scene, Step
 from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.engine import held

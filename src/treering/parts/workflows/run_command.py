@@ -8,15 +8,13 @@ from pathlib import Path
 
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound, nearest
-from treering.parts.discussions.recall.stateless import StatelessDiscussion
-from treering.parts.discussions.settings import MakingPlan
-from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.discussions.generators.generator import MakingPlan
+from treering.parts.discussions.stateless import StatelessDiscussion
+from treering.parts.workflows.checking import WorkflowEnvironment, load, read
+from treering.parts.workflows.definition import NUMBERED
 from treering.parts.workflows.endpoints import GivenModels, load_node_types, named_models
-from treering.parts.workflows.registry import Workflow
+from treering.parts.workflows.registry import Scene, Workflow, scene_of
 from treering.parts.workflows.running import Runner
-from treering.parts.workflows.scene import Scene, scene_of
-from treering.parts.workflows.text import load, read
-from treering.parts.workflows.variables import NUMBERED
 from treering.ports.models import LanguageModel
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
 from treering.surfaces.cli.printing import say_document, tell

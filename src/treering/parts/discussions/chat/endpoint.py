@@ -17,11 +17,20 @@ from treering.core.errors import Denied, InvalidInput
 from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within, parse_scope
 from treering.parts.discussions.chat.body import ChatBody, read_chat_body
-from treering.parts.discussions.chat.streaming import Keep, Passing, answer_of, unless_gone
-from treering.parts.discussions.chat.upstream import Header, Upstream, UpstreamPlace, broken, headers_of
-from treering.parts.discussions.chat_memory import ChatBounds, ChatMemory, Recall, Storing
+from treering.parts.discussions.chat.chat_memory import ChatBounds, ChatMemory, Recall, Storing
+from treering.parts.discussions.chat.upstream import (
+    Header,
+    Keep,
+    Passing,
+    Upstream,
+    UpstreamPlace,
+    answer_of,
+    broken,
+    headers_of,
+    unless_gone,
+)
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref, unnamed_discussion
-from treering.parts.discussions.settings import MakingPlan
 from treering.surfaces.http.bodies import read_body
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema

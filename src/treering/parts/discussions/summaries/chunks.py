@@ -12,6 +12,7 @@ from treering.core.patch import Create, Operation
 from treering.parts.discussions.generators.generator import (
     Background,
     Chunk,
+    DiscussionSettings,
     Generated,
     GeneratedMemory,
     Generator,
@@ -19,7 +20,6 @@ from treering.parts.discussions.generators.generator import (
 )
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, ChunkState, StoredMessage, active_block
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.memories import Coverage, Memory, citing, memory_object
 from treering.parts.discussions.summaries.versions import Memories, Versions
 from treering.ports.models import Usage

@@ -10,10 +10,9 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Summary
 from treering.core.patch import Create, Operation, Receipt, Transition, Update
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import GeneratedMemory, Generator
+from treering.parts.discussions.generators.generator import DiscussionSettings, GeneratedMemory, Generator
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, Condensation, active_block, heads_of, read_block
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.memories import Coverage, Memory, memory_object
 from treering.parts.discussions.summaries.versions import NAMES, Memories, Versions, title_of_versions
 from treering.ports.ledger import Selection

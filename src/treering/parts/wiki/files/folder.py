@@ -18,10 +18,16 @@ from errno import EBUSY, EINVAL, EMLINK, ENOSYS, ENOTSUP, EPERM, EXDEV
 from pathlib import Path
 
 from treering.core.errors import Conflict, InvalidInput
-from treering.parts.wiki.files.changes import FolderChanges, KnownFile, changes_for, is_edited
 from treering.parts.wiki.files.links import NoAddresses, SourceAddresses
 from treering.parts.wiki.files.manifest import MANIFEST, WikiManifest, read_manifest
-from treering.parts.wiki.files.rendering import CitedText, render_pages
+from treering.parts.wiki.files.rendering import (
+    CitedText,
+    FolderChanges,
+    KnownFile,
+    changes_for,
+    is_edited,
+    render_pages,
+)
 from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
 from treering.sources.reading.folder import read_bytes
 from treering.system.machine import sync_folder

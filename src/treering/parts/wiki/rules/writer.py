@@ -17,31 +17,29 @@ from treering.parts.wiki.repository.sections import DocumentSection
 from treering.parts.wiki.rules.architecture_page import write_architecture
 from treering.parts.wiki.rules.changes_page import has_changes, write_changes
 from treering.parts.wiki.rules.module_page import entry_row, write_module
-from treering.parts.wiki.rules.naming import (
+from treering.parts.wiki.rules.overview_page import cut_code, howto_documents, readme_of, write_howto, write_overview
+from treering.parts.wiki.rules.page_body import (
     ARCHITECTURE,
     CHANGES,
     DECISIONS,
     HOWTO,
     OVERVIEW,
     REFERENCE,
-    PagePaths,
-    document_plan,
-    document_title,
-    part_plan,
-    wiki_title,
-)
-from treering.parts.wiki.rules.overview_page import cut_code, howto_documents, readme_of, write_howto, write_overview
-from treering.parts.wiki.rules.page_body import (
     PageBody,
+    PagePaths,
     bullets,
     code,
     counted,
+    document_plan,
+    document_title,
     fenced,
     paragraph,
+    part_plan,
     plain,
     shown,
     table,
     told_in_full,
+    wiki_title,
 )
 from treering.ports.runtime import check_interrupt
 from treering.verbs.engine import Engine

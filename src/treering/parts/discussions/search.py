@@ -12,7 +12,7 @@ from treering.core.filters import And, Compare, Filter, Or
 from treering.core.ids import render_time
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object, Source
-from treering.parts.discussions.recall.keywords import KeywordText, is_question, keywords_of, question_for
+from treering.parts.discussions.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.parts.discussions.summaries.memories import Memory, memories_in
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
