@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 Client = Annotated[
@@ -132,3 +132,20 @@ def work(
     from treering.parts.coding_agents import agent_sessions
 
     agent_sessions.work(folder)
+
+
+HELP = CommandHelp(
+    groups={"Begin": ("status",), "Coding agents": ("connect", "disconnect", "session")},
+    examples={
+        "status": (("of the folder you are in", "treering status"),),
+        "connect": (
+            ("for this folder", "treering connect claude-code"),
+            ("see what would be written where", "treering connect cursor --print"),
+            ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
+        ),
+        "disconnect": (("put everything back", "treering disconnect claude-code"),),
+        "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
+        "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
+        "session work": (("see why a transcript still waits", "treering session work"),),
+    },
+)

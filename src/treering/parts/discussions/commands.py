@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 if TYPE_CHECKING:
@@ -288,3 +288,54 @@ class ChatFlags:
                 )
             ),
         )
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("discussion",)},
+    examples={
+        "discussion list": (("which discussions are kept", "treering discussion list"),),
+        "discussion record": (
+            ("a conversation of your own program", "treering discussion record lamp messages.jsonl"),
+            (
+                "one conversation of an export of a chat program",
+                'treering discussion record ports conversations.json --conversation "Ports of staging"',
+            ),
+            ("from another program", "my-chat --dump | treering discussion record lamp -"),
+        ),
+        "discussion update": (
+            ("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),
+            (
+                "by the workflows of a config file, and a model",
+                "treering discussion update lamp --config discussion.json --endpoint main=openai:gpt-5-mini",
+            ),
+        ),
+        "discussion show": (
+            ("how it stands", "treering discussion show lamp"),
+            ("all of it, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
+        ),
+        "discussion search": (
+            ("in one discussion", 'treering discussion search lamp "what does it cost?"'),
+            (
+                "phrases, in the messages alone",
+                'treering discussion search lamp "oak; walnut" --mode keywords --what turns',
+            ),
+            ("in all discussions, in a month", 'treering discussion search --all "deadline" --date 2026-05'),
+        ),
+        "discussion state": (
+            ("take it, to correct it", "treering discussion state lamp > state.md"),
+            ("give it back", "treering discussion state lamp --edit state.md"),
+        ),
+        "discussion export": (
+            ("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),
+            ("as WilmerAI keeps a discussion", "treering discussion export lamp lamp-files --as wilmer"),
+        ),
+        "discussion import": (
+            ("a discussion somewhere else", "treering discussion import lamp lamp-files --space copy"),
+            ("memories of WilmerAI", "treering discussion import lamp memories.json"),
+        ),
+        "discussion delete": (
+            ("two messages, and what tells of them", "treering discussion delete lamp 3 4"),
+            ("one for good, out of every earlier version", "treering discussion delete lamp 3 --erase"),
+        ),
+    },
+)

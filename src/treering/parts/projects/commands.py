@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, BadParameter, Option, Typer
 
 from treering.surfaces.cli.flags import spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 
 if TYPE_CHECKING:
     from treering.parts.projects.routes import ServedProjects
@@ -98,3 +98,25 @@ class ProjectFlags:
         from treering.parts.projects.routes import ServedProjects
 
         return ServedProjects.of(self.projects, settings)
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("supervise",)},
+    examples={
+        "supervise": (
+            (
+                "a coding agent on the tickets of this work tree",
+                'treering supervise tickets.yaml --worker "claude -p" --model openai:gpt-5-mini',
+            ),
+            (
+                "with ceilings for each ticket, in another folder",
+                'treering supervise tickets.yaml --worker "codex exec -" --model openai:gpt-5-mini \\\n'
+                "      --folder ../acme --max-turns 8 --max-minutes 30 --max-cost 0.50",
+            ),
+            (
+                "try it without a model",
+                "treering supervise tickets.yaml --worker ./work.sh --script assessments.yaml",
+            ),
+        ),
+    },
+)

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
@@ -91,3 +91,29 @@ def examples(
     from treering.parts.workflows import run_command
 
     run_command.examples(name, Access(as_json=as_json))
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("workflow",)},
+    examples={
+        "workflow run": (
+            (
+                "recall what a discussion holds on something",
+                'treering workflow run recall.yaml --discussion launch --input "price"',
+            ),
+            (
+                "with a language model",
+                "treering workflow run answer.yaml --discussion launch --endpoint main=openai:gpt-5-mini",
+            ),
+            (
+                "try it without a model, on messages of a file, storing nothing",
+                "treering workflow run answer.yaml --messages chat.json --scripted answers.json",
+            ),
+        ),
+        "workflow check": (("find everything that is wrong before it runs", "treering workflow check answer.yaml"),),
+        "workflow examples": (
+            ("which there are", "treering workflow examples"),
+            ("take one as a start", "treering workflow examples recall > recall.yaml"),
+        ),
+    },
+)
