@@ -1,8 +1,8 @@
 """What a space can be asked about its wiki as files: to write it, and how it stands."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,7 @@ from treering.parts.wiki.files.link_check import BrokenLink, broken_links
 from treering.parts.wiki.files.links import LinkForm
 from treering.parts.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile
 from treering.parts.wiki.files.rendering import KnownFile, is_edited
-from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
+from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.parts.wiki.rules.writer import rule_writer
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
@@ -179,22 +179,7 @@ def _write(
     texts.read(pages)
     wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)
     told = wiki.preview(plan, pages) if options.dry_run else wiki.publish(plan, pages)
-    return _told(folder, plan, pages, told, dry_run=options.dry_run)
-
-
-def _told(
-    folder: Path, plan: WikiPlan, pages: Sequence[WikiPage], told: PublishedWiki, *, dry_run: bool
-) -> WikiWritten:
-    return WikiWritten(
-        folder=str(folder),
-        title=plan.title,
-        pages=len(pages),
-        written=told.written,
-        unchanged=told.unchanged,
-        removed=told.removed,
-        conflicts=told.conflicts,
-        dry_run=dry_run,
-    )
+    return WikiWritten(folder=str(folder), title=plan.title, pages=len(pages), dry_run=options.dry_run, **asdict(told))
 
 
 def _subject(call: Call, repository: str) -> WikiSubject:

@@ -10,28 +10,17 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Summary
 from treering.core.patch import Create, Operation, Receipt, Transition, Update
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import DiscussionSettings, GeneratedMemory, Generator
+from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, Condensation, active_block, heads_of, read_block
 from treering.parts.discussions.summaries.memories import Coverage, Memory, memory_object
-from treering.parts.discussions.summaries.versions import NAMES, Memories, Versions, title_of_versions
+from treering.parts.discussions.summaries.versions import NAMES, GeneratorWork, title_of_versions
 from treering.ports.ledger import Selection
-from treering.ports.models import Usage
 from treering.verbs.engine import Engine, Lease, retry_on_conflict
 
 
-class Condenser:
-    """Condenses the oldest memories of one discussion. `usage` adds up what its generator used."""
-
-    def __init__(
-        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
-    ) -> None:
-        self.usage = Usage()
-        self._engine = engine
-        self._ref = ref
-        self._settings = settings
-        self._generator = generator
-        self._memories = Memories(engine, ref)
+class Condenser(GeneratorWork):
+    """Condenses the oldest memories of one discussion."""
 
     def condense(self, lease: Lease) -> list[Receipt]:
         """Condense as long as more than `condense_after + condense_every` memories are not; return what was written.
@@ -69,7 +58,7 @@ class Condenser:
 
     def _reached(self) -> int:
         """Return the position of the last message that may be condensed."""
-        summary = Versions(self._engine, self._ref, "rolling_summary").current()
+        summary = self._summary.current()
         if summary:
             return summary.last
         return -1 if self._settings.summary else max(head.end for head in self._heads())

@@ -1,16 +1,17 @@
 """How the rolling summary and the state document are kept: new memories are folded into each, a few at a time."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef
-from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.parts.discussions.summaries.lines import added_lines, merge_lines, with_hand
 from treering.parts.discussions.summaries.memories import Memory, citing
 from treering.parts.discussions.summaries.versions import (
-    Memories,
+    GeneratorWork,
     Stand,
     UpdateStep,
     Version,
@@ -18,37 +19,35 @@ from treering.parts.discussions.summaries.versions import (
     text_in,
     words_of,
 )
-from treering.ports.models import Usage
 from treering.verbs.engine import Engine, retry_on_conflict
 
 
-class SummaryKeeper:
-    """Keeps the rolling summary of one discussion. `usage` adds up what its generator used."""
-
-    def __init__(
-        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
-    ) -> None:
-        self.usage = Usage()
-        self._engine = engine
-        self._settings = settings
-        self._generator = generator
-        self._versions = Versions(engine, ref, "rolling_summary")
-        self._memories = Memories(engine, ref)
-        self._log = MessageLog(engine, ref)
+class TextKeeper(GeneratorWork, ABC):
+    """Keeps a text of one discussion up to date with its memories."""
 
     def update(self) -> Version | None:
-        """Fold in the memories that no version tells of yet; return the last version written, `None` where none was.
+        """Take in the memories that no version tells of yet; return the last version written, `None` where none was.
 
-        `loop_if_exceeds` memories are folded at once, and each time is kept; what remains is folded from
-        `min_per_summary` memories on. An empty answer changes nothing. Raises what the generator raises; what was
-        folded before stays.
+        Each step is kept. An answer that cannot be used changes nothing; its memories are taken in with the next ones.
+        Raises what the generator raises; what was taken in before stays.
         """
         newest: Version | None = None
-        while (step := retry_on_conflict(self._fold)).version:
+        while (step := retry_on_conflict(self._step)).version:
             newest = step.version
             if not step.goes_on:
                 break
         return newest
+
+    @abstractmethod
+    def _step(self) -> UpdateStep:
+        """Take in the oldest memories that no version tells of yet, if they are due."""
+
+
+class SummaryKeeper(TextKeeper):
+    """Keeps the rolling summary. `loop_if_exceeds` memories are folded in at once, a rest from `min_per_summary` on.
+
+    An answer can be used unless it is empty.
+    """
 
     def write(self, text: str, *, last: int | None = None) -> Version:
         """Keep a summary that was written elsewhere. Raises `InvalidInput` for an empty one.
@@ -61,13 +60,12 @@ class SummaryKeeper:
             raise InvalidInput("The summary is empty.", hint="Give its text; an empty one never replaces another.")
         return retry_on_conflict(lambda: self._write(words, last))
 
-    def _fold(self) -> UpdateStep:
-        """Fold in the oldest memories that no version tells of yet, if they are due."""
-        untold = self._memories.untold(self._versions)
+    def _step(self) -> UpdateStep:
+        untold = self._memories.untold(self._summary)
         batch = self._due(untold)
         if not batch:
             return UpdateStep()
-        current = self._versions.current()
+        current = self._summary.current()
         written = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
         self.usage += written.usage
         text, left = written.text.strip(), untold[len(batch) :]
@@ -81,7 +79,7 @@ class SummaryKeeper:
         return untold[:most] if enough else ()
 
     def _keep(self, text: str, current: Version | None, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
-        return self._versions.write(
+        return self._summary.write(
             text,
             after=current,
             last=self._memories.told_up_to(current, left),
@@ -90,15 +88,15 @@ class SummaryKeeper:
         )
 
     def _write(self, words: str, last: int | None) -> Version:
-        current = self._versions.current()
-        untold = self._memories.untold(self._versions)
+        current = self._summary.current()
+        untold = self._memories.untold(self._summary)
         reached = current.last if current else -1
         told_of = [memory for memory in untold if last is None or memory.last <= last]
         if last is None:
             told = self._memories.told_up_to(current, ())
         else:
-            told = max(reached, min(last, self._log.count() - 1))
-        return self._versions.write(
+            told = max(reached, min(last, MessageLog(self._engine, self._ref).count() - 1))
+        return self._summary.write(
             words,
             after=current,
             last=told,
@@ -110,7 +108,7 @@ class SummaryKeeper:
 
     def _messages(self, first: int, last: int, told_of: Sequence[Memory]) -> list[EvidenceRef]:
         """Cite the messages that no memory stands for: where one of them goes, the summary goes with it."""
-        messages = self._log.read(first, last) if first <= last else []
+        messages = MessageLog(self._engine, self._ref).read(first, last) if first <= last else []
         return citing(
             message
             for message in messages
@@ -125,50 +123,23 @@ MOST_LINES = 20_000
 """The longest state document that a person may write."""
 
 
-class StateKeeper:
-    """Keeps the state document of one discussion. `usage` adds up what its generator used.
+class StateKeeper(TextKeeper):
+    """Keeps the state document, unless the settings keep none.
 
-    What a person wrote into it stays, and what a person struck out stays out, whatever a generator answers.
+    An answer can be used unless it is empty, or less than half as long as the document. What a person wrote into it
+    stays, and what a person struck out stays out, whatever a generator answers.
     """
 
-    def __init__(
-        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
-    ) -> None:
-        self.usage = Usage()
-        self._engine = engine
-        self._ref = ref
-        self._settings = settings
-        self._generator = generator
-        self._versions = Versions(engine, ref, "state_document")
-        self._memories = Memories(engine, ref)
+    @cached_property
+    def _states(self) -> Versions:
+        return Versions(self._engine, self._ref, "state_document")
 
-    def update(self) -> Version | None:
-        """Merge in the memories that no version tells of yet; return the last version written, `None` where none was.
-
-        Nothing is done where the settings keep no state document. An answer that is empty, or less than half as long
-        as the document, keeps the document as it is; its facts are merged together with the next ones. Raises what
-        the generator raises.
-        """
-        if not self._settings.state:
-            return None
-        newest: Version | None = None
-        while (step := retry_on_conflict(self._merge)).version:
-            newest = step.version
-            if not step.goes_on:
-                break
-        return newest
-
-    def edit(self, text: str, *, base: str | None = None) -> Version:
-        """Keep a person's edit of the document (`edit_state`)."""
-        return edit_state(self._engine, self._ref, text, base=base)
-
-    def _merge(self) -> UpdateStep:
-        """Merge in the oldest memories that no version tells of yet."""
-        untold = self._memories.untold(self._versions)
+    def _step(self) -> UpdateStep:
+        untold = self._memories.untold(self._states) if self._settings.state else []
         if not untold:
             return UpdateStep()
         batch, left = untold[:_AT_ONCE], untold[_AT_ONCE:]
-        stand = self._versions.stand()
+        stand = self._states.stand()
         document = text_in(stand)
         written = self._generator.merge(_facts(batch), document)
         self.usage += written.usage
@@ -178,7 +149,7 @@ class StateKeeper:
         return UpdateStep(self._keep(text, stand, batch, left), goes_on=bool(left))
 
     def _keep(self, text: str, stand: Stand, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
-        return self._versions.write(
+        return self._states.write(
             with_hand(text, text_in(stand), written=stand.by_hand, struck=stand.struck_by_hand),
             after=stand.current,
             last=self._memories.told_up_to(stand.current, left),

@@ -18,12 +18,14 @@ from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source, Summary
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.secrets.redaction import redact
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, ChunkState
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.parts.discussions.summaries.lines import with_hand
 from treering.parts.discussions.summaries.memories import Memory, read_memories
 from treering.ports.ledger import Selection
+from treering.ports.models import Usage
 from treering.verbs.crystallize.drafting import declaration_note, make
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
@@ -410,3 +412,18 @@ def _within(memory: Memory, ranges: Sequence[tuple[int, int]], *, strictly: bool
 
 _BEYOND = 1 << 62
 """A position after all messages."""
+
+
+class GeneratorWork:
+    """Work on one discussion that asks a generator. `usage` adds up what that used."""
+
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
+        self.usage = Usage()
+        self._engine = engine
+        self._ref = ref
+        self._settings = settings
+        self._generator = generator
+        self._memories = Memories(engine, ref)
+        self._summary = Versions(engine, ref, "rolling_summary")
