@@ -8,12 +8,12 @@ from treering.parts.wiki.files.folder import WikiFolder as WikiFolder
 from treering.parts.wiki.generating import WikiReport as WikiReport
 from treering.parts.wiki.memories.mongo_document import WikiMemory as WikiMemory
 from treering.parts.wiki.memories.mongo_store import MongoWikiMemories as MongoWikiMemories
-from treering.parts.wiki.memories.repository import EmbeddingTool as EmbeddingTool
-from treering.parts.wiki.memories.repository import WikiMemoryRepository as WikiMemoryRepository
 from treering.parts.wiki.memories.wiki_memory import MemoryType as MemoryType
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore as WikiGenerationStore
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryStore as WikiMemoryStore
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryType as WikiMemoryType
+from treering.parts.wiki.memories.wiki_memory_service import EmbeddingTool as EmbeddingTool
+from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryRepository as WikiMemoryRepository
 from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService as WikiMemoryService
 from treering.parts.wiki.operations import WikiStatus as WikiStatus
 from treering.parts.wiki.operations import WikiWritten as WikiWritten

@@ -112,9 +112,9 @@ def keep(
 
         session_hooks.run("keep")
         return
-    from treering.parts.coding_agents import agent_sessions
+    from treering.parts.coding_agents import running
 
-    agent_sessions.keep_now(now)
+    running.keep_now(now)
 
 
 def work(
@@ -129,9 +129,9 @@ def work(
     Each hook starts this in the background. A transcript that fails is told
     here, and tried again by the next run.
     """
-    from treering.parts.coding_agents import agent_sessions
+    from treering.parts.coding_agents import running
 
-    agent_sessions.work(folder)
+    running.work(folder)
 
 
 HELP = CommandHelp(

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from treering.core.errors import NotFound, nearest
 from treering.core.ids import Instant
-from treering.parts.wiki.files.link_check import without_matter
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
 from treering.parts.wiki.files.manifest import INDEX, LOG
+from treering.parts.wiki.files.regions import without_matter
 from treering.parts.wiki.files.rendering import render_pages
 from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
