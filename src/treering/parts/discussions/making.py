@@ -12,7 +12,7 @@ from treering.parts.discussions.generators.generator import DiscussionSettings, 
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, ChunkState, StoredMessage, active_block
 from treering.parts.discussions.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
-from treering.parts.discussions.summaries.condensing import Condenser, Settled, archive_fallen
+from treering.parts.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
 from treering.parts.discussions.summaries.keepers import StateKeeper, SummaryKeeper, TextKeeper
 from treering.ports.models import Usage
 from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
@@ -100,8 +100,8 @@ class _MakingRun:
         self._lease = lease
         self._progress = progress
         self._now = engine.clock.now()
-        archive_fallen(engine, ref)
-        self._settled = Settled(engine, ref)
+        archive_stale_memories(engine, ref)
+        self._settled = FinishedBlocks(engine, ref)
         self._chunks = ChunkMaker(engine, ref, settings=settings, generator=generator)
         self._state = StateKeeper(engine, ref, settings=settings, generator=generator)
         self._summary = SummaryKeeper(engine, ref, settings=settings, generator=generator)

@@ -15,7 +15,7 @@ from treering.parts.discussions.restoring import Imported, import_discussion
 from treering.parts.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
 from treering.parts.discussions.summaries.keepers import SummaryKeeper, edit_state
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.discussions.summaries.versions import Memories, Version, Versions, text_in
+from treering.parts.discussions.summaries.versions import Memories, Version, Versions, document_of
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
@@ -195,7 +195,7 @@ class Discussion:
 
     def state(self) -> str:
         """Return the state document; empty where there is none."""
-        return text_in(self._states.stand())
+        return document_of(self._states.stand())
 
     def current_state(self) -> Version | None:
         """Return the version of the state document that stands."""

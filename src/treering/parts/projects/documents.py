@@ -80,15 +80,15 @@ def text_of(source: Source) -> str:
 def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequence[str]:
     """Return a list of texts as such. Raises `InvalidInput` naming the field where it is none."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise wrong(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
+        raise field_error(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
     if most is not None and len(texts) > most:
-        raise wrong(field, f"{len(texts)} are more than {most}", hint=f"Give at most {most} in one call.")
+        raise field_error(field, f"{len(texts)} are more than {most}", hint=f"Give at most {most} in one call.")
     for place, text in enumerate(texts):
         _check_text(text, f"{field}.{place}")
     return texts
 
 
-def wrong(field: str, problem: str, *, hint: str) -> InvalidInput:
+def field_error(field: str, problem: str, *, hint: str) -> InvalidInput:
     """Make the error that names a wrong field."""
     details: Mapping[str, Any] = {"fields": [{"field": field, "problem": problem}]}
     return InvalidInput(f"{field}: {problem}.", hint=hint, details=details)
@@ -96,14 +96,16 @@ def wrong(field: str, problem: str, *, hint: str) -> InvalidInput:
 
 def _check_text(text: object, field: str) -> None:
     if not isinstance(text, str):
-        raise wrong(field, f"it has to be a text, not {_called(text)}", hint="Give plain texts.")
+        raise field_error(field, f"it has to be a text, not {_called(text)}", hint="Give plain texts.")
     if not text.strip():
-        raise wrong(field, "the text is empty", hint="Leave it out, or say something.")
+        raise field_error(field, "the text is empty", hint="Leave it out, or say something.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         hint = "Decode it with errors='replace' before giving it to Treering."
-        raise wrong(field, f"a lone surrogate at character {error.start} is not valid Unicode", hint=hint) from error
+        raise field_error(
+            field, f"a lone surrogate at character {error.start} is not valid Unicode", hint=hint
+        ) from error
 
 
 def _called(value: object) -> str:

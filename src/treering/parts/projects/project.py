@@ -29,9 +29,9 @@ from treering.parts.projects.documents import (
     Recalled,
     answer,
     checked_texts,
+    field_error,
     read_by_model,
     text_of,
-    wrong,
 )
 from treering.ports.adapter import Vanished
 from treering.ports.ledger import Selection
@@ -232,14 +232,14 @@ def checked_project_id(project_id: object) -> str:
     name = str(project_id) if isinstance(project_id, int | UUID) and not isinstance(project_id, bool) else project_id
     if isinstance(name, str) and is_project_id(name):
         return name
-    raise wrong("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
+    raise field_error("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
 
 
 def _checked_count(count: object) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST_RETRIEVED:
         return count
     hint = f"Ask for 1 to {MOST_RETRIEVED} documents."
-    raise wrong("num_to_retrieve", f"{_shown(count)} is not a number from 1 to {MOST_RETRIEVED}", hint=hint)
+    raise field_error("num_to_retrieve", f"{_shown(count)} is not a number from 1 to {MOST_RETRIEVED}", hint=hint)
 
 
 class _Stated(Value):
@@ -255,7 +255,7 @@ def _checked_triples(triples: object, count: int) -> Mapping[int, Sequence[Tripl
         raise invalid_fields(error, known=list(Triple.model_fields)) from error
     if len(stated) != count:
         hint = "Give one list for each document; an empty one where nothing more is known."
-        raise wrong("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
+        raise field_error("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
     return dict(enumerate(stated))
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.fencing import fence
 from treering.parts.projects.ticket import HEADING, MemoryFailure, RunState, Ticket, TicketMemory
-from treering.parts.projects.ticket_record import Exchange, remembered
+from treering.parts.projects.ticket_record import Exchange, shortened_history
 from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
 from treering.retrieval.extraction.asking import Budget, ask
@@ -331,7 +331,7 @@ def _conversation(state: RunState) -> tuple[Exchange, ...]:
     """Return the turns so far, with the last one where the worker has answered."""
     if state.response is None:
         return state.earlier
-    return remembered([*state.earlier, Exchange(prompt=state.prompt, response=state.response)])
+    return shortened_history([*state.earlier, Exchange(prompt=state.prompt, response=state.response)])
 
 
 def _told(response: Response) -> str:

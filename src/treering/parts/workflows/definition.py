@@ -91,7 +91,7 @@ class ChatVariable:
     value: Callable[[ChatContext], str] = field(repr=False)
 
 
-def said(messages: Sequence[StoredMessage], *, speakers: bool = True) -> str:
+def transcript_text(messages: Sequence[StoredMessage], *, speakers: bool = True) -> str:
     """Write messages as text, each from a new line; with who said it, or without. Deleted ones say nothing."""
     return "\n".join(f"{kept.speaker}: {kept.text}" if speakers else kept.text for kept in messages if not kept.deleted)
 
@@ -116,7 +116,7 @@ def _lone(text: str, at: int) -> str:
 
 
 def _last(count: int, *, speakers: bool) -> Callable[[ChatContext], str]:
-    return lambda chat: said(chat.recollection.last_messages(count), speakers=speakers)
+    return lambda chat: transcript_text(chat.recollection.last_messages(count), speakers=speakers)
 
 
 def _time_12h(now: datetime) -> str:

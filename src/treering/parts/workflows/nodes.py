@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field, model_validator
 
 from treering.parts.discussions.generators.parsing import CHUNK_BREAK
-from treering.parts.discussions.identity import Missing, or_nothing, says_nothing
+from treering.parts.discussions.identity import Missing, is_placeholder, text_or_placeholder
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, FieldWeights
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.workflows.definition import NOTHING, NodeSettings, Text, said
+from treering.parts.workflows.definition import NOTHING, NodeSettings, Text, transcript_text
 from treering.parts.workflows.registry import AnySettings, NodeType, Step
 from treering.retrieval.text.analysis import cut_to_tokens
 
@@ -68,7 +68,7 @@ class ConversationSettings(ListSettings):
 def listed(memories: Sequence[Memory], told: ListSettings, missing: Missing = "memories") -> str:
     """Write memories one after the other."""
     texts = [f"{_dated(memory) if told.include_dates else ''}{memory.item.summary}" for memory in memories]
-    return or_nothing(told.custom_delimiter.join(texts), missing)
+    return text_or_placeholder(told.custom_delimiter.join(texts), missing)
 
 
 def recent(told: RecentSettings, step: Step) -> str:
@@ -95,38 +95,38 @@ def conversation(told: ConversationSettings, step: Step) -> str:
     memories = recollection.recent_memories(told.limit) if told.limit else []
     last = max((memory.last for memory in memories), default=-1)
     messages = recollection.last_messages(told.max_turns_to_pull) if told.max_turns_to_pull else []
-    since = said([kept for kept in messages if kept.position > last])
+    since = transcript_text([kept for kept in messages if kept.position > last])
     parts = [listed(memories, told) if memories else "", since]
-    return or_nothing(told.custom_delimiter.join(part for part in parts if part), "messages")
+    return text_or_placeholder(told.custom_delimiter.join(part for part in parts if part), "messages")
 
 
 def full_summary(told: SummarySettings, step: Step) -> str:
     """Return the summary, brought up to date first where that is asked."""
     refresh = told.refresh or told.is_manual_config is False
-    return or_nothing(step.scene.recollection.summary(refresh=refresh), "summary")
+    return text_or_placeholder(step.scene.recollection.summary(refresh=refresh), "summary")
 
 
 def current_summary(_told: NodeSettings, step: Step) -> str:
     """Return the summary as it stands."""
-    return or_nothing(step.scene.recollection.summary(), "summary")
+    return text_or_placeholder(step.scene.recollection.summary(), "summary")
 
 
 def fold_summary(_told: NodeSettings, step: Step) -> str:
     """Fold new memories into the summary, and return it."""
-    return or_nothing(step.scene.recollection.fold_summary(), "summary")
+    return text_or_placeholder(step.scene.recollection.fold_summary(), "summary")
 
 
 def write_summary(told: WriteSettings, step: Step) -> str:
     """Save a summary, and return the one that stands then: a text that says nothing replaces nothing."""
     text = step.fill(told.input)
     recollection = step.scene.recollection
-    stands = recollection.summary() if says_nothing(text) else recollection.write_summary(text)
-    return or_nothing(stands, "summary")
+    stands = recollection.summary() if is_placeholder(text) else recollection.write_summary(text)
+    return text_or_placeholder(stands, "summary")
 
 
 def state(_told: NodeSettings, step: Step) -> str:
     """Return what is true now."""
-    return or_nothing(step.scene.recollection.state(), "state")
+    return text_or_placeholder(step.scene.recollection.state(), "state")
 
 
 def create(_told: NodeSettings, step: Step) -> str:
@@ -265,7 +265,7 @@ def quality_search(told: QualitySettings, step: Step) -> str:
     memories = _listed([one for one in found if one.kind == "memory"], dates=True, delimiter="\n")
     turns = [one for one in found if one.kind == "turn"]
     if not found:
-        return or_nothing("", "found")
+        return text_or_placeholder("", "found")
     stretches = _stretches(recollection.messages(), turns, told.around) if turns else []
     parts = [memories if len(turns) < len(found) else "", *stretches]
     return cut_to_tokens(DELIMITER.join(part for part in parts if part), told.max_tokens)
@@ -278,7 +278,7 @@ def _by_keywords(told: KeywordSettings, step: Step, what: Literal["memories", "t
 
 
 def _listed(found: Sequence[DiscussionHit], *, dates: bool, delimiter: str) -> str:
-    return or_nothing(delimiter.join(_shown(one, dates=dates) for one in found), "found")
+    return text_or_placeholder(delimiter.join(_shown(one, dates=dates) for one in found), "found")
 
 
 def _shown(found: DiscussionHit, *, dates: bool) -> str:
@@ -296,7 +296,7 @@ def _stretches(messages: Sequence[StoredMessage], found: Sequence[DiscussionHit]
         if not stretches or kept.position != stretches[-1][-1].position + 1:
             stretches.append([])
         stretches[-1].append(kept)
-    return [said(stretch) for stretch in stretches]
+    return [transcript_text(stretch) for stretch in stretches]
 
 
 SEARCH_NODES = (

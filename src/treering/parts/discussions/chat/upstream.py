@@ -99,7 +99,7 @@ class Upstream:
         try:
             answer = await self._client.send(asked, stream=True)
         except httpx.HTTPError as error:
-            raise broken(error) from error
+            raise upstream_failure(error) from error
         if answer.is_redirect:
             await answer.aclose()
             raise _refusal(
@@ -131,7 +131,7 @@ def headers_of(answer: httpx.Response) -> list[Header]:
     ]
 
 
-def broken(error: httpx.HTTPError) -> Refusal:
+def upstream_failure(error: httpx.HTTPError) -> Refusal:
     """Tell what broke between this server and the upstream. Nothing of the request is said in it."""
     if isinstance(error, httpx.TimeoutException):
         return _refusal(HTTPStatus.GATEWAY_TIMEOUT, "The upstream did not answer in time.", hint="Try again.")
@@ -161,7 +161,7 @@ _DATA = b"data:"
 _END = b"[DONE]"
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
     """Return what work gives; where the client hangs up before, end it and raise `ClientDisconnect`.
 
     To be called when the request's body has been read.
@@ -178,7 +178,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-class Heard:
+class StreamedAnswer:
     """The answer of a model, put together from the events that tell it."""
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ def answer_of(data: bytes) -> str | None:
     return _content(choice["message"]) if "message" in choice and not answer.get("error") else None
 
 
-class Passing(Response):
+class ForwardedAnswer(Response):
     """An answer that is passed on as it comes, byte for byte.
 
     `keep` is given what the model said, if it said all of it; the end of the answer is passed on after that. A client
@@ -243,13 +243,13 @@ class Passing(Response):
         self.raw_headers = list(headers)
         self._answer = answer
         self._keep: Keep | None = keep
-        self._heard = Heard()
+        self._heard = StreamedAnswer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
         """Send it."""
         try:
             with suppress(ClientDisconnect):
-                await unless_gone(receive, self._pass_on(send))
+                await while_connected(receive, self._pass_on(send))
         finally:
             await self._kept()
             await self._answer.aclose()
@@ -265,7 +265,7 @@ class Passing(Response):
                     await self._kept()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except httpx.HTTPError as error:
-            refusal = broken(error)
+            refusal = upstream_failure(error)
             last = b"\n\ndata: " + openai_error(refusal.status_code, refusal.failure) + b"\n\n"
         await self._kept()
         await send({"type": "http.response.body", "body": last, "more_body": False})

@@ -161,7 +161,7 @@ def _is_full(chunk: Sequence[StoredMessage], settings: DiscussionSettings) -> bo
 
 
 def _pending(chunk: Sequence[StoredMessage]) -> ChunkState:
-    return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk))
+    return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk), status="pending")
 
 
 def _messages(block: Block, job: ChunkState) -> list[StoredMessage]:

@@ -120,7 +120,7 @@ _EVERY = 4
 """So many blocks are read in vain before a new mark is written."""
 
 
-class Settled:
+class FinishedBlocks:
     """The blocks that are done for good, as one run knows them.
 
     A closed block may carry a mark: a hash of the ids and revisions of all blocks before it, written when every chunk
@@ -199,7 +199,7 @@ class Settled:
         return _hash_of(heads, self._revisions)
 
 
-def archive_fallen(engine: Engine, ref: DiscussionRef) -> None:
+def archive_stale_memories(engine: Engine, ref: DiscussionRef) -> None:
     """Archive the memories that went stale, because what they rest on was erased or archived by other means.
 
     In the same patch the states of their chunks go. Writes nothing where there are none.

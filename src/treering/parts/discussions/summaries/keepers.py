@@ -8,16 +8,16 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef
 from treering.parts.discussions.identity import DiscussionRef
 from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.summaries.lines import added_lines, merge_lines, with_hand
+from treering.parts.discussions.summaries.lines import added_lines, merge_lines, with_manual_lines
 from treering.parts.discussions.summaries.memories import Memory, citing
 from treering.parts.discussions.summaries.versions import (
     GeneratorWork,
-    Stand,
+    TextState,
     UpdateStep,
     Version,
     Versions,
-    text_in,
-    words_of,
+    document_of,
+    memory_source_of,
 )
 from treering.verbs.engine import Engine, retry_on_conflict
 
@@ -103,7 +103,7 @@ class SummaryKeeper(TextKeeper):
             memories=told_of,
             evidence=() if last is None else self._messages(reached + 1, told, told_of),
             made_by=self._engine.author.actor,
-            memory_source=words_of(self._engine.author),
+            memory_source=memory_source_of(self._engine.author),
         )
 
     def _messages(self, first: int, last: int, told_of: Sequence[Memory]) -> list[EvidenceRef]:
@@ -140,7 +140,7 @@ class StateKeeper(TextKeeper):
             return UpdateStep()
         batch, left = untold[:_AT_ONCE], untold[_AT_ONCE:]
         stand = self._states.stand()
-        document = text_in(stand)
+        document = document_of(stand)
         written = self._generator.merge(_facts(batch), document)
         self.usage += written.usage
         text = written.text.strip()
@@ -148,9 +148,9 @@ class StateKeeper(TextKeeper):
             return UpdateStep()
         return UpdateStep(self._keep(text, stand, batch, left), goes_on=bool(left))
 
-    def _keep(self, text: str, stand: Stand, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
+    def _keep(self, text: str, stand: TextState, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
         return self._states.write(
-            with_hand(text, text_in(stand), written=stand.by_hand, struck=stand.struck_by_hand),
+            with_manual_lines(text, document_of(stand), written=stand.by_hand, struck=stand.struck_by_hand),
             after=stand.current,
             last=self._memories.told_up_to(stand.current, left),
             memories=batch,
@@ -179,7 +179,7 @@ def edit_state(engine: Engine, ref: DiscussionRef, text: str, *, base: str | Non
 
 def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Version:
     stand = versions.stand()
-    current, document = stand.current, text_in(stand)
+    current, document = stand.current, document_of(stand)
     before = document if base in (None, current.id if current else None) else _text_at(versions, base)
     added, removed = added_lines(before, text), added_lines(text, before)
     merged = merge_lines(before, text, document)
@@ -194,7 +194,7 @@ def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Ve
         made_by=engine.author.actor,
         by_hand=by_hand,
         struck_by_hand=struck_by_hand,
-        memory_source=words_of(engine.author),
+        memory_source=memory_source_of(engine.author),
     )
 
 

@@ -203,7 +203,7 @@ def shown(words: Sequence[Words]) -> str:
 
 def paragraph(words: Sequence[Words]) -> str:
     """Return words as a paragraph of their own."""
-    return opening(shown(words))
+    return paragraph_start(shown(words))
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -238,7 +238,7 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(_escaped, one_line(text))
 
 
-def opening(markdown: str) -> str:
+def paragraph_start(markdown: str) -> str:
     """Return inline Markdown as the beginning of a paragraph: nothing in it begins a list, a rule or the like."""
     found = _BLOCK_START.match(markdown)
     if not found:
@@ -326,7 +326,7 @@ def known_lines(facts: RepositoryFacts, body: PageBody, known: Sequence[Knowledg
     return bullets([_line(facts, body, one) for one in known]) if known else ""
 
 
-def told_in_full(facts: RepositoryFacts, paths: PagePaths, body: PageBody, item: Knowledge) -> list[str]:
+def knowledge_blocks(facts: RepositoryFacts, paths: PagePaths, body: PageBody, item: Knowledge) -> list[str]:
     """Return the blocks that tell all of one piece of knowledge."""
     payload = item.payload
     said: list[tuple[str, str]] = []

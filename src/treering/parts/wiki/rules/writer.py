@@ -33,12 +33,12 @@ from treering.parts.wiki.rules.page_body import (
     document_plan,
     document_title,
     fenced,
+    knowledge_blocks,
     paragraph,
     part_plan,
     plain,
     shown,
     table,
-    told_in_full,
     wiki_title,
 )
 from treering.ports.runtime import check_interrupt
@@ -234,7 +234,7 @@ def write_decisions(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, pa
         if known:
             body.add(f"## {heading}")
         for one in known:
-            body.add(f"### {plain(one.title)}", *told_in_full(facts, paths, body, one))
+            body.add(f"### {plain(one.title)}", *knowledge_blocks(facts, paths, body, one))
     body.section("Recorded in documents", *_records(facts, paths, body))
     return body.finish()
 
