@@ -28,7 +28,7 @@ from treering.parts.wiki.kept_wikis import KeptWikis, WikiRun
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.parts.wiki.pages import LineCitation, WikiPublisher, WikiWriter
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
@@ -216,7 +216,7 @@ def _writer(options: WikiOptions) -> MakeWriter:
 
 def _by_rules(material: WikiMaterial) -> WikiWriter:
     place = material.read.place
-    return rule_writer(material.space.engine, place.scope, root=place.root)
+    return RuleWriter(material.space.engine, place.scope, root=place.root)
 
 
 def _folder(folder: Path, read: ReadRepository) -> WikiFolder:

@@ -19,7 +19,7 @@ from treering.parts.wiki.files.regions import without_matter
 from treering.parts.wiki.files.rendering import KnownFile, is_edited
 from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
 from treering.sources.reading.folder import read_bytes
 from treering.verbs.envelope import Call, Nothing, Operation, Value
@@ -292,7 +292,7 @@ def _write(
 ) -> WikiWritten:
     """Write a wiki: that which is kept, else one that is made of rules."""
     addresses = subject.addresses(folder, options.links)
-    plan, pages = kept or written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    plan, pages = kept or written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
     texts = CitedTexts(call.engine)
     texts.read(pages)
     wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)

@@ -18,7 +18,7 @@ from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
 from treering.parts.wiki.pages import WikiPage, WikiPlan, WikiWriter
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import Call, Nothing, Operation, Value
@@ -135,7 +135,7 @@ def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
 
 
 def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:
-    return written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    return written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
 
 
 def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
