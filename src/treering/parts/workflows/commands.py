@@ -1,5 +1,6 @@
 """Commands that run and check workflows."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -36,23 +37,25 @@ def work(context: Context) -> None:
         say(context.get_help())
 
 
-def run(
-    file: File,
-    writing: WriteFlags,
-    access: Access,
-    making: MakingFlags,
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """Which workflow runs, on what, and in which conversation."""
+
+    file: File
     given: Annotated[
         list[str] | None,
         Option("--input", metavar="TEXT|@FILE", help="{agent1Input}, {agent2Input}, …; repeatable, in order."),
-    ] = None,
-    discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = "",
-    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/",
+    ] = None
+    discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = ""
+    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/"
     messages: Annotated[
         Path | None,
         Option("--messages", metavar="FILE", help="Run on a list of {role, content} instead, storing nothing."),
-    ] = None,
-    system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = "",
-) -> None:
+    ] = None
+    system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = ""
+
+
+def run(asked: RunFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
     """Run a workflow and print what it returns.
 
     Everything it names is checked before anything runs. A workflow that comes to
@@ -61,16 +64,7 @@ def run(
     """
     from treering.parts.workflows import run_command
 
-    asked = run_command.WorkflowArguments(
-        file=file,
-        inputs=tuple(given or ()),
-        discussion=discussion,
-        within=within,
-        messages=messages,
-        system=system,
-        making=making,
-    )
-    run_command.run(asked, access, writing)
+    run_command.run(asked, making, access, writing)
 
 
 def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: AsJson = False) -> None:
