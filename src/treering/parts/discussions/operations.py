@@ -285,14 +285,9 @@ def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
         raise NotFound(error.message, hint=hint, details=error.details) from error
 
 
-def _delete(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
+def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool = False) -> MessagesDeleted:
     discussion = known_discussion(call, given.id)
-    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions))
-
-
-def _erase(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
-    discussion = known_discussion(call, given.id)
-    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=True))
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
 
 
 LIST = Operation(
@@ -376,7 +371,7 @@ ERASE = Operation(
     PositionsInput,
     Nothing,
     MessagesDeleted,
-    _erase,
+    partial(_delete, erase=True),
     rights=replace(DECIDES, destroys=True),
 )
 OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)

@@ -299,23 +299,14 @@ def _stretches(messages: Sequence[StoredMessage], found: Sequence[DiscussionHit]
     return [transcript_text(stretch) for stretch in stretches]
 
 
-SEARCH_NODES = (
-    NodeType("VectorMemorySearch", "memories that match", VectorSettings, vector_search, remembers=True),
-    NodeType(
-        "MemoryKeywordSearchPerformerTool", "memories with keywords", KeywordSettings, search_memories, remembers=True
-    ),
-    NodeType(
-        "ConversationalKeywordSearchPerformerTool",
-        "messages with keywords",
-        KeywordSettings,
-        search_turns,
-        remembers=True,
-    ),
-    NodeType(
+SEARCH_NODES: tuple[NodeType[Any], ...] = (
+    _node("VectorMemorySearch", "memories that match", VectorSettings, vector_search),
+    _node("MemoryKeywordSearchPerformerTool", "memories with keywords", KeywordSettings, search_memories),
+    _node("ConversationalKeywordSearchPerformerTool", "messages with keywords", KeywordSettings, search_turns),
+    _node(
         "SlowButQualityRAG",
         "what matches in memories and messages, with the messages around",
         QualitySettings,
         quality_search,
-        remembers=True,
     ),
 )
