@@ -184,7 +184,7 @@ _BY_RULES = MakingPlan()
 def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
     """Return a discussion of which something is kept.
 
-    Raises `NotFound` for any other, so that no typo reads as empty.
+    Raises `NotFound` for any other, so that a mistyped id is not taken for an empty discussion.
     """
     discussions = _discussions(call, plan)
     discussion, ids = discussions.open(identity), discussions.ids()

@@ -67,7 +67,7 @@ def open_projects(
 
 
 def projects_place(given: Path | str | Address, settings: Settings) -> Path | Address:
-    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an address that is none."""
+    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an invalid address."""
     if isinstance(given, str) and "://" in given:
         given = settings.space_address(given)
     return given if isinstance(given, Address) else Path(given)

@@ -37,7 +37,7 @@ class WikiPages:
     def reading(
         self, data: bytes, *, path: str, origin: str, commit: str | None = None
     ) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `None` where it is none."""
+        """Read a file that may be a page; return `None` if it is not."""
         if is_manifest_of_wiki(path):
             return Skipped(origin, "a list of the pages that Treering wrote")
         record = self._record(path)
@@ -69,7 +69,7 @@ class WikisOnDisk:
     _found: dict[Path, WikiManifest | None] = field(default_factory=dict)
 
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `path` is what it is cited by. `None` where it is none."""
+        """Read a file that may be a page; `path` is what it is cited by. Return `None` if it is not."""
         if is_manifest_of_wiki(place.name):
             return Skipped(origin, "a list of the pages that Treering wrote")
         if place.suffix != ".md":
@@ -90,7 +90,7 @@ class WikisOnDisk:
 
 
 def wiki_pages(manifests: Mapping[str, bytes]) -> WikiPages:
-    """Return the pages that manifests tell of, each by its path; one that cannot be read tells of none."""
+    """Return the pages that manifests tell of, each by its path; an unreadable one is left out."""
     read = {path.rpartition("/")[0]: _manifest(data) for path, data in manifests.items()}
     return WikiPages({folder: wiki for folder, wiki in read.items() if wiki is not None})
 
@@ -146,7 +146,7 @@ def is_manifest_of_wiki(path: str) -> bool:
 def _manifest(data: bytes | None) -> WikiManifest | None:
     try:
         return read_manifest(data or b"", place=MANIFEST)
-    except TreeringError:  # pages of a wiki that nobody can tell apart are files like others
+    except TreeringError:  # without a readable manifest its pages are treated as ordinary files
         return None
 
 
