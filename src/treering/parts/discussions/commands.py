@@ -51,7 +51,7 @@ def list_all(access: Access, within: Within = "/") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordFlags:
+class TranscriptFlags:
     """What is recorded where, and what follows."""
 
     identity: Id
@@ -66,7 +66,7 @@ class RecordFlags:
     within: Within = "/"
 
 
-def record(told: RecordFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
+def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
     """Keep the messages of a file, and make what is due.
 
     All of a conversation, or its newest messages: what is known is not written

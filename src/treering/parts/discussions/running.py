@@ -56,7 +56,7 @@ from treering.surfaces.cli.request import read_stdin
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
 
 if TYPE_CHECKING:
-    from treering.parts.discussions.commands import RecordFlags, SearchFlags
+    from treering.parts.discussions.commands import SearchFlags, TranscriptFlags
 
 _FAILED = 1
 _TABLES = {MESSAGES: "message", MEMORIES: "memory", SUMMARY: "version of the summary"}
@@ -71,7 +71,7 @@ def list_all(within: str, access: Access) -> None:
     answer(access, {"within": within, "discussions": listed}, render_discussions(counts, within))
 
 
-def record(told: "RecordFlags", making: MakingFlags, access: Access, writing: WriteFlags) -> None:
+def record(told: "TranscriptFlags", making: MakingFlags, access: Access, writing: WriteFlags) -> None:
     """Keep the messages of a file. Exits with 1 where memories failed."""
     ref = discussion_ref(told.identity, within=told.within)
     conversation, notes = read_conversation(told.file, told.conversation)
