@@ -119,15 +119,21 @@ BEES = """
 import typer
 
 from treering.registry import Part
+from treering.surfaces.cli.help import Command, CommandHelp
 
 PART = Part(
     "bees",
+    help="acme_bees:HELP",
     commands=("acme_bees:add_commands",),
     operations="acme_bees:OPERATIONS",
     pages="acme_bees:PAGES",
     serving="acme_bees:serve",
     lint_rules="acme_bees:LINT_RULES",
     node_types="acme_bees:NODE_TYPES",
+)
+HELP = CommandHelp(
+    groups={"Bees": ("hive",), "Begin": ("wiki",)},
+    examples={"hive feed": (("sugar", "treering hive feed"),)},
 )
 NEEDS_WHAT_IS_NOWHERE = Part("lonely", needs=("a hive",), commands=("acme_bees:missing",))
 
@@ -137,7 +143,7 @@ def add_commands(app):
         app.command(name, help="Hum.")(hum)
     hive = typer.Typer(name="hive", help="Keep bees.")
     hive.command("count")(hum)
-    hive.command("feed")(hum)
+    hive.command("feed", cls=Command)(hum)
     app.add_typer(hive)
     app.add_typer(typer.Typer(name="review"))
 
@@ -264,6 +270,7 @@ def bees(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any],
     lines = [
         *("--help", "hum --times 2", "hive count", "init", "ingest note.md", "lint"),
         *("lint semantic --rule no-bees", "lint structure --rule cycle", "workflow run hum.yaml", "wiki --help"),
+        "hive feed --help",
     ]
     paths = {"PYTHONPATH": str(info.parent), "TREERING_BACKGROUND": "0", "TREERING_DATA_DIR": str(folder / "data")}
     done = ran(str(folder / "use_bees.py"), *lines, folder=folder, **paths)
@@ -280,11 +287,19 @@ def said(printed: str, line: str) -> str:
 def test_a_part_of_another_package_brings_commands_without_loading_the_rest_of_it(bees):
     printed, told, _ = bees
     assert told["light"]
-    assert told["codes"] == [0] * 10
+    assert told["codes"] == [0] * 11
     assert said(printed, "hum --times 2").strip() == "bzz bzz"
     assert "\nOther commands:\n  hum " in said(printed, "--help")
     assert "\n  hive " in said(printed, "--help")
     assert said(printed, "hive count").strip() == "bzz"
+
+
+def test_a_part_of_another_package_tells_of_its_commands_in_the_help_and_of_no_others(bees):
+    printed, _, _ = bees
+    helped = said(printed, "--help")
+    assert "\nBees:\n  hive " in helped
+    assert "\n  wiki " in helped.partition("\nWikis, conversations, tickets:\n")[2]
+    assert said(printed, "hive feed --help").rstrip().endswith("Examples:\n  # sugar\n  treering hive feed")
 
 
 def test_a_part_of_another_package_brings_an_operation_a_route_and_a_page(bees):

@@ -57,7 +57,9 @@ class LazyModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> "Any":
+        from importlib import import_module
+
         return getattr(import_module(self._name), name)
 
 

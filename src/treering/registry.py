@@ -125,6 +125,8 @@ class Part:
     """A function called with a space after the vectors that waited in it were made."""
     own_files: str = ""
     """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
+    help: str = ""
+    """Examples of its commands, and the groups of the help that they stand in (`surfaces.cli.help.CommandHelp`)."""
 
 
 PARTS: Table[Part] = Table(
@@ -133,6 +135,7 @@ PARTS: Table[Part] = Table(
         "projects": Part(
             "projects",
             commands=("treering.parts.projects.commands:add_supervising",),
+            help="treering.parts.projects.commands:HELP",
             spaces="treering.parts.projects.spaces:spaces_at",
             serving="treering.parts.projects.routes:serve_projects",
             serving_flags="treering.parts.projects.commands:ProjectFlags",
@@ -140,6 +143,7 @@ PARTS: Table[Part] = Table(
         "discussions": Part(
             "discussions",
             commands=("treering.parts.discussions.commands:add_discussions",),
+            help="treering.parts.discussions.commands:HELP",
             operations="treering.parts.discussions.folder:OPERATIONS",
             pages="treering.parts.discussions.web:PAGES",
             serving="treering.parts.discussions.chat.endpoint:serve_chats",
@@ -153,6 +157,7 @@ PARTS: Table[Part] = Table(
                 "treering.parts.wiki.commands:add_wiki",
                 "treering.parts.wiki.commands:add_mongodb",
             ),
+            help="treering.parts.wiki.commands:HELP",
             operations="treering.parts.wiki.operations:OPERATIONS",
             pages="treering.parts.wiki.web:PAGES",
             own_files="treering.parts.wiki.own_pages:OWN_FILES",
@@ -161,12 +166,14 @@ PARTS: Table[Part] = Table(
             "workflows",
             needs=("discussions",),
             commands=("treering.parts.workflows.commands:add_workflows",),
+            help="treering.parts.workflows.commands:HELP",
             making="treering.parts.workflows.endpoints:plan_of",
         ),
         "coding_agents": Part(
             "coding_agents",
             commands=("treering.parts.coding_agents.commands:add_connecting",),
-            tending="treering.parts.coding_agents.agent_sessions:make_ready_again",
+            help="treering.parts.coding_agents.commands:HELP",
+            tending="treering.parts.coding_agents.running:make_ready_again",
         ),
     },
 )

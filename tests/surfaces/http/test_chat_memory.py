@@ -22,9 +22,9 @@ from rest_parts import EXAMPLES
 
 import space_parts
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import discussion_ref, unnamed_discussion
 from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.settings import MakingPlan
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.ingest.turns import Message
 

@@ -7,8 +7,8 @@ from treering.core.fencing import fence
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
 from treering.parts.discussions.making import MakingReport
-from treering.parts.discussions.recall.search import DiscussionHit
 from treering.parts.discussions.restoring import Imported
+from treering.parts.discussions.search import DiscussionHit
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.wilmer import ImportedFile
 from treering.retrieval.search.packing import titled

@@ -18,7 +18,7 @@ def list_discussions(view: PageView) -> Rendered:
     question = view.text("q")
     found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if question and listed else None
     return Rendered(
-        "discussions.html",
+        "treering.parts.discussions:templates/discussions.html",
         {"listed": listed, **_found(found, question), "command": ("treering", "discussion", "list")},
     )
 
@@ -30,7 +30,7 @@ def show_discussion(view: PageView) -> Rendered:
     question = view.text("q")
     found = view.perform(discussion.SEARCH, {"query": question, "id": identity}, limit=_FOUND) if question else None
     return Rendered(
-        "discussion.html",
+        "treering.parts.discussions:templates/discussion.html",
         {"shown": shown, **_found(found, question), "command": ("treering", "discussion", "show", identity)},
     )
 

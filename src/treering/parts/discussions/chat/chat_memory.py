@@ -20,11 +20,10 @@ from uuid import uuid4
 
 from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError, Unavailable
 from treering.core.patch import Author
-from treering.parts.discussions.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
-from treering.parts.discussions.generators.generator import Generator
+from treering.parts.discussions.chat.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref
 from treering.parts.discussions.log.message_log import Recorded
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.ports.models import Embedder
 from treering.ports.runtime import MEMORIES, Check, Claim, interruptible
 from treering.verbs.engine import Engine

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from treering.core.fencing import fence
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import Generator
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, without_tags
 from treering.parts.discussions.log.message_log import MessageLog, Recorded, transcript_of
 from treering.parts.discussions.making import MakingReport, MemoryMaker
-from treering.parts.discussions.recall.search import DiscussionHit, DiscussionSearch, search
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, search
 from treering.parts.discussions.summaries.versions import Form, Versions
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.engine import Engine

@@ -8,10 +8,10 @@ from math import log
 from treering.core.canonical import chain_hashes
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.generators.generator import GeneratedMemory, Generator
+from treering.parts.discussions.keywords import KeywordText, is_question, keywords_of
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import TranscriptMessage, transcript_of
-from treering.parts.discussions.recall.keywords import KeywordText, is_question, keywords_of
-from treering.parts.discussions.recall.search import BEST, DiscussionHit, DiscussionSearch, faded, names_of
+from treering.parts.discussions.search import BEST, DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.parts.discussions.summaries.memories import Memory
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.ingest.turns import Message
@@ -90,7 +90,7 @@ class StatelessDiscussion:
     def _found(self, scores: Sequence[float], options: DiscussionSearch) -> list[DiscussionHit]:
         pairs = zip(self._kept, scores, strict=False)
         found = [_turn(kept, score) for kept, score in pairs if score > 0 and options.passes(kept.at)]
-        return faded(found, options.recency)
+        return ranked_by_age(found, options.recency)
 
     def _relatives(
         self, found: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: DiscussionSearch

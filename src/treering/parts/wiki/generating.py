@@ -8,25 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from treering.core.errors import Denied, InvalidInput
+from treering.parts.wiki.citing import CheckedCitation, Citations, CitationState, PageStatus, relocated, status_of
 from treering.parts.wiki.files.links import body_links
+from treering.parts.wiki.kept_wikis import KeptPage, KeptWiki, KeptWikis, WikiRun, WrittenPage, check_plan, page_record
 from treering.parts.wiki.pages import PagePlan, PublishedWiki, WikiPage, WikiPlan, WikiPublisher, WikiWriter
-from treering.parts.wiki.writing.citing import (
-    CheckedCitation,
-    Citations,
-    CitationState,
-    PageStatus,
-    relocated,
-    status_of,
-)
-from treering.parts.wiki.writing.kept_wikis import (
-    KeptPage,
-    KeptWiki,
-    KeptWikis,
-    WikiRun,
-    WrittenPage,
-    check_plan,
-    page_record,
-)
 from treering.ports.models import Usage
 
 # What has to hold of the pages of a wiki before people read it.

@@ -4,9 +4,11 @@ Each is a hidden record (`parts.client.records`): no search finds it, and every 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput
@@ -14,7 +16,7 @@ from treering.parts.client.records.names import KeptRecord, RecordCollection, Re
 from treering.parts.client.records.records import Records
 from treering.parts.wiki.files.manifest import check_page_paths
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
-from treering.parts.wiki.pages import LineCitation, PageKind, PagePlan, WikiPage, WikiPlan
+from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.ports.models import Usage
 from treering.ports.runtime import fresh_salt
 from treering.verbs.engine import Engine
@@ -24,6 +26,9 @@ _PLACE, _RUN, _GENERATION, _PAGE = "place", "run", "generation", "page"
 _FIRST = "first"
 _REASON = "Generated a wiki"
 _RUN_ID_CHARS = 16
+
+_PLAN, _PAGE_DATA = TypeAdapter(WikiPlan), TypeAdapter(WikiPage)
+"""Plans and pages as JSON data, as they are kept between the steps of a generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ class KeptWikis:
     def keep_page(self, run: WikiRun, written: WrittenPage) -> None:
         """Keep a page that a run has written."""
         value = {
-            "page": page_data(written.page),
+            "page": _PAGE_DATA.dump_python(written.page, mode="json"),
             "inputs": written.inputs,
             "notes": [*written.notes],
             "usage": _usage_data(written.usage),
@@ -223,7 +228,7 @@ def _wiki_data(wiki: KeptWiki) -> dict[str, Any]:
     return {
         "generation": wiki.generation,
         "run": wiki.run,
-        "plan": plan_data(wiki.plan),
+        "plan": _PLAN.dump_python(wiki.plan, mode="json"),
         "plan_inputs": wiki.plan_inputs,
         "pages": _pages_data(wiki.pages),
     }
@@ -234,7 +239,7 @@ def _wiki_of(record: KeptRecord) -> KeptWiki:
     return KeptWiki(
         generation=value["generation"],
         run=value["run"],
-        plan=plan_of(value["plan"]),
+        plan=_PLAN.validate_python(value["plan"]),
         plan_inputs=value["plan_inputs"],
         pages=_pages_of(value["pages"]),
         revision=record.revision,
@@ -247,7 +252,7 @@ def _run_data(run: WikiRun) -> dict[str, Any]:
         "force": run.force,
         "generation": run.generation,
         "based_on": run.based_on,
-        "plan": plan_data(run.plan) if run.plan else None,
+        "plan": _PLAN.dump_python(run.plan, mode="json") if run.plan else None,
         "plan_inputs": run.plan_inputs,
         "to_write": [*run.to_write.items()],
         "kept": _pages_data(run.kept),
@@ -261,7 +266,7 @@ def _run_of(value: Mapping[str, Any]) -> WikiRun:
         force=value["force"],
         generation=value["generation"],
         based_on=value["based_on"],
-        plan=plan_of(value["plan"]) if value["plan"] else None,
+        plan=_PLAN.validate_python(value["plan"]) if value["plan"] else None,
         plan_inputs=value["plan_inputs"],
         to_write=dict(value["to_write"]),
         kept=_pages_of(value["kept"]),
@@ -280,7 +285,9 @@ def _pages_of(data: Iterable[Sequence[str]]) -> dict[str, KeptPage]:
 
 def _written_of(record: KeptRecord) -> WrittenPage:
     value = record.value
-    return WrittenPage(page_of(value["page"]), value["inputs"], tuple(value["notes"]), _usage_of(value["usage"]))
+    return WrittenPage(
+        _PAGE_DATA.validate_python(value["page"]), value["inputs"], tuple(value["notes"]), _usage_of(value["usage"])
+    )
 
 
 def _usage_data(usage: Usage) -> list[Any]:
@@ -293,31 +300,7 @@ def _usage_of(data: Sequence[Any]) -> Usage:
     return Usage(requests, given, got, None if cost is None else Decimal(cost))
 
 
-# Plans and pages of a wiki as JSON data, as they are kept between the steps of a generation.
-
-
 MOST_PAGES = 2_000
-
-
-def plan_data(plan: WikiPlan) -> dict[str, Any]:
-    """Return a plan as JSON data."""
-    return {"title": plan.title, "description": plan.description, "pages": [*map(_planned, plan.pages)]}
-
-
-def plan_of(data: Mapping[str, Any]) -> WikiPlan:
-    """Read what `plan_data` returned."""
-    return WikiPlan(str(data["title"]), str(data["description"]), tuple(map(_page_plan, data["pages"])))
-
-
-def page_data(page: WikiPage) -> dict[str, Any]:
-    """Return a page as JSON data."""
-    return {"plan": _planned(page.plan), "body": page.body, "citations": [asdict(one) for one in page.citations]}
-
-
-def page_of(data: Mapping[str, Any]) -> WikiPage:
-    """Read what `page_data` returned."""
-    citations = tuple(LineCitation(**one) for one in data["citations"])
-    return WikiPage(_page_plan(data["plan"]), str(data["body"]), citations)
 
 
 def check_plan(plan: WikiPlan) -> None:
@@ -325,20 +308,3 @@ def check_plan(plan: WikiPlan) -> None:
     if not 1 <= len(plan.pages) <= MOST_PAGES:
         raise InvalidInput(f"The plan has {len(plan.pages)} pages.", hint=f"Plan from 1 to {MOST_PAGES} pages.")
     check_page_paths(page.path for page in plan.pages)
-
-
-def _planned(page: PagePlan) -> dict[str, Any]:
-    told = asdict(page)
-    return {**told, "kind": page.kind.value, "relevant_files": [*page.relevant_files], "aliases": [*page.aliases]}
-
-
-def _page_plan(data: Mapping[str, Any]) -> PagePlan:
-    return PagePlan(
-        path=str(data["path"]),
-        title=str(data["title"]),
-        kind=PageKind(data["kind"]),
-        purpose=str(data["purpose"]),
-        relevant_files=tuple(data["relevant_files"]),
-        importance=float(data["importance"]),
-        aliases=tuple(data["aliases"]),
-    )

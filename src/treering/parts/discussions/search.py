@@ -12,7 +12,7 @@ from treering.core.filters import And, Compare, Filter, Or
 from treering.core.ids import render_time
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object, Source
-from treering.parts.discussions.recall.keywords import KeywordText, is_question, keywords_of, question_for
+from treering.parts.discussions.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.parts.discussions.summaries.memories import Memory, memories_in
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
@@ -170,7 +170,7 @@ def search(
     )
 
 
-def faded(found: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
+def ranked_by_age(found: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
     """Put the best first; where age counts, in days after which something counts half, the newer before the older."""
     aged = _with_age(found, half_life) if half_life else found
     return sorted(aged, key=lambda one: -one.score)
@@ -290,16 +290,16 @@ class _Search:
         """Weigh what holds anything of what is looked for by where it does, and leave out the rest."""
         weights = self.options.weights or FieldWeights()
         found = [replace(one, score=one.score * _share(one, holds, weights)) for one in self._enough(ask)]
-        return faded([one for one in found if one.score > 0], self.options.recency)
+        return ranked_by_age([one for one in found if one.score > 0], self.options.recency)
 
     def _ordered(self, found: list[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Keep the order, unless weights were given: then the fields that hold words of the query count."""
         if (weights := self.options.weights) is None:
-            return faded(found, self.options.recency) if self.options.recency else found
+            return ranked_by_age(found, self.options.recency) if self.options.recency else found
         terms = query_terms(query).words
         extra = [_share(one, lambda words: [f" {term} " in words.terms for term in terms], weights) for one in found]
         counted = [replace(one, score=one.score * (1 + more)) for one, more in zip(found, extra, strict=True)]
-        return faded(counted, self.options.recency)
+        return ranked_by_age(counted, self.options.recency)
 
     def _enough(self, ask: _Ask) -> list[DiscussionHit]:
         """Ask for more and more, until enough of it may be shown or there is no more."""

@@ -1,6 +1,7 @@
-"""Citations of lines: made, checked against the files as they stand, and moved to where their lines stand now."""
+"""Citations of lines: made, checked against the files as they stand, and required of what agents plan and write."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -9,7 +10,8 @@ from treering.core.errors import NotFound
 from treering.core.evidence import Lines, Segment, segment_hash
 from treering.core.objects import Source
 from treering.parts.wiki.files.links import BodyLink, quoted_path, with_addresses
-from treering.parts.wiki.pages import LineCitation, WikiPage
+from treering.parts.wiki.files.manifest import RESERVED, is_page_path
+from treering.parts.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
 from treering.verbs.engine import Engine
 
 _FILE_OF_REPOSITORY = "repo:"
@@ -199,3 +201,101 @@ def _segment_at(source: Source, line: int) -> Segment | None:
     placed = [one for one in source.segments if isinstance(one.locator, Lines)]
     before = [one for one in placed if isinstance(one.locator, Lines) and one.locator.start <= line]
     return before[-1] if before else (placed[0] if placed else None)
+
+
+# What agents plan and write, made fit for a wiki: files and pages that are not there and lines that do not hold go.
+
+
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedLines:
+    """Lines that an agent cites, with some words that it copied from them."""
+
+    path: str
+    first_line: int
+    last_line: int
+    quote: str = ""
+
+
+def usable_plan(plan: WikiPlan, files: Collection[str]) -> tuple[WikiPlan, tuple[str, ...]]:
+    """Return a plan with paths that pages can have and files that are there, and what was changed for it."""
+    notes: list[str] = []
+    pages: dict[str, PagePlan] = {}
+    for page in plan.pages:
+        path = page.path if _can_be(page.path) else f"{_slug(page.title)}.md"
+        path = path if _can_be(path) else f"{_slug(page.title)}-2.md"
+        if path != page.path:
+            notes.append(f"the page {page.path!r} has the path {path!r}")
+        if path.casefold() in pages:
+            notes.append(f"the page {path!r} was planned twice")
+            continue
+        gone = [file for file in page.relevant_files if file not in files]
+        notes += [f"{path} names the file {file!r}, which is not there" for file in gone]
+        there = tuple(dict.fromkeys(file for file in page.relevant_files if file in files))
+        pages[path.casefold()] = replace(page, path=path, relevant_files=there)
+    return replace(plan, pages=tuple(pages.values())), tuple(notes)
+
+
+def page_with_citations(
+    plan: WikiPlan, page: PagePlan, body: str, quoted: Iterable[QuotedLines], citations: Citations
+) -> tuple[WikiPage, tuple[str, ...]]:
+    """Return a page as an agent wrote it, and what was left out of it.
+
+    A citation holds where its lines are there and have the words quoted of them; where these stand elsewhere in the
+    file, once, it is moved to them. The links of others, and links to pages that are not planned, lose their target.
+    """
+    quotes = {(one.path, one.first_line, one.last_line): one.quote for one in quoted}
+    paths = {one.path for one in plan.pages}
+    made: dict[tuple[str, int, int], LineCitation] = {}
+    notes: list[str] = []
+
+    def address(link: BodyLink) -> str | None:
+        if link.scheme == "page":
+            if link.path not in paths:
+                notes.append(f"a link to the page {link.path!r}, which is not planned")
+            return target_of(link) if link.path in paths else None
+        place = (link.path, *link.lines) if link.lines else None
+        cited = _cited(place, quotes.get(place, ""), citations) if place else None
+        if cited is None:
+            notes.append(f"a citation of {link.path}#{link.fragment}, which does not hold")
+            return None
+        made[(cited.path, cited.first_line, cited.last_line)] = cited
+        return source_target(cited)
+
+    text = with_addresses(body.strip(), address)
+    titled = text if text.startswith("# ") else f"# {page.title}\n\n{text}"
+    return WikiPage(page, f"{titled}\n", tuple(made.values())), tuple(notes)
+
+
+def _slug(title: str) -> str:
+    return _NO_NAME.sub("-", title.casefold()).strip("-")[:80] or "page"
+
+
+def _can_be(path: str) -> bool:
+    return is_page_path(path) and path.casefold() not in RESERVED
+
+
+def _cited(place: tuple[str, int, int], quote: str, citations: Citations) -> LineCitation | None:
+    path, first, last = place
+    lines = citations.lines_of(path)
+    if lines is None:
+        return None
+    words = quote.split()
+    if words and not _says(lines[max(first - 1, 0) : last], words):
+        count = last - first
+        starts = [at for at in range(len(lines)) if _begins(lines, at, words)]
+        if len(starts) != 1:
+            return None
+        first, last = starts[0] + 1, min(starts[0] + 1 + max(count, 0), len(lines))
+    return citations.cite(path, first, last)
+
+
+def _says(lines: Sequence[str], words: Sequence[str]) -> bool:
+    return " ".join(words) in " ".join(" ".join(lines).split())
+
+
+def _begins(lines: Sequence[str], at: int, words: Sequence[str]) -> bool:
+    """Tell whether the words begin in a line."""
+    return _says(lines[at : at + len(words)], words) and not _says(lines[at + 1 : at + len(words)], words)
