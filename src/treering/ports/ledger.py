@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import render_time
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
-from treering.core.ids import render_time
 from treering.core.objects import Activity, Knowledge, Object, Source, WorkItem, title_of
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.writing.copying import LedgerPart, Outcomes
+from treering.core.writing.integrity import references_of
 from treering.core.writing.plan import Plan
-from treering.core.writing.references import references_of
 from treering.ports.index import Change
 
 _Place = TypeVar("_Place", bound=Hashable)

@@ -17,10 +17,10 @@ from typing import Any
 from treering.core.errors import Conflict, InvalidInput, nearest
 from treering.core.objects import Channel
 from treering.core.scope import ROOT, parse_scope
-from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits, KeyRight
 from treering.ports.runtime import Clock
+from treering.ports.stores import AccessKey, AccessKeys, KeyLimits, KeyRight
 from treering.system.address import SPACE, Address
-from treering.verbs.rights import DECIDES, READS, WRITES, Rights
+from treering.verbs.envelope import DECIDES, READS, WRITES, Rights
 
 GRANTED: Mapping[KeyRight, Rights] = {
     "read": READS,

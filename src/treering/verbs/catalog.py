@@ -6,7 +6,7 @@ from treering.core.errors import InvalidInput, nearest
 from treering.verbs.crystallize.knowledge import KNOWLEDGE, PROMOTE, SUPERSEDE
 from treering.verbs.crystallize.work import ACTIVITY, NODE, SOURCE, WORK_ITEM
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Report, Tool
+from treering.verbs.envelope import Envelope, Report, Rights, Tool
 from treering.verbs.ingest.ingest import TOOL as INGEST
 from treering.verbs.lint.lint import TOOL as LINT
 from treering.verbs.query.browsing import EXPAND, PAGE
@@ -14,7 +14,6 @@ from treering.verbs.query.context import CONTEXT
 from treering.verbs.query.recent import RECENT
 from treering.verbs.query.related import RELATED
 from treering.verbs.query.search import SEARCH
-from treering.verbs.rights import Rights
 
 # The verb `query`: usable context first, then deeper.
 

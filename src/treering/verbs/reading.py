@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from treering.core.canonical import Instant, parse_time
 from treering.core.evidence import place_in
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
-from treering.core.ids import Instant, parse_time
-from treering.core.lifecycle import CURRENT, is_over
 from treering.core.objects import Object
-from treering.core.policy import TrustLevel
+from treering.core.policy import CURRENT, TrustLevel, is_over
 from treering.core.scope import ROOT, is_within
 from treering.ports.ledger import AsOf, Head, ObjectRequest
 from treering.ports.passages import PassageRequest, Reach

@@ -6,7 +6,6 @@ from typing import Any
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
-from treering.core.lifecycle import INITIAL, check_transition
 from treering.core.objects import Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
@@ -20,10 +19,16 @@ from treering.core.patch import (
     check_length,
     check_object,
 )
-from treering.core.policy import changes_words, less_trusted
-from treering.core.writing.claims import is_backed, is_newly_disputed, rivals
+from treering.core.policy import INITIAL, changes_words, check_transition, less_trusted
 from treering.core.writing.draft import Draft, changed, created, merge_unique, resolved_link, revise
-from treering.core.writing.references import adopt, check_acyclic, rename_references
+from treering.core.writing.integrity import (
+    adopt,
+    check_acyclic,
+    is_backed,
+    is_newly_disputed,
+    rename_references,
+    rivals,
+)
 
 
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:

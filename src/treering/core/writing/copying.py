@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import kind_of
 from treering.core.errors import Conflict, Corrupt
 from treering.core.evidence import segment_hash
-from treering.core.ids import kind_of
 from treering.core.objects import Object, Source, content_hash, stored_form
 from treering.core.patch import PatchRecord, Receipt, Remembered, record_hash
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write

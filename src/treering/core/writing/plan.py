@@ -40,9 +40,8 @@ from treering.core.writing.alteration import (
     transition,
     update,
 )
-from treering.core.writing.claims import cascade, settle_claims
 from treering.core.writing.draft import Draft, Put, View, Write, changed, recorded, resolved_link
-from treering.core.writing.references import check_references, references_of
+from treering.core.writing.integrity import cascade, check_references, references_of, settle_claims
 
 
 @dataclass(frozen=True, slots=True)

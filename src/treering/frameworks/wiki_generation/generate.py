@@ -38,7 +38,6 @@ from treering.verbs.engine import Progress, held
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-
 # The steps of a generation as a graph of LangGraph: structure, then pages side by side, then publishing.
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from treering.core.canonical import PREFIXES
 from treering.core.errors import InvalidInput, TreeringError
-from treering.core.ids import PREFIXES
 from treering.parts.coding_agents.ready_packs import ReadyPack, keep_pack, kept_folders, standing, state_of
 from treering.parts.coding_agents.session_hooks import (
     WaitingTranscript,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.parts.coding_agents.connecting import Connection, ConnectionRecords, plan_connection
 from treering.parts.coding_agents.known_clients import client_named, start_command
 from treering.parts.coding_agents.session_hooks import start_work, waiting_transcripts

@@ -29,9 +29,8 @@ from treering.parts.discussions.summaries.versions import Version
 from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
 from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
 from treering.verbs.crystallize.submission import WriteOptions, submit
-from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
 from treering.verbs.ingest.turns import Message
-from treering.verbs.rights import DECIDES, READS, WRITES
 
 # What messages say was decided, and why something failed, as candidates with the messages as evidence.
 

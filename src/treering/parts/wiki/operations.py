@@ -18,8 +18,7 @@ from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.parts.wiki.rules.writer import rule_writer
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 # Whether the pages of a written wiki still say what the sources say.
 

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
+from treering.core.canonical import Instant
 from treering.core.errors import NotFound, nearest
-from treering.core.ids import Instant
 from treering.parts.wiki.files.link_check import without_matter
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
 from treering.parts.wiki.files.manifest import INDEX, LOG
@@ -21,8 +21,7 @@ from treering.parts.wiki.rules.writer import rule_writer
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
 from treering.parts.wiki.writing.kept_wikis import KeptWikis
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 _MOST_CHANGES = 10
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS, WikiStatus, WikiWritten
 from treering.parts.wiki.reading import PAGE
 from treering.surfaces.cli.flags import Access

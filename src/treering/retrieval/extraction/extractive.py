@@ -15,8 +15,7 @@ from typing import Literal
 from treering.core.canonical import normalise_text
 from treering.ports.models import Entity, Excerpt
 from treering.retrieval.extraction.built_in import BuiltInExtractor
-from treering.retrieval.extraction.names import entity_key
-from treering.retrieval.extraction.words import (
+from treering.retrieval.extraction.names import (
     AUXILIARIES,
     CONNECTIVES,
     DETERMINERS,
@@ -24,6 +23,7 @@ from treering.retrieval.extraction.words import (
     PLEASANTRIES,
     PREPOSITIONS,
     PRONOUNS,
+    entity_key,
 )
 from treering.retrieval.text.dates import date_ranges
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
+from treering.retrieval.index.tables import MAX_KEY, Scalar
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
@@ -21,7 +22,6 @@ from treering.retrieval.index.ties import (
     spans,
     word_totals,
 )
-from treering.retrieval.index.vectors import MAX_KEY, Scalar
 
 # Runs of the entity graph: ends of edges sorted by the node they go out of, so that those of a node are found.
 

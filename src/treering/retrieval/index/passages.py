@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.evidence import Lines, Segment, Triple, Turn
 from treering.core.filters import element_name
-from treering.core.ids import render_time
-from treering.core.lifecycle import CURRENT, is_current, is_over
 from treering.core.objects import (
     Activity,
     Constraint,
@@ -28,6 +26,7 @@ from treering.core.objects import (
     WorkItem,
     title_of,
 )
+from treering.core.policy import CURRENT, is_current, is_over
 from treering.core.scope import sees
 from treering.ports.ledger import Head
 from treering.ports.passages import Passage, Reach

@@ -13,11 +13,9 @@ from treering.core.filters import Filter, asked_texts
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
 from treering.retrieval.graph.association import Association, associate
-from treering.retrieval.index.code_places import CODE, NO_PLACE
+from treering.retrieval.index.code_places import CODE, NO_PLACE, role_weights
 from treering.retrieval.index.rounds import GraphRequest, Steps
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.clues import WEIGHTS as CLUE_WEIGHTS
-from treering.retrieval.search.clues import clues_of, thread_clue
 from treering.retrieval.search.fusion import (
     BRIDGED,
     CODE_WEIGHTS,
@@ -38,9 +36,10 @@ from treering.retrieval.search.fusion import (
     favour,
     fuse,
     lend_to_neighbours,
+    rank_in_files,
 )
-from treering.retrieval.search.question import Arms, Question
-from treering.retrieval.search.whole_files import rank_in_files
+from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
+from treering.retrieval.search.question import Arms, Question, clues_of, question_title, thread_clue
 from treering.retrieval.text.analysis import index_text
 
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
@@ -281,7 +280,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
     if by_files:
-        ranked = rank_in_files(ranked, near, _said(given, weights), question.text, limit=pool)
+        roles = role_weights(question_title(question.text))
+        ranked = rank_in_files(ranked, near, _said(given, weights), question.text, roles, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,

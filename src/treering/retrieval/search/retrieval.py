@@ -22,9 +22,8 @@ from treering.retrieval.graph.association import Association
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
 from treering.retrieval.index.rounds import Steps, run
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.clues import asks, reply_among
 from treering.retrieval.search.fusion import Fused
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks, reply_among
 from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     REPEATING_WEIGHT,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import psycopg
 
-from treering.ports.access_keys import AccessKey
+from treering.ports.stores import AccessKey
 from treering.stores.postgres.connection.exchange import PreparingConnection
 from treering.stores.postgres.connection.failures import translated
 from treering.stores.postgres.connection.pools import give_back, shared_pool

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treering.ports.passages import Reach
-from treering.retrieval.index.vectors import Keys
+from treering.retrieval.index.tables import Keys
 
 Moment = tuple[int, int]
 """Epoch and position in the log: what a table in memory has seen.

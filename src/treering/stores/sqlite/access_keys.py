@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from treering.core.errors import InvalidInput
-from treering.ports.access_keys import AccessKey
+from treering.ports.stores import AccessKey
 from treering.stores.sqlite.database import Database
 from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import Address

@@ -9,7 +9,6 @@ from typer.core import TyperCommand, TyperGroup
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
 
-
 # Examples for the help of each command: what one wants, and the line that does it.
 
 

@@ -10,7 +10,7 @@ import typer
 
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.scope import ROOT
-from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits
+from treering.ports.stores import AccessKey, AccessKeys, KeyLimits
 from treering.registry import brought
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.cli.flags import Access, WriteFlags

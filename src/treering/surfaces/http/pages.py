@@ -18,8 +18,7 @@ from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.site import HOME, OF_ANY_SPACE, WebSite, site_routes
 from treering.surfaces.web.view import ReadSpace
 from treering.system.access_keys import space_name
-from treering.verbs.envelope import Answer, Envelope, Operation, Report
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Answer, Envelope, Operation, Report
 
 
 class SpaceForPages:

@@ -21,8 +21,7 @@ from treering.system.address import Address
 from treering.verbs import catalog
 from treering.verbs.confined_ledger import confined, with_jobs_of
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Answer, Envelope, Operation, Report
-from treering.verbs.rights import WRITES, Rights, require
+from treering.verbs.envelope import WRITES, Answer, Envelope, Operation, Report, Rights, require
 
 Allowed = Literal["review", "erase"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)

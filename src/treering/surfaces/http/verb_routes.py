@@ -25,8 +25,7 @@ from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, LinkFields, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, TextInput, Tool, Value
-from treering.verbs.rights import Rights
+from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
 
 
 def routes(

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treering.core.characters import label
-from treering.core.pack import ContextPack, PackItem
 from treering.core.writing.draft import ObjectChange
-from treering.retrieval.search.packing import quoted, render, titled
+from treering.retrieval.search.packing import ContextPack, PackItem, quoted, render, titled
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
 from treering.verbs.crystallize.submission import WriteReport

@@ -17,8 +17,7 @@ from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
-from treering.verbs.envelope import Mode, Tool
-from treering.verbs.rights import WRITES
+from treering.verbs.envelope import WRITES, Mode, Tool
 
 Schema = dict[str, Any]
 

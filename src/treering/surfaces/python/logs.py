@@ -11,9 +11,9 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Literal, get_args
 
+from treering.core.canonical import render_time
 from treering.core.characters import visible
 from treering.core.errors import InvalidInput, TimedOut, Unavailable
-from treering.core.ids import render_time
 from treering.verbs.envelope import Envelope
 
 LogFormat = Literal["json", "text"]

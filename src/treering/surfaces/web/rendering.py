@@ -16,9 +16,9 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from treering.core.canonical import is_object
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
-from treering.core.ids import is_object
 from treering.surfaces.web.view import PageView, Rendered, told_event
 
 STATIC = Path(__file__).with_name("static")

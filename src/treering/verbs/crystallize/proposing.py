@@ -11,18 +11,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.evidence import Lines
 from treering.core.filters import Compare
-from treering.core.ids import render_time
 from treering.core.objects import Source, WorkItem
 from treering.core.patch import Create, Operation, Transition, shortened
 from treering.ports.ledger import Selection
 from treering.verbs.crystallize.drafting import WorkItemFields, draft_activity, draft_work_item
 from treering.verbs.crystallize.submission import new_patch
-from treering.verbs.envelope import Call, Nothing, Value
+from treering.verbs.envelope import WRITES, Call, Nothing, Value
 from treering.verbs.envelope import Operation as SpaceOperation
-from treering.verbs.rights import WRITES
 
 What = Literal["work item", "closing", "reopening"]
 

@@ -17,8 +17,17 @@ from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.text.analysis import index_text
-from treering.verbs.ingest.duplicate_sources import Twins, divergence, is_dated, repointed, twins_of, why_kept
-from treering.verbs.ingest.known import KnownSources, is_live, is_undated
+from treering.verbs.ingest.known import (
+    KnownSources,
+    Twins,
+    divergence,
+    is_dated,
+    is_live,
+    is_undated,
+    repointed,
+    twins_of,
+    why_kept,
+)
 from treering.verbs.ingest.report import ItemResult
 from treering.verbs.ingest.segments import Carried, carry, first_segments
 

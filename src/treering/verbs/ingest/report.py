@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from pydantic import Field
 
-from treering.core.ids import Instant
+from treering.core.canonical import Instant
 from treering.verbs.envelope import Report, Value
 
 Outcome = Literal["failed", "skipped", "proposed", "removed", "moved", "updated", "created", "unchanged"]

@@ -9,18 +9,17 @@ from typing import Any
 from pydantic import Field
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import Instant, is_patch, render_time
 from treering.core.errors import NotFound, TreeringError
-from treering.core.ids import Instant, is_patch, render_time
 from treering.core.objects import Object
 from treering.core.patch import Author, Create, Operation, PatchStatus, RecordedOperation, Update
 from treering.core.scope import ROOT, is_within
 from treering.core.writing.draft import FieldChange, asked, fields_changed
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import check_interrupt
-from treering.verbs.envelope import Call, Mode, Report, TextInput, Value
+from treering.verbs.envelope import READS, Call, Mode, Report, TextInput, Value
 from treering.verbs.query.browsing import shown_object
 from treering.verbs.reading import behind_warning
-from treering.verbs.rights import READS
 from treering.verbs.scoped_ledger import scope_of_patch
 
 _EVENTS = 500  # of the log, at a time

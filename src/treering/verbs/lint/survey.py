@@ -9,11 +9,11 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from treering.core.characters import named
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
+from treering.core.policy import CURRENT
 from treering.core.scope import ROOT, is_within, sees
-from treering.core.writing.references import references_of
+from treering.core.writing.integrity import references_of
 from treering.ports.ledger import Altered, Ledger, Selection, noted
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value

@@ -9,19 +9,18 @@ from pydantic import Field
 
 from treering.core.filters import matches
 from treering.core.objects import Fact, Knowledge, Object
-from treering.core.pack import ContextPack
 from treering.ports.ledger import Altered, ObjectRequest, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
 from treering.retrieval.search.fusion import PLACES, VECTORS, WORDS
-from treering.retrieval.search.packing import Packed, UnnumberedItem, name_nearest, pack, render
+from treering.retrieval.search.packing import ContextPack, Packed, UnnumberedItem, name_nearest, pack, render
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
-from treering.verbs.envelope import AskingInput, Call, Mode
+from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_parts import (
@@ -50,7 +49,6 @@ from treering.verbs.reading import (
     warnings_of,
     why_empty,
 )
-from treering.verbs.rights import READS
 
 # Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name.
 

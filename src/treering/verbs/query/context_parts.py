@@ -6,17 +6,24 @@ from math import ceil
 
 from treering.core.evidence import EvidenceRef, Segment, place_in
 from treering.core.filters import And, Compare, Filter
-from treering.core.lifecycle import is_over
 from treering.core.objects import Activity, Channel, Knowledge, Node, Object, WorkItem, title_of
-from treering.core.pack import Citation, ConflictNote, PackItem
-from treering.core.policy import TrustLevel, trust_of
+from treering.core.policy import TrustLevel, is_over, trust_of
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, sources_named
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.passages import is_withheld, passages_of
 from treering.retrieval.index.rounds import Steps, run_together
-from treering.retrieval.search.packing import Packed, UnnumberedItem, cite, quoted, section_of
+from treering.retrieval.search.packing import (
+    Citation,
+    ConflictNote,
+    Packed,
+    PackItem,
+    UnnumberedItem,
+    cite,
+    quoted,
+    section_of,
+)
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import (
     IdfWeights,

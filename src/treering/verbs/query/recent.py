@@ -9,17 +9,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
-from treering.core.ids import parse_time, render_time
 from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
-from treering.verbs.envelope import Call, Mode, Report, Value
+from treering.verbs.envelope import READS, Call, Mode, Report, Value
 from treering.verbs.query.browsing import HistoryEntry, change_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, altered_warnings, parse_moment, scope_warnings, standing
-from treering.verbs.rights import READS
 from treering.verbs.scoped_ledger import whole
 
 # When what an object tells of happened, which may be long before it was written down.

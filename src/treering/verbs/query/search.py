@@ -11,7 +11,7 @@ from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.reranking import Rereading
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.envelope import AskingInput, Call, Mode
+from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.ingest.report import bounded
 from treering.verbs.query.context_parts import SPEAKING, KnownWords, answers, known_words
 from treering.verbs.reading import (
@@ -30,7 +30,6 @@ from treering.verbs.reading import (
     warnings_of,
     why_empty,
 )
-from treering.verbs.rights import READS
 
 # How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
 

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Literal, Protocol
 
-from treering.core.canonical import chain_hashes
+from treering.core.canonical import chain_hashes, parse_time, render_time
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment, Turn
-from treering.core.ids import parse_time, render_time
 from treering.core.objects import Source
 from treering.core.patch import Update
 from treering.ports.ledger import Ledger, SourceState

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import numpy as np
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.ids import render_time
 from treering.core.screening import kept_key
 from treering.parts.client.items.documents import scope_part
 from treering.ports.models import Vector

@@ -12,7 +12,7 @@ import apsw
 import numpy as np
 
 from treering.ports.search import Scored
-from treering.retrieval.index.word_table import Floats, Keys, Postings, WordTable, best, only
+from treering.retrieval.index.tables import Keys, Postings, Scores, WordTable, best, only
 from treering.stores.rows.fold import role_term
 from treering.stores.rows.passage_log import Moment
 from treering.stores.sqlite.index.tables import WORDS, integers
@@ -111,7 +111,7 @@ class WordTables:
         self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
 
 
-def _scored(keys: Keys, scores: Floats) -> list[Scored]:
+def _scored(keys: Keys, scores: Scores) -> list[Scored]:
     return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
 
 

@@ -206,7 +206,7 @@ def create(
     It is kept as a hash: nobody can show it again. Give it to one program or
     person, who sends it as `Authorization: Bearer trk_…`.
     """
-    from treering.ports.access_keys import KeyLimits
+    from treering.ports.stores import KeyLimits
     from treering.surfaces.cli import keys as held
 
     limits = KeyLimits(per_minute, at_once, max_body)

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
-from treering.core.pack import ContextPack, PackItem
-from treering.retrieval.search.packing import SECTIONS, titled
+from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
 from treering.verbs.query.context import ContextReport

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Literal
 
-from treering.core.ids import parse_time
+from treering.core.canonical import parse_time
 from treering.core.scope import ROOT
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.query.overview import OBJECTS, OVERVIEW
