@@ -347,10 +347,10 @@ def moved_files(gone: Mapping[str, str], there: Mapping[str, str]) -> dict[str, 
     moved: then so have its other files, whatever they say now. An empty fingerprint is like no other.
     """
     same = _by_fingerprint(there)
-    twins = {origin: list(_twins(origin, fingerprint, same)) for origin, fingerprint in gone.items()}
-    votes = Counter(folders for found in twins.values() for folders in {_folders(*pair) for pair in found})
+    same_content = {origin: list(_same_content(origin, fingerprint, same)) for origin, fingerprint in gone.items()}
+    votes = Counter(folders for found in same_content.values() for folders in {_folders(*pair) for pair in found})
     moves: dict[str, str] = {}
-    for origin, found in twins.items():
+    for origin, found in same_content.items():
         best = max(found, key=lambda pair: (votes[_folders(*pair)], pair[1]), default=None)
         if best is not None:
             moves[origin] = best[1]
@@ -365,7 +365,7 @@ def _by_fingerprint(there: Mapping[str, str]) -> Mapping[str, list[str]]:
     return {fingerprint: origins for fingerprint, origins in found.items() if len(origins) <= _MOST_ALIKE}
 
 
-def _twins(origin: str, fingerprint: str, there: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+def _same_content(origin: str, fingerprint: str, there: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
     name = _parts(origin)[-1]
     return ((origin, other) for other in there.get(fingerprint, ()) if _parts(other)[-1] == name)
 

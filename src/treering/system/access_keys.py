@@ -61,7 +61,7 @@ def make_key(
 ) -> tuple[str, AccessKey]:
     """Make a key; return what its holder gets, which is kept nowhere, and what is kept.
 
-    Raises `InvalidInput` for a name, a right or a scope that is none, and for a time that is over.
+    Raises `InvalidInput` for an invalid name, right or scope, and for a time that is over.
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(

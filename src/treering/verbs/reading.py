@@ -349,7 +349,7 @@ _ALTERED_SHOWN = 5
 _ALTERED_HINT = "Something changed the space's file behind its ledger: run lint audit at the scope /."
 
 
-def stood_at(found: Retrieval, reach: Reach) -> int:
+def answered_sequence(found: Retrieval, reach: Reach) -> int:
     """Return the sequence number an answer stands for."""
     return found.sequence if reach.at is None else reach.at
 
@@ -396,7 +396,7 @@ def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
     return frozenset(head.id for head in current) - over
 
 
-def told_status(status: str, *, current: bool) -> str:
+def shown_status(status: str, *, current: bool) -> str:
     """Return a status for people: `over` stands beside one that does not say so itself."""
     return status if current or status not in _STANDING else f"{status}, over"
 

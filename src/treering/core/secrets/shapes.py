@@ -41,7 +41,7 @@ def is_placeholder(value: str) -> bool:
 def is_filler(token: str) -> bool:
     """Tell whether a token is a few characters over and over, such as `xxxx`, behind what it begins with.
 
-    A key to whose end such characters are joined is none.
+    A run to whose end such characters are joined is not a key.
     """
     return len(set(token[min(_TAIL, max(0, len(token) - _TAIL)) :])) < _DIFFERENT
 

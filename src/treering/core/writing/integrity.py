@@ -115,7 +115,7 @@ def _targets(item: WorkItem, field: str) -> tuple[str, ...]:
     return item.depends_on
 
 
-def adopt(earlier: str | None, item: WorkItem, draft: Draft) -> None:
+def update_child_refs(earlier: str | None, item: WorkItem, draft: Draft) -> None:
     """Keep the parents' `child_refs` in step with `parent_ref`."""
     if earlier == item.parent_ref:
         return

@@ -94,7 +94,7 @@ def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
 
 
 def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]) -> list[Path]:
-    """Return what lies among the records of waiting transcripts and is none."""
+    """Return what lies among the records of waiting transcripts and is not such a record."""
     known = {one.record for one in readable}
     return [file for file in sorted(waiting_folder(settings).glob("*.json")) if file not in known and file.exists()]
 

@@ -70,7 +70,7 @@ class DiscussionMemory:
     """The discussions kept below one scope of a space.
 
     `generator` makes memories, summaries and state documents: by default rules, which need no model. Raises
-    `InvalidInput` for a scope that is none.
+    `InvalidInput` for an invalid scope.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class DiscussionMemory:
         self._generator: Generator = generator or BuiltInGenerator()
 
     def open(self, discussion_id: str) -> "Discussion":
-        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an id that is none."""
+        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an invalid id."""
         ref = discussion_ref(discussion_id, within=self._within)
         return Discussion(self._engine, ref, settings=self._settings, generator=self._generator)
 

@@ -74,7 +74,7 @@ def text_of(source: Source) -> str:
 
 
 def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequence[str]:
-    """Return a list of texts as such. Raises `InvalidInput` naming the field where it is none."""
+    """Return a list of texts as such. Raises `InvalidInput` naming the field where it is not a list of texts."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise wrong(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
     if most is not None and len(texts) > most:

@@ -67,7 +67,7 @@ def open_projects(
 
 
 def projects_place(given: Path | str | Address, settings: Settings) -> Path | Address:
-    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an address that is none."""
+    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an invalid address."""
     if isinstance(given, str) and "://" in given:
         given = settings.space_address(given)
     return given if isinstance(given, Address) else Path(given)
@@ -250,7 +250,7 @@ class _Space:
 
 @dataclass(frozen=True, slots=True)
 class ProjectModels:
-    """Which models project memory uses; an empty name is none, or the built-in embedder.
+    """Which models project memory uses; an empty name stands for no model, or for the built-in embedder.
 
     With a URL, a name is that of a model behind an OpenAI-compatible endpoint; else it is `PROVIDER:MODEL`.
     """

@@ -37,7 +37,7 @@ class WikiPages:
     def reading(
         self, data: bytes, *, path: str, origin: str, commit: str | None = None
     ) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `None` where it is none."""
+        """Read a file that may be a page; `None` where it is not a page."""
         if is_manifest_of_wiki(path):
             return Skipped(origin, "a list of the pages that Treering wrote")
         record = self._record(path)
@@ -69,7 +69,7 @@ class LyingWikis:
     _found: dict[Path, WikiManifest | None] = field(default_factory=dict)
 
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `path` is what it is cited by. `None` where it is none."""
+        """Read a file that may be a page; `path` is what it is cited by. `None` where it is not a page."""
         if is_manifest_of_wiki(place.name):
             return Skipped(origin, "a list of the pages that Treering wrote")
         if place.suffix != ".md":

@@ -21,7 +21,7 @@ _NO_PAGE = b"There is no such page."
 def wiki_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServer]:
     """Return a server of the pages of a folder that listens already; `serve_forever` answers, `shutdown` ends that.
 
-    Raises `NotFound` where the folder is none, `Unavailable` where the port is taken.
+    Raises `NotFound` where the folder is not there, `Unavailable` where the port is taken.
     """
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", hint="Write the wiki first: treering wiki build.")

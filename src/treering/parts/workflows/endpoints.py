@@ -104,7 +104,7 @@ def load_node_types(names: Sequence[str]) -> NodeTypes:
     """Return the table of node types with those that are named as `module:NAME`, of modules in the working folder too.
 
     What is named may be a `NodeType`, several, or a table of them. Importing a module runs it. Raises `InvalidInput`
-    for a name that is none, a module that cannot be imported, and what is not a node type.
+    for an invalid name, a module that cannot be imported, and what is not a node type.
     """
     types = NODE_TYPES
     for name in names:

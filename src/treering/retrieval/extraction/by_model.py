@@ -323,7 +323,7 @@ def _named(value: JsonValue) -> tuple[str, EntityKind] | None:
 
 
 def _words(value: JsonValue) -> str:
-    """Return a part of a note as text, on one line; empty where it is none."""
+    """Return a part of a note as text, on one line; empty where it is not a text."""
     if isinstance(value, str):
         return " ".join(value.split())
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

@@ -51,14 +51,14 @@ class Sentence:
 
 
 def sentences_of(text: str, *, speaker: str = "", when: str = "") -> list[Sentence]:
-    """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are none."""
+    """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are left out."""
     prose = _CODE.sub("\n", text)
     parts = (_cut(" ".join(part.split())) for part in _END.split(prose))
     less = _BY_MACHINE if speaker.lower() in _MACHINES else 0.0
     return [Sentence(part, speaker, weight_of(part) - less, when) for part in parts if _LETTERS.search(part)]
 
 
-def retold(text: str) -> list[Sentence]:
+def sentences_of_summary(text: str) -> list[Sentence]:
     """Return the sentences of a summary as `told` writes it, with the speakers and days named there."""
     found: list[Sentence] = []
     for line in text.split("\n"):

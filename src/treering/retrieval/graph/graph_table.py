@@ -155,7 +155,7 @@ _RUN_ROWS = 16_384
 """So many rows make one run when a table is filled: what is sorted then stays in the cache."""
 _LARGE = 100_000
 _PATIENCE = 64
-"""Large runs are merged once edges were asked for so often (about five questions): who asks one does not wait."""
+"""Large runs are merged once edges were asked for so often (about five questions), so that no single one waits."""
 _SLACK = 8  # an array that has to grow grows by one part in this many
 
 

@@ -131,13 +131,13 @@ def code_file(language: str, path: str) -> CodeFile | None:
 
 
 def file_at(path: str) -> CodeFile | None:
-    """Return a file of code by its ending alone; `None` for one that is none, or whose language only its text tells."""
+    """Return a file of code by its ending alone; `None` if it is not code, or only its text tells the language."""
     family = _BY_ENDING.get(path.rpartition(".")[2].lower())
     return CodeFile(family, path) if family else None
 
 
 def manifest_family(path: str) -> str:
-    """Return the family of languages whose packages a manifest names; empty where a file is none."""
+    """Return the family of languages whose packages a manifest names; empty where a file is not a manifest."""
     return _MANIFESTS.get(basename(path), "")
 
 

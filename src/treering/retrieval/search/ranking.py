@@ -227,7 +227,7 @@ _LEADS = 2
 _COMPARED = 2
 
 _FIRST = 10
-_PREVAILS = 0.9
+_NEARLY_ALL = 0.9
 _CODE_ANSWERS = 0.5
 """Part of the best score in the words arm from which on code is among what answers."""
 
@@ -300,7 +300,7 @@ def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | No
     `in_code`: code answers, too. Then the documents of a project are no prose by themselves: they tell of the code.
     """
     forms = [_form(head, in_code=in_code) for head in islice(heads, _FIRST)]
-    return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
+    return next((form for form, count in Counter(forms).items() if count >= _NEARLY_ALL * len(forms)), None)
 
 
 def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:

@@ -189,7 +189,7 @@ def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
         word = match[0].strip(".*-–—/")
         terms = query_terms(word).words
         spoken_of = word in quoted or _is_name(word)
-        matter = not content_terms.isdisjoint(terms) and _may_be_a_matter(word, begins=_begins(task, match.start()))
+        matter = not content_terms.isdisjoint(terms) and _may_be_content_word(word, begins=_begins(task, match.start()))
         if spoken_of or matter:
             wanted[word] = terms
     return {word: terms for word, terms in wanted.items() if terms}
@@ -232,7 +232,7 @@ def _is_name(word: str) -> bool:
     return _NAME_SIGN.search(word) is not None and any(letter.isalpha() for letter in word)
 
 
-def _may_be_a_matter(word: str, *, begins: bool) -> bool:
+def _may_be_content_word(word: str, *, begins: bool) -> bool:
     plain = word.casefold()
     if not word.isascii():
         return 1 < len(word) <= _LONGEST

@@ -53,7 +53,7 @@ def current_row(item: Object) -> ObjectRow:
 
 
 def checked_head(head: Head) -> Head:
-    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is none that there is."""
+    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is unknown."""
     if head.type in _TYPES and head.origin_channel in _CHANNELS:
         return head
     raise Corrupt(

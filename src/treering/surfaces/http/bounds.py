@@ -122,7 +122,7 @@ class Transport:
 
 
 def proxies_of(named: Sequence[str]) -> tuple[str, ...]:
-    """Read addresses and networks of proxies. Raises `InvalidInput` for what is none, and for one of everybody."""
+    """Read addresses and networks of proxies. Raises `InvalidInput` for what is neither, or is everybody."""
     networks = []
     for text in named:
         try:

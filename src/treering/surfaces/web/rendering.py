@@ -123,7 +123,7 @@ _MOST_FIELDS = 20
 
 
 async def read_form(request: Request, *, token: str) -> dict[str, str]:
-    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for one that is none or too large.
+    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for a body that is not a form or too large.
 
     A browser names the page's site in `Origin`; a program that sends none is refused as well. `token` is in each page
     of this server, which a page of another site cannot read.

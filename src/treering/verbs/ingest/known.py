@@ -181,7 +181,7 @@ def _may_be_restated(item: Knowledge) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Twins:
+class DuplicateSources:
     """The sources that one thing is known by. `kept` goes on; it is known by the origin `before` until now.
 
     `folded` are archived in its favour. `standing` are left as they are: knowledge rests on them that ingest may not
@@ -204,7 +204,7 @@ class Twins:
         return f"the same is also known as {', '.join(self.standing)}, on which knowledge rests: see lint repair"
 
 
-def twins_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> Twins | None:
+def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> DuplicateSources | None:
     """Choose the source that goes on as `origin`, of those known by it or by an earlier origin; `None` without any.
 
     One that knowledge rests on goes on before others: ingest may move the evidence of candidates alone.
@@ -215,7 +215,7 @@ def twins_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -
         return None
     held = [name for name, state in found.items() if len(found) > 1 and _is_held(state, known_sources)]
     kept = (held or list(found))[0]
-    return Twins(
+    return DuplicateSources(
         kept=found[kept],
         before=next((name for name in (kept, *found) if name != origin), ""),
         folded=tuple(state for name, state in found.items() if name != kept and name not in held),

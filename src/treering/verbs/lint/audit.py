@@ -97,7 +97,7 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     try:
         head = ledger.verify()
         # What a damaged ledger would make of the index says nothing about the index.
-        differences = told_of_index(call, call.engine.index.upkeep.differences())
+        differences = shown_differences(call, call.engine.index.upkeep.differences())
     except TreeringError as error:
         check_interrupt()  # that the audit was ended says nothing about the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
@@ -120,7 +120,7 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     )
 
 
-def told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
+def shown_differences(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
     """Return the differences at the root; below it only that there are some, for they name what lies elsewhere."""
     return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
 

@@ -18,7 +18,7 @@ from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Tool, Value
 from treering.verbs.lint import semantic, structure
-from treering.verbs.lint.audit import AUDIT, told_of_index
+from treering.verbs.lint.audit import AUDIT, shown_differences
 from treering.verbs.lint.structure import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, survey
 from treering.verbs.reading import behind_warning
@@ -133,7 +133,7 @@ class ReindexReport(Report):
 def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
     """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
     index = call.engine.index
-    differences = told_of_index(call, index.upkeep.differences())
+    differences = shown_differences(call, index.upkeep.differences())
     rebuilt = index.upkeep.rebuild() if options.apply else 0
     if options.wait:
         call.engine.vectoriser.finish(call.engine.progress)

@@ -34,7 +34,7 @@ from treering.verbs.query.context_parts import (
     source_items,
     summary_of,
 )
-from treering.verbs.query.search import rereading_of, rereading_warnings
+from treering.verbs.query.search import reranking_of, reranking_warnings
 from treering.verbs.reading import (
     Asked,
     Empty,
@@ -42,10 +42,10 @@ from treering.verbs.reading import (
     ReadReport,
     SearchOptions,
     altered_warnings,
+    answered_sequence,
     question_of,
     reach_of,
     scope_warnings,
-    stood_at,
     warnings_of,
     why_empty,
 )
@@ -54,7 +54,7 @@ from treering.verbs.reading import (
 
 
 _BELIEFS = 16
-_FAINT = 0.2
+_NOISE_SHARE = 0.2
 """Part of the best score in the words arm below which a belief is noise."""
 
 _OF_PEOPLE = 0.4
@@ -67,7 +67,7 @@ _COPIED = "adapter"
 """The channel of what an adapter read off a source: the source says it too, and is found there."""
 
 
-def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
+def without_weak_beliefs(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
     """Leave out beliefs that have less to do with the task than the passages beside them.
 
     By words or by meaning, whichever says more. Scores are scaled within each of the two rankings; the raw ones can
@@ -75,11 +75,15 @@ def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Quest
     """
     if reach.withdrawn or reach.at is not None:
         return list(beliefs)
-    bar = _Bar.of(sources, question, loudest=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0))
+    threshold = _Threshold.of(
+        sources, question, best_words=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0)
+    )
     asked = frozenset(question.terms.words)
     copied = {hit.head.key: copy for hit in beliefs if (copy := _CopiedAttribute.of(hit, asked))}
     told = [
-        hit for hit in beliefs if PLACES in hit.fused.parts or bar.is_reached_by(hit, copied=copied.get(hit.head.key))
+        hit
+        for hit in beliefs
+        if PLACES in hit.fused.parts or threshold.is_reached_by(hit, copied=copied.get(hit.head.key))
     ]
     # The version of acme is what was asked for, not that of each of its parts.
     named = {hit.head.key for hit in told if hit.head.key in copied and copied[hit.head.key].names_all_of_its_subject}
@@ -110,10 +114,10 @@ class _CopiedAttribute:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
+class _Threshold:
     """What the passages found for a task reach in the middle of their ranks, by words and by meaning."""
 
-    loudest: float
+    best_words: float
     """The best score in the words arm."""
     nearest: float
     """The best cosine."""
@@ -123,20 +127,20 @@ class _Bar:
     unrelated: float
 
     @classmethod
-    def of(cls, sources: Sequence[Hit], question: Question, *, loudest: float) -> "_Bar":
+    def of(cls, sources: Sequence[Hit], question: Question, *, best_words: float) -> "_Threshold":
         words = median([_raw(hit, WORDS) for hit in sources] or [0.0])
         if question.meaning is None:
-            return cls(loudest, 0.0, words, None, 0.0)
+            return cls(best_words, 0.0, words, None, 0.0)
         unrelated = question.meaning.unrelated_below
         cosines = [_raw(hit, VECTORS) for hit in sources] or [unrelated]
-        return cls(loudest, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
+        return cls(best_words, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
 
     def is_reached_by(self, hit: Hit, *, copied: _CopiedAttribute | None) -> bool:
         if copied and not copied.is_asked_for:
             return self.meaning is not None and _raw(hit, VECTORS) > self.nearest
         part = 1.0 if hit.state.origin_channel == _COPIED else _OF_PEOPLE
         words, above = _raw(hit, WORDS), _raw(hit, VECTORS) - self.unrelated
-        by_words = words >= max(part * self.words, _FAINT * self.loudest) and words > 0
+        by_words = words >= max(part * self.words, _NOISE_SHARE * self.best_words) and words > 0
         return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
@@ -188,7 +192,7 @@ def _raw(hit: Hit, arm: str) -> float:
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
-_NOT_SPOKEN_OF = (
+_NOT_MENTIONED = (
     "The words that tell what the task is about occur nowhere here, or nowhere together. "
     "Name what is known here, or look with mode search."
 )
@@ -213,7 +217,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
+    found = gather(call, question, reach, deep=options.deep, reranking=reranking_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     shown = spread_over_sources(found.sources.hits)
@@ -244,7 +248,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in (*found.sources.hits, *found.beliefs.hits))),
             *warnings_of(question),
-            *rereading_warnings(found.sources),
+            *reranking_warnings(found.sources),
             *altered_warnings(altered),
         ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
@@ -252,7 +256,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         text=render(built),
         empty=_why_empty(call, found, reach) if empty else None,
         left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
-        as_of=stood_at(found.sources, reach),
+        as_of=answered_sequence(found.sources, reach),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
 
@@ -261,7 +265,7 @@ def _beliefs(
     call: Call, found: FoundForTask, shown: Sequence[Hit], attached: Sequence[Attached], reach: Reach, altered: Altered
 ) -> list[UnnumberedItem]:
     """Choose and cite the knowledge, the work and the activities that belong to the task."""
-    answering = to_the_point(found.beliefs.hits, found.sources.hits, found.question, reach)
+    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
     related = resting_on(call, shown, answering, reach, altered)
     objects = objects_of(answering, attached, related, reach)
     citing = Citing.read(call, [item for item, _ in objects], reach, altered)
@@ -273,7 +277,7 @@ def _beliefs(
 def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
     if found.answers:
         return why_empty(call, found.question, reach)
-    hint = " ".join(filter(None, (found.known.words.told(), _NOT_SPOKEN_OF)))
+    hint = " ".join(filter(None, (found.known.words.told(), _NOT_MENTIONED)))
     return Empty(reason="unknown_entity", hint=hint)
 
 
@@ -309,7 +313,7 @@ def _build(
             "used_tokens": packed.used_tokens,
             "left_out": len(packed.left_out),
         },
-        trace={"as_of": stood_at(found.sources, reach)},
+        trace={"as_of": answered_sequence(found.sources, reach)},
     )
 
 

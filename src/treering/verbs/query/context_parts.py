@@ -34,7 +34,7 @@ from treering.retrieval.search.relevance import (
     unknown_among,
     words_in,
 )
-from treering.retrieval.search.reranking import Rereading, Wording, repetition_flags
+from treering.retrieval.search.reranking import Reranking, Wording, repetition_flags
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
@@ -165,7 +165,7 @@ def _source_item(hit: Hit) -> UnnumberedItem:
 
 _SOURCES = 40
 _BELIEFS = 16
-SPEAKING = 10
+MOST_CHECKED = 10
 """Best hits that are asked whether they speak of the task."""
 
 _WITHDRAWN = ("stale", "superseded")
@@ -206,7 +206,7 @@ class FoundForTask:
         A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
         yet, nobody can say what words it has.
         """
-        hits = (*self.sources.hits[:SPEAKING], *self.beliefs.hits[:SPEAKING])
+        hits = (*self.sources.hits[:MOST_CHECKED], *self.beliefs.hits[:MOST_CHECKED])
         return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
 
 
@@ -217,7 +217,7 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
     return any_relevant(known.idf, question, hits)
 
 
-def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
+def gather(call: Call, question: Question, reach: Reach, *, deep: bool, reranking: Reranking | None) -> FoundForTask:
     """Search for everything at once, so that a store in another place is asked few questions.
 
     Only sources are read again: nothing else is a turn of a conversation.
@@ -227,7 +227,7 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereadin
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, known, nodes = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, rereading=rereading),
+            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, reranking=reranking),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             known_words(question, reach),

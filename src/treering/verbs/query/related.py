@@ -25,7 +25,7 @@ from treering.verbs.query.code_related import (
     CodeStart,
     bounded_links,
     code_links,
-    told_in_words,
+    relation_in_words,
 )
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, altered_warnings, standing
@@ -50,7 +50,7 @@ def changes_with(call: Call, sources: Sequence[Source]) -> list[CodeNeighbour]:
             title=path,
             relation="changes_with",
             direction="any",
-            told=f"{told_in_words('changes_with', 'any')} ({count} of the last {total} commits, last on {last})",
+            told=f"{relation_in_words('changes_with', 'any')} ({count} of the last {total} commits, last on {last})",
             place=path,
         )
         for path, count, last in _partners(history, placed.keys())

@@ -270,7 +270,7 @@ def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
         return WikiMemoryType(text)
     except ValueError as error:
         raise InvalidInput(
-            f"memory_type: {text!r} is none.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
+            f"memory_type has no value {text!r}.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
         ) from error
 
 

@@ -87,7 +87,7 @@ class WordTables:
         documents, columns = self._documents(connection, term)
         keys = integers(documents)
         counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
-        counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
+        counted = np.flatnonzero(counts)  # scopes weigh nothing, and a term of text is not a term of scopes
         keys, counts = keys[counted], counts[counted]
         if not len(keys):
             return Postings(keys.astype(np.int32), counts.astype(np.float32))
