@@ -1,7 +1,7 @@
 """The items of a context pack, with the places they rest on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 from treering.core.evidence import EvidenceRef, Segment, place_in
@@ -25,15 +25,7 @@ from treering.retrieval.search.packing import (
     section_of,
 )
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import (
-    IdfWeights,
-    WordsKnown,
-    any_relevant,
-    listed,
-    names_in,
-    unknown_among,
-    words_in,
-)
+from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, listed
 from treering.retrieval.search.reranking import Reranking, Wording, repetition_flags
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
@@ -165,23 +157,11 @@ def _source_item(hit: Hit) -> UnnumberedItem:
 
 _SOURCES = 40
 _BELIEFS = 16
-MOST_CHECKED = 10
-"""Best hits that are asked whether they speak of the task."""
 
 _WITHDRAWN = ("stale", "superseded")
 _MOST_WITHDRAWN = 8
 _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownWords:
-    """Which words of a task occur in the scopes of a read; empty for a read of the past."""
-
-    missing: tuple[str, ...] = ()
-    """Names in the task that nothing here mentions."""
-    words: WordsKnown = field(default_factory=WordsKnown)
-    idf: IdfWeights = field(default_factory=IdfWeights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +190,6 @@ class FoundForTask:
         return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
 
 
-def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
-    """Tell whether any of the best hits speaks of a question; `True` where that cannot be told, or it is a lookup."""
-    if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
-        return True
-    return any_relevant(known.idf, question, hits)
-
-
 def gather(call: Call, question: Question, reach: Reach, *, deep: bool, reranking: Reranking | None) -> FoundForTask:
     """Search for everything at once, so that a store in another place is asked few questions.
 
@@ -242,20 +215,6 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rerankin
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
-
-
-def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
-    """Count the words of a task in the scopes of the read."""
-    if reach.at is not None:
-        return KnownWords()  # which words occurred at that time is not kept
-    names, words = names_in(question.text), words_in(question.text)
-    terms = {term for each in (names, words) for terms in each.values() for term in terms}
-    found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
-    return KnownWords(
-        tuple(unknown_among(names, found.counts)),
-        WordsKnown.of(words, found.counts),
-        IdfWeights.of(question.terms.words, found),
-    )
 
 
 def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:

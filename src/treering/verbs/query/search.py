@@ -8,12 +8,12 @@ from pydantic import Field
 from treering.core.errors import InvalidInput
 from treering.core.screening import instruction_flags
 from treering.retrieval.index.rounds import run_together
+from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.ingest.report import bounded
-from treering.verbs.query.context_parts import MOST_CHECKED, KnownWords, answers, known_words
 from treering.verbs.reading import (
     Asked,
     Explanations,
