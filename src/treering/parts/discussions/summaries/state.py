@@ -111,8 +111,8 @@ def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Ve
     before = document if base in (None, current.id if current else None) else _text_at(versions, base)
     added, removed = added_lines(before, text), added_lines(text, before)
     merged = merge_lines(before, text, document)
-    by_hand = _united(stand.by_hand, added, without=removed)
-    struck_by_hand = _united(stand.struck_by_hand, removed, without=added)
+    by_hand = _merge_unique(stand.by_hand, added, without=removed)
+    struck_by_hand = _merge_unique(stand.struck_by_hand, removed, without=added)
     if current and (merged, by_hand, struck_by_hand) == (document, [*stand.by_hand], [*stand.struck_by_hand]):
         return current
     return versions.write(
@@ -143,7 +143,7 @@ def _facts(memories: Sequence[Memory]) -> str:
     return "\n".join(f"- {' '.join(memory.item.summary.split())}" for memory in memories)
 
 
-def _united(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]) -> list[str]:
+def _merge_unique(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]) -> list[str]:
     gone = frozenset(without)
     return [line for line in dict.fromkeys([*known, *more]) if line not in gone]
 
