@@ -234,7 +234,7 @@ class Ledger(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """The policy in force now: the one that the audit log tells of last, the default as long as it tells of none.
+        """The policy in force now: the one that the audit log recorded last, the default where it records none.
 
         A write is held to the policy in force in its own transaction, whatever was read before.
         """
@@ -321,7 +321,7 @@ class Ledger(Protocol):
         ...
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in exactly this scope, as `sources` tells of each."""
+        """Give, by origin, those of the sources that are in exactly this scope, as `sources` gives them."""
         ...
 
     def scopes(self, below: str) -> Sequence[str]:

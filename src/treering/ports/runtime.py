@@ -211,7 +211,7 @@ class Backlog(Protocol):
         ...
 
     def claim(self, kind: str, owner: str, *, seconds: float) -> Claim | None:
-        """Claim the work that has waited longest of what nobody is at; `None` where there is none."""
+        """Claim the unclaimed work that has waited longest; `None` where there is none."""
         ...
 
     def done(self, claim: Claim) -> None:
@@ -219,16 +219,16 @@ class Backlog(Protocol):
         ...
 
     def postpone(self, claim: Claim, *, seconds: float) -> None:
-        """Leave work to whoever comes after so many seconds."""
+        """Release work, to be claimed again after so many seconds."""
         ...
 
     def waiting(self) -> int:
-        """Count what was promised and is not done, also what somebody is at."""
+        """Count what was promised and is not done, claimed or not."""
         ...
 
 
 class SpacesWithWork(Protocol):
-    """Looks, over all spaces of a database, which have background work that nobody is at."""
+    """Finds, over all spaces of a database, those with unclaimed background work."""
 
     def names(self) -> Sequence[str]:
         """Return their names, always in the same order. Raises `Unavailable`."""

@@ -43,7 +43,7 @@ class IncomingCopy(Protocol):
     """Keeps a space closed to all others while a copy is put there: it is usable when it is complete, not before."""
 
     def begin(self) -> None:
-        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        """Refuse, durably, to open the space from now on, and all writes but those of the copy."""
         ...
 
     def end(self) -> None:
@@ -61,7 +61,7 @@ class BackUp(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Whether a database keeps whoever is connected to one of its spaces."""
+    """Whether a database confines a connection to one of its spaces."""
 
     role: str
     """As whom the space is opened there."""
@@ -149,7 +149,7 @@ class StayedThere:
 
 
 class ServerDirectory(Protocol):
-    """The servers of a directory, for who administers them."""
+    """The servers of a directory, for their administrators."""
 
     def add(self, name: str, address: str) -> int:
         """Add a server; return the number of spaces that it has already. Raises `InvalidInput`, `Conflict`."""

@@ -276,7 +276,7 @@ class ScopedLedger:
 
     @contextmanager
     def _as_missing(self, identity: str) -> Iterator[None]:
-        """Answer an altered object of another scope like an id that nobody has."""
+        """Answer an altered object of another scope like an unknown id."""
         try:
             yield
         except Corrupt:

@@ -131,7 +131,7 @@ class ModelExtractor:
         return f"model:{self._model.model_id}:{PROMPT_VERSION}"
 
     def estimate(self, excerpts: Sequence[Excerpt]) -> CostEstimate:
-        """Estimate the most it takes to read `excerpts` where no answer has to be repaired. Asks nobody."""
+        """Estimate the most it takes to read `excerpts` where no answer has to be repaired. Calls no model."""
         calls = [self._most(batch) for batch in _batches(excerpts, self._batch)]
         known = [call.cost for call in calls if call.cost is not None]
         return CostEstimate(

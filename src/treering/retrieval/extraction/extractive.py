@@ -142,7 +142,7 @@ def sort_of(sentence: str) -> Sort:
 
 
 def entities_of(sentences: Iterable[Sentence]) -> list[str]:
-    """Return who and what sentences speak of by name, with dates and amounts: the most often named first."""
+    """Return who and what sentences mention by name, with dates and amounts: the most often named first."""
     spoken = list(sentences)
     named = [entity for sentence in spoken for entity in entities_in(sentence.text) if entity.kind != "phrase"]
     return _by_count([*(sentence.speaker for sentence in spoken), *(entity.name for entity in named)])
@@ -156,7 +156,7 @@ def phrases_of(sentences: Iterable[Sentence]) -> list[str]:
 
 @lru_cache(maxsize=1 << 12)
 def entities_in(sentence: str) -> tuple[Entity, ...]:
-    """Return what one sentence speaks of, in order."""
+    """Return what one sentence mentions, in order."""
     (extraction,) = BuiltInExtractor().extract([Excerpt(sentence, form="dialogue", speaker=_SOMEBODY)])
     return tuple(entity for entity in extraction.entities if entity.kind != "speaker" and _tells(entity.name))
 

@@ -91,7 +91,7 @@ class _ReachedGraph:
         self.settled = self.undecided = _NO_MASS
         self._explored = np.zeros(0, np.bool_)
         self._degrees = _NO_NODES
-        """How many edges a node has, -1 where nobody asked so far."""
+        """How many edges a node has, -1 where it is not known yet."""
         self._edges: list[tuple[Nodes, Nodes, Mass]] = []
 
     @property

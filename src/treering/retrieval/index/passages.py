@@ -38,7 +38,7 @@ MAX_GIST_CHARS = 1_500
 """What of a text is embedded where its adapter gave no gist: about what the embedder reads."""
 
 MAX_DAYS = 366
-"""The longest period kept of what a turn speaks of: "since 2016" is true of too much to find anything."""
+"""The longest period that is kept of a turn: "since 2016" is true of too much to find anything."""
 
 Scalar = str | int | float | bool
 _MOST_ELEMENTS = 200
@@ -68,7 +68,7 @@ def gist_hash(passage: Passage) -> str:
 
 
 def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
-    """Return the day a turn was said and the periods it speaks of, as first and last days, none twice.
+    """Return the day a turn was said and the periods it mentions, as first and last days, none twice.
 
     What is not a turn of a conversation has none: only turns are asked for by their time.
     """

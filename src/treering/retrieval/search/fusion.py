@@ -193,7 +193,7 @@ class _Scale:
 
 
 class _Parts(Mapping[str, ArmScore]):
-    """What each arm says of a candidate, worked out when it is asked for: of most candidates nobody asks."""
+    """The score of each arm for a candidate, computed when it is read: for most candidates it never is."""
 
     __slots__ = ("_key", "_scales")
 
@@ -277,7 +277,7 @@ def name_share(names: Iterable[str], text: str) -> float:
 
 
 def day_share(passage: Passage, asked: Sequence[AskedDays]) -> float:
-    """Return how much of a period that a turn tells of is asked for, times its weight; the best counts."""
+    """Return how much of a period that a turn mentions is asked for, times its weight; the best counts."""
     shares = (
         days.weight * (min(last, days.last) - max(first, days.first) + _DAY) / (last - first + _DAY)
         for first, last in (days_of(passage) if asked else ())

@@ -160,7 +160,7 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
 
 
 def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
-    """Pack nothing, and name the first few drafts as left out: for a task that none of them speaks of."""
+    """Pack nothing, and name the first few drafts as left out: for a task that none of them is relevant to."""
     return Packed((), (), tuple(draft.item for draft in drafts[:_NAMED]), 0)
 
 

@@ -286,7 +286,7 @@ class KnownWords:
 
 
 def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
-    """Tell whether any of the best hits speaks of a question; `True` where that cannot be told, or it is a lookup."""
+    """Tell whether any of the best hits is relevant to a question; `True` for a lookup, and where it is unknown."""
     if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
         return True
     return any_relevant(known.idf, question, hits)

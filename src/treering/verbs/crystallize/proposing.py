@@ -88,7 +88,7 @@ class WorkProposals(Value):
 
 @dataclass(frozen=True, slots=True)
 class _WorkRequest:
-    """What a source asks for. `key` is the same as long as it asks for the same: nobody decides on that twice."""
+    """What a source asks for. `key` is the same as long as it asks for the same: it is decided on once."""
 
     what: What
     title: str
@@ -233,7 +233,7 @@ def _ending(item: WorkItem, resolution: str) -> list[Operation]:
 
 
 def _as_it_stands(item: WorkItem) -> tuple[str, str]:
-    """Return what tells a work item from itself after somebody has changed it: a proposal for it is void then."""
+    """Return what differs once a work item was changed: a proposal for it is void then."""
     return item.id, str(item.revision)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
+from typing import Any
 
 from pydantic import Field
 
@@ -220,25 +221,10 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     found = gather(call, question, reach, deep=options.deep, reranking=reranking_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    shown = spread_over_sources(found.sources.hits)
-    sources = list(source_items(shown))
-    if found.answers:
-        max_tokens = options.max_tokens or _DEFAULT_TOKENS
-        seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
-        near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-        beliefs = _beliefs(call, found, near, attached, reach, altered)
-        packed = pack([*beliefs, *sources], max_tokens=max_tokens)
-    else:
-        packed = name_nearest(sources)
+    packed = _packed(call, found, attached, reach, altered, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:
-        hits = {
-            f"{hit.head.object_id} {hit.head.part}".strip(): explanations.of(hit)
-            for each in (found.sources, found.beliefs)
-            for explanations in [Explanations(call, each)]
-            for hit in each.hits
-        }
-        built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})
+        built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
     empty = not packed.items
     return ContextReport(
         verb="query",
@@ -259,6 +245,29 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         as_of=answered_sequence(found.sources, reach),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
+
+
+def _packed(
+    call: Call, found: FoundForTask, attached: Sequence[Attached], reach: Reach, altered: Altered, *, max_tokens: int
+) -> Packed:
+    """Pack what was found; only name the nearest passages where nothing answers the task."""
+    shown = spread_over_sources(found.sources.hits)
+    sources = list(source_items(shown))
+    if not found.answers:
+        return name_nearest(sources)
+    seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
+    near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
+    return pack([*_beliefs(call, found, near, attached, reach, altered), *sources], max_tokens=max_tokens)
+
+
+def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
+    """Return by hit, named by its object and segment, how it was found."""
+    return {
+        f"{hit.head.object_id} {hit.head.part}".strip(): explanations.of(hit)
+        for each in (found.sources, found.beliefs)
+        for explanations in [Explanations(call, each)]
+        for hit in each.hits
+    }
 
 
 def _beliefs(

@@ -181,7 +181,7 @@ class FoundForTask:
 
     @property
     def answers(self) -> bool:
-        """Tell whether anything found speaks of the task; where that cannot be told it is taken to.
+        """Tell whether anything found is relevant to the task; `True` where that cannot be decided.
 
         A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
         yet, nobody can say what words it has.
@@ -252,7 +252,7 @@ _READS = 8
 
 
 def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundForTask) -> str:
-    """Say in one sentence what the pack holds, or that nothing here speaks of the task."""
+    """Say in one sentence what the pack holds, or that nothing here is relevant to the task."""
     if not found.answers:
         words = found.known.words
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
@@ -303,7 +303,7 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
 
 
 def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
-    """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
+    """Say what the task mentions and the space does not know, and what it knew and has withdrawn."""
     unknown = listed(found.known.missing)
     gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
     gaps += [

@@ -41,7 +41,7 @@ class DatedEvent:
 
 
 def dated_event_of(item: Object) -> DatedEvent | None:
-    """Tell when what an object tells of happened; `None` for one that tells of nothing that happens.
+    """Return when what an object records happened; `None` for one that records no event.
 
     Where it says nothing itself, it is when it was written down (`created_at`) or captured (`captured_at`).
     """
