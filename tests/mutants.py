@@ -27,6 +27,7 @@ _DECIDING = {
     "ports": (_LEDGER, "tests/toy_store/test_toy_store.py"),
     **dict.fromkeys(("verbs/confined_ledger.py", "verbs/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
     "verbs/envelope.py": ("tests/surfaces/test_rights.py", "tests/verbs"),
+    "verbs/lint/erasure.py": ("tests/verbs/test_erasure.py",),
     "verbs": ("tests/verbs",),
     "stores/sqlite": tuple(
         f"{_STORES}/test_sqlite_{name}.py"

@@ -46,7 +46,7 @@ class Survey:
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
     origins_today: Mapping[str, str] = field(default_factory=dict)
-    """By the origin of a source, the one that its file has today, empty where it is gone; without files not looked at."""
+    """By the origin of a source, the one of its file today, empty where it is gone; not of files never looked at."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Yield the objects of one type, in order of id."""
