@@ -155,7 +155,7 @@ class Segment(BaseModel):
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
     """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
-    """What it imports, calls and uses of other code, as the code says it (`core.code_use`)."""
+    """What it imports, calls and uses of other code, as the code says it (`retrieval.index.code_names`)."""
 
 
 class EvidenceRef(BaseModel):

@@ -32,7 +32,7 @@ class SegmentDraft:
     definitions: tuple[Definition, ...] = ()
     """The definitions that fill a part of code: knowledge about one of them outlives a change of the rest."""
     uses: tuple[str, ...] = ()
-    """What it imports, calls and uses of other code, as `core.code_use.CodeUse` writes it."""
+    """What it imports, calls and uses of other code, as `retrieval.index.code_names.CodeUse` writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -333,7 +333,7 @@ class Ledger(Protocol):
         ...
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id in a field (`core.writing.references`), in order.
+        """Return ids of objects of which a revision names this id in a field (`core.writing.integrity`), in order.
 
         Whether an object names it now is in the object: `read` tells them apart.
         """

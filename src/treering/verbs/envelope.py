@@ -290,9 +290,9 @@ class Operation(Generic[Answer]):
         """
         require(self.name, self.rights, granted=granted)
         asked = parse(self.input, given or {}, where="input")
-        wishes = parse(self.options, options or {}, where="options")
+        chosen = parse(self.options, options or {}, where="options")
         reaching = lent(engine, self.rights, granted=granted)
-        return self.answer(Call(reaching, parse_scope(scope)), asked, wishes)
+        return self.answer(Call(reaching, parse_scope(scope)), asked, chosen)
 
     def answer(self, call: Call, given: Value, options: Value) -> Answer:
         """Run it on checked values. Raises `Denied` for a path among them that the call may not read.

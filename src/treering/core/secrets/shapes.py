@@ -149,7 +149,7 @@ class Inner:
 
 
 def begins_word(text: str, at: int) -> bool:
-    """Tell whether no longer word runs into what stands at a place; the end of an escape before it is none."""
+    """Tell whether no longer word runs into what stands at a place; the end of an escape before it does not count."""
     before = text[at - 1 : at]
     inside = before.isascii() and (before.isalnum() or before in _JOINS)
     return not before or not inside or bool(_compiled(rf"(?:{ESCAPE})\Z").search(text, max(0, at - _LONGEST), at))

@@ -295,7 +295,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 _REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
-"""How the names of fields end that refer to objects (`core.writing.references`)."""
+"""How the names of fields end that refer to objects (`core.writing.integrity`)."""
 
 
 class _Confined:
