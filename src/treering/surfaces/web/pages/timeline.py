@@ -76,14 +76,14 @@ _DONE = ("resolved", "closed", "cancelled")
 def work(view: PageView) -> Rendered:
     """Show what is open, what is done, and the activities."""
     moment = {"as_of": view.as_of} if view.as_of else {}
-    wishes = {"descend": True, "limit": _LISTED, **moment}
+    options_given = {"descend": True, "limit": _LISTED, **moment}
     return Rendered(
         "work.html",
         {
             "overview": view.overview(),
-            "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **wishes),
-            "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **wishes),
-            "activities": view.perform(OBJECTS, {"type": "activity"}, **wishes),
+            "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **options_given),
+            "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **options_given),
+            "activities": view.perform(OBJECTS, {"type": "activity"}, **options_given),
             "command": ("treering", "crystallize", "--kind", "task", "--title", "What is to be done"),
         },
     )
