@@ -172,7 +172,7 @@ from treering.surfaces.web.view import WebPage
 from treering.surfaces.web.view import Rendered
 from treering.verbs.envelope import Operation, Value
 from treering.verbs.lint.survey import Finding, LintRule
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS
 
 
 class Nothing(Value):

@@ -15,7 +15,6 @@ from treering.core.objects import Knowledge as Knowledge
 from treering.core.objects import Node as Node
 from treering.core.objects import Source as Source
 from treering.core.objects import WorkItem as WorkItem
-from treering.core.pack import ContextPack as ContextPack
 from treering.core.patch import Receipt as Receipt
 from treering.core.policy import Policy as Policy
 from treering.models.pydantic_ai import open_model as open_model
@@ -52,6 +51,7 @@ from treering.ports.models import Reranker as Reranker
 from treering.ports.models import Usage as Usage
 from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.extraction.by_model import ModelExtractor as ModelExtractor
+from treering.retrieval.search.packing import ContextPack as ContextPack
 from treering.sources.conversations.exports import read_conversations as read_conversations
 from treering.spaces.transfer import MoveReport as MoveReport
 from treering.spaces.transfer import move as move

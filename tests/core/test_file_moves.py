@@ -1,4 +1,4 @@
-from treering.core.matching import moved_files
+from treering.core.evidence import moved_files
 
 
 def test_a_file_of_the_same_name_and_content_has_moved():

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from treering.core.pack import Citation, ContextPack, PackItem
+from treering.retrieval.search.packing import Citation, ContextPack, PackItem
 from treering.surfaces.cli.printing import IndentedLine, line, show
 from treering.surfaces.cli.rendering import render
 from treering.verbs.lint.lint import LintReport

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-
 # Networks in ONNX files with their tokenizers, on the CPU: how they are loaded, whatever they compute.
 
 

@@ -18,7 +18,7 @@ from treering.verbs.crystallize.work import (
     WorkItemInput,
 )
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Report, Tool, Value
+from treering.verbs.envelope import Envelope, Report, Rights, Tool, Value
 from treering.verbs.ingest.ingest import TOOL as INGEST
 from treering.verbs.lint.lint import TOOL as LINT
 from treering.verbs.query.browsing import EXPAND, PAGE
@@ -26,7 +26,6 @@ from treering.verbs.query.context import CONTEXT
 from treering.verbs.query.recent import RECENT
 from treering.verbs.query.related import RELATED
 from treering.verbs.query.search import SEARCH
-from treering.verbs.rights import Rights
 
 # The verb `query`: usable context first, then deeper.
 

@@ -11,7 +11,7 @@ from treering.parts.discussions.memory import DiscussionMemory
 from treering.parts.discussions.operations import SEARCH
 from treering.parts.discussions.search import DiscussionSearch
 from treering.testing.late_index import LateIndex
-from treering.verbs.rights import EVERYTHING
+from treering.verbs.envelope import EVERYTHING
 
 MODES = ("keywords", "natural", "semantic", "hybrid")
 

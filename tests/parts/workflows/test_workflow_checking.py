@@ -20,7 +20,7 @@ CASES = {
         ["node 1, contents: there is no such key. Did you mean 'content'?"],
     ),
     "a missing key": ([{"type": "Standard"}], ["node 1, prompt: Field required"]),
-    "a text that is none": ([say(7)], ["node 1, content: it has to be a text"]),
+    "a number instead of a text": ([say(7)], ["node 1, content: it has to be a text"]),
     "a truth that is a word": (
         [say("x", returnToUser="yes")],
         ["node 1, returnToUser: Input should be a valid boolean"],

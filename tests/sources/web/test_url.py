@@ -457,8 +457,7 @@ def test_what_is_kept_through_the_verb_is_updated_and_archived(space) -> None:
 
 def ingest(engine, **given: str):
     from treering.verbs import catalog
-    from treering.verbs.envelope import Envelope
-    from treering.verbs.rights import EVERYTHING
+    from treering.verbs.envelope import EVERYTHING, Envelope
 
     return catalog.call(engine, "ingest", Envelope(mode="url", input=given), granted=EVERYTHING)
 

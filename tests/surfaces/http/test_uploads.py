@@ -12,7 +12,7 @@ import zstandard
 from key_parts import guarded
 from rest_parts import running
 
-from treering.ports.access_keys import KeyLimits
+from treering.ports.stores import KeyLimits
 from treering.surfaces.http.callers import Bounds
 
 UPLOAD = "/v1/wiki/ingest/upload"

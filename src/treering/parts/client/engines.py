@@ -164,7 +164,7 @@ def _address(config: MemoryConfig, engine: str) -> EngineAddress:
 
 
 def _without_space(address: Address) -> tuple[tuple[str, str], ...]:
-    """Return the options that Postgres knows: `space` names a ledger's space, and this is none."""
+    """Return the options that Postgres knows: `space` names a ledger's space, which an engine is not."""
     return tuple(one for one in address.options if one[0] != "space")
 
 

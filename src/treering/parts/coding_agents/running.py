@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from treering.core.canonical import PREFIXES, render_time
 from treering.core.errors import InvalidInput, TreeringError
-from treering.core.ids import PREFIXES, render_time
 from treering.parts.coding_agents.connecting import (
     Connection,
     ConnectionRecords,

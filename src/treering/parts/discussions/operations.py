@@ -21,9 +21,8 @@ from treering.parts.discussions.memory import Discussion, DiscussionMemory
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
-from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
 from treering.verbs.ingest.turns import Message
-from treering.verbs.rights import DECIDES, READS, WRITES
 
 _FEW = 20
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.ids import parse_time
 from treering.parts.discussions import folder as discussion_files
 from treering.parts.discussions.files import MEMORIES, MESSAGES, SUMMARY
 from treering.parts.discussions.folder import ImportReport

@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare, Filter, Or
-from treering.core.ids import render_time
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object, Source
+from treering.core.policy import CURRENT
 from treering.parts.discussions.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.parts.discussions.summaries.memories import Memory, memories_in
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, NearRequest, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
-from treering.retrieval.search.clues import asks, reply_among
+from treering.retrieval.search.question import asks, reply_among
 from treering.retrieval.search.relevance import IdfWeights, related_hits
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import query_terms

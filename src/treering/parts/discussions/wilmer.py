@@ -15,9 +15,9 @@ from typing import Literal
 
 from treering.core.canonical import digest
 from treering.core.evidence import EvidenceRef, Pointer, Segment
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
+from treering.core.policy import CURRENT
 from treering.parts.discussions.files import message_hash
 from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.generators.parsing import first_words

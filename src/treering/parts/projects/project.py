@@ -39,7 +39,7 @@ from treering.ports.models import LanguageModel
 from treering.retrieval.extraction.asking import Budget
 from treering.verbs import catalog
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.envelope import Envelope, Value
+from treering.verbs.envelope import READS, WRITES, Envelope, Value
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import IngestReport, ItemResult
@@ -47,7 +47,6 @@ from treering.verbs.ingest.run import Run, Task
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.query.search import SearchReport
-from treering.verbs.rights import READS, WRITES
 
 ProjectId = str | int | UUID
 """What a project is called; a number or a UUID stands for the text it is written as."""

@@ -24,9 +24,8 @@ from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Answer, Envelope, Operation, Report, Value
+from treering.verbs.envelope import READS, WRITES, Answer, Envelope, Operation, Report, Value, require
 from treering.verbs.lint.erasure import ERASE
-from treering.verbs.rights import READS, WRITES, require
 
 _PATH = "/api/projects/{project_id}/memory"
 _PROJECT: Schema = {

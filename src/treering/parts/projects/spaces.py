@@ -250,7 +250,7 @@ class _Space:
 
 @dataclass(frozen=True, slots=True)
 class ProjectModels:
-    """Which models project memory uses; an empty name is none, or the built-in embedder.
+    """Which models project memory uses; an empty name stands for no model, or for the built-in embedder.
 
     With a URL, a name is that of a model behind an OpenAI-compatible endpoint; else it is `PROVIDER:MODEL`.
     """

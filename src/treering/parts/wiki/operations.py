@@ -22,8 +22,7 @@ from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
 from treering.sources.reading.folder import read_bytes
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 # Whether the links of a wiki lead somewhere: to its pages, their headings, and files of the work tree it lies in.
 

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
+from treering.core.canonical import Instant
 from treering.core.errors import NotFound, nearest
-from treering.core.ids import Instant
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
 from treering.parts.wiki.files.manifest import INDEX, LOG
 from treering.parts.wiki.files.regions import without_matter
@@ -21,8 +21,7 @@ from treering.parts.wiki.pages import WikiPage, WikiPlan, WikiWriter
 from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 _MOST_CHANGES = 10
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from treering.core.canonical import render_time
 from treering.core.errors import MissingExtra
-from treering.core.ids import render_time
 from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS, WikiStatus, WikiWritten
 from treering.parts.wiki.reading import PAGE
 from treering.surfaces.cli.flags import Access

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treering.core.errors import InvalidInput
-from treering.core.matching import moved_files
+from treering.core.evidence import moved_files
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,

@@ -14,13 +14,13 @@ from treering.ports.adapter import (
     AlreadyRead,
     Failed,
     FileAccess,
-    Ground,
     Reading,
     ReadLimits,
     Renamed,
+    RootNodes,
+    RootRead,
     Skipped,
     SourceDraft,
-    Surveyed,
     Unchanged,
     Vanished,
 )
@@ -266,7 +266,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         else:
             yield settled
     yield from (_drafted(plan, item, data) for item, data in plan.contents(unread))
-    yield Surveyed(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
+    yield RootRead(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
 
 
 def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None:
@@ -318,9 +318,9 @@ def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDra
     return replace(page, knowledge=[replace(known, about=subject) for known in page.knowledge])
 
 
-def _ground(plan: _Plan) -> Ground:
+def _ground(plan: _Plan) -> RootNodes:
     ties = {key: [plan.origin(path) for path in paths] for key, paths in plan.terrain.ties().items()}
-    return Ground(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
+    return RootNodes(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
 
 
 def _vanished(plan: _Plan) -> Iterator[Vanished]:

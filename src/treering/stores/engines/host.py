@@ -20,7 +20,7 @@ from treering.models.model_loop import ModelLoop
 from treering.ports.models import Embedder
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.engines.engine_following import PassageText
+from treering.retrieval.index.engine_following import PassageText
 from treering.stores.engines.local_table import check_dimension
 from treering.system.machine import make_folder, private, sync_folder
 

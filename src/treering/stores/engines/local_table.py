@@ -8,7 +8,7 @@ import numpy as np
 from treering.core.errors import InvalidInput
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys
-from treering.retrieval.index.vectors import Stored, VectorTable
+from treering.retrieval.index.tables import Stored, VectorTable
 
 ReadBatches = Callable[[], Iterable[tuple[list[int], Stored]]]
 """Reads all vectors that the server keeps, some at a time, by key. A key may come twice."""

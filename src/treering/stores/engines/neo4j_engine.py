@@ -11,7 +11,7 @@ from neo4j import Driver, ManagedTransaction
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import Stored, stored_form
+from treering.retrieval.index.tables import Stored, stored_form
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
 from treering.stores.engines.local_table import LocalTable, check_dimension
 from treering.stores.engines.neo4j_graph import Neo4jServer, Row, SpaceGraph, batches, define_keys, rows_of, shown_text

@@ -58,7 +58,7 @@ class Neo4jServer:
                 max_connection_pool_size=pool,
                 connection_acquisition_timeout=2 * _SECONDS,
                 max_transaction_retry_time=0,  # meanwhile the space answers itself
-                notifications_min_severity="OFF",  # they would be logged: a label without nodes is none of a problem
+                notifications_min_severity="OFF",  # they would be logged: a label without nodes is not a problem
                 telemetry_disabled=True,
             )
         except (ValueError, DriverError):

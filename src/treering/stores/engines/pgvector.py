@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import EXACT_ROWS
+from treering.retrieval.index.tables import EXACT_ROWS
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
 from treering.stores.engines.local_table import check_dimension
 from treering.system.address import Address

@@ -14,7 +14,7 @@ import redis
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import Stored, stored_form
+from treering.retrieval.index.tables import Stored, stored_form
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
 from treering.stores.engines.local_table import LocalTable, check_dimension
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.core.objects import Object
 from treering.core.scope import lineage
 from treering.ports.index import Change

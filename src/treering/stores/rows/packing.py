@@ -86,12 +86,12 @@ def unpack(stored: str | bytes) -> str:
 
 
 def unpack_json(stored: str | bytes) -> Any:
-    """Return packed JSON as data. Raises `Corrupt` for what is none."""
+    """Return packed JSON as data. Raises `Corrupt` for what is not packed JSON."""
     return json_of(unpack(stored))
 
 
 def json_of(text: str) -> Any:
-    """Return JSON as data. Raises `Corrupt` for what is none."""
+    """Return JSON as data. Raises `Corrupt` for what is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -99,12 +99,12 @@ def json_of(text: str) -> Any:
 
 
 def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
-    """Return a packed value. Raises `Corrupt` for what is none of its kind."""
+    """Return a packed value. Raises `Corrupt` for what is not a value of that kind."""
     return model_of(model, unpack(stored))
 
 
 def model_of(model: type[_Model], text: str) -> _Model:
-    """Return a value from its JSON. Raises `Corrupt` for what is none of its kind."""
+    """Return a value from its JSON. Raises `Corrupt` for what is not a value of that kind."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

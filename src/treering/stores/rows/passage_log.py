@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treering.ports.passages import Reach
-from treering.retrieval.index.vectors import Keys
+from treering.retrieval.index.tables import Keys
 
 Moment = tuple[int, int]
 """Epoch and position in the log: what a table in memory has seen.
@@ -68,7 +68,7 @@ class FeedPlace:
 
     @classmethod
     def read(cls, moment: str) -> "FeedPlace | None":
-        """Read a moment; `None` where it is none of such a feed."""
+        """Read a moment; `None` where it is not a moment of such a feed."""
         match moment.split(":"):
             case [epoch, position, sequence, told] if all(part.isdecimal() for part in (epoch, position, sequence)):
                 return cls(int(epoch), int(position), int(sequence), told)

@@ -13,7 +13,7 @@ from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING
 from treering.ports.passages import Reach
 from treering.ports.search import Near, NearRequest, Scored, Vector
-from treering.retrieval.index.vectors import Keys, Stored, VectorTable, restored, stored_form
+from treering.retrieval.index.tables import Keys, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.passage_log import Moment, PassageLog, PassingCache, Scopes, follow_log
 
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache

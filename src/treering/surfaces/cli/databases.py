@@ -8,8 +8,16 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.scope import ROOT
-from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits
-from treering.ports.stores import Relocation, ServerDirectory, ServerState, StayedThere, UnfinishedMove
+from treering.ports.stores import (
+    AccessKey,
+    AccessKeys,
+    KeyLimits,
+    Relocation,
+    ServerDirectory,
+    ServerState,
+    StayedThere,
+    UnfinishedMove,
+)
 from treering.registry import brought
 from treering.spaces import wiring
 from treering.spaces.wiring import open_access_keys

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
-from treering.core.pack import ContextPack, PackItem
-from treering.retrieval.search.packing import SECTIONS, titled
+from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering_changes import (
     render_audit,
@@ -27,7 +26,7 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import Empty, ShownHit, told_status
+from treering.verbs.reading import Empty, ShownHit, shown_status
 
 _MOST_WARNINGS = 8
 _WARNING_CHARS = 600
@@ -90,7 +89,7 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedL
         versions = "" if item.versions == 1 else f", {item.versions} versions"
         places = [_name(place, fenced=fenced) for place in item.places[:3]]
         called = "" if fenced else one_line(item.title or item.id)
-        yield line((called, "bold"), f"  ({told_status(item.status, current=item.current)}{versions})")
+        yield line((called, "bold"), f"  ({shown_status(item.status, current=item.current)}{versions})")
         yield line((", ".join((*places, item.id)), "dim"), indent=2)
         text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
         text = titled(item.title, text) if fenced else text
@@ -105,7 +104,7 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedL
 def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show one object whole: fields, links, what rests on it, history."""
     shown = report.object
-    status = told_status(str(shown.get("status")), current=report.current)
+    status = shown_status(str(shown.get("status")), current=report.current)
     yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
     yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
     fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
@@ -133,7 +132,7 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedL
         arrow = _ARROWS[one.direction]
         title = _name(one.title, fenced=fenced)
         named = f" ({', '.join(one.fields)})" if one.fields else ""
-        state = f"  ({one.kind}, {told_status(one.status, current=one.current)})"
+        state = f"  ({one.kind}, {shown_status(one.status, current=one.current)})"
         yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
         yield line((one.id, "dim"), indent=2 * one.depth)
     for near in report.code:
@@ -153,7 +152,7 @@ def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLin
         yield line("Nothing changed or happened in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
-        status = told_status(one.status, current=one.current)
+        status = shown_status(one.status, current=one.current)
         over = f" ({status})" if status != one.status else ""
         told = f" ({one.dated_by})" if one.dated_by else ""
         yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{told} ", (title, "bold"), f"{over}  by {actor}")
@@ -189,7 +188,7 @@ def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
 
 
 def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
-    state = "" if hit.status in _USUAL and hit.current else f", {told_status(hit.status, current=hit.current)}"
+    state = "" if hit.status in _USUAL and hit.current else f", {shown_status(hit.status, current=hit.current)}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     called = "" if fenced else one_line(title or hit.origin)
     text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)
@@ -236,7 +235,7 @@ def _referrers(report: PageReport, *, fenced: bool) -> list[str]:
 
 
 def _told_referrer(one: Referrer, *, fenced: bool) -> str:
-    state = told_status(one.status, current=one.current)
+    state = shown_status(one.status, current=one.current)
     return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
 
 

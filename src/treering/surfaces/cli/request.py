@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from treering.core.canonical import PREFIXES
 from treering.core.errors import InvalidInput, nearest
-from treering.core.ids import PREFIXES
 from treering.core.objects import PAYLOADS
 from treering.core.scope import parse_scope
 from treering.surfaces.cli.flags import Calling, RecordFlags, known_kinds

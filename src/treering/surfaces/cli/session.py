@@ -22,8 +22,7 @@ from treering.system.address import Address
 from treering.system.machine import OWN_PROCESS, make_folder, write_new
 from treering.system.settings import FOLDER, Settings
 from treering.verbs.engine import Progress, silent
-from treering.verbs.envelope import Operation
-from treering.verbs.rights import EVERYTHING, Rights
+from treering.verbs.envelope import EVERYTHING, Operation, Rights
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done

@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from treering.core.canonical import render_time
 from treering.core.errors import Conflict, InvalidInput, TreeringError
-from treering.core.ids import render_time
 from treering.sources.folders.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason

@@ -40,8 +40,7 @@ from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address
 from treering.system.machine import SystemClock
 from treering.system.settings import Settings
-from treering.verbs.envelope import Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Value
 from treering.version import __version__
 
 

@@ -8,8 +8,8 @@ from fastapi import Request
 from treering.core.errors import Denied
 from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within
-from treering.ports.access_keys import KeyLimits
-from treering.verbs.rights import Rights
+from treering.ports.stores import KeyLimits
+from treering.verbs.envelope import Rights
 
 Reach = Literal["anybody", "any key", "space", "project"]
 """Who may ask: everybody; whoever has a key; those whose key opens the server's space, or the project of the path."""

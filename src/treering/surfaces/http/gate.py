@@ -16,13 +16,13 @@ from starlette.routing import compile_path
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.patch import Author
 from treering.core.scope import ROOT
-from treering.ports.access_keys import AccessKey, AccessKeys
 from treering.ports.runtime import Clock
+from treering.ports.stores import AccessKey, AccessKeys
 from treering.surfaces.http.callers import Caller, RouteAccess
 from treering.surfaces.http.failures import Refusal
 from treering.surfaces.web.rendering import HEADERS, respond_alone
 from treering.system.access_keys import KEY_PREFIX, holder_of, is_key, rights_of
-from treering.verbs.rights import READS, require
+from treering.verbs.envelope import READS, require
 
 KEY_HEADER = "X-Treering-Key"
 """Carries a key where `Authorization` is for the upstream of a chat."""

@@ -16,8 +16,8 @@ from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.served import ServerContext
 from treering.surfaces.http.workers import EVENTS
+from treering.verbs.envelope import WRITES
 from treering.verbs.ingest.report import ENDED, JobReport
-from treering.verbs.rights import WRITES
 
 _PATH = "/v1/jobs/{job_id}"
 _ACCESS = RouteAccess("space", WRITES, whole_space=False)

@@ -27,8 +27,7 @@ from treering.surfaces.web.pages.timeline import LiveLine, LivePlace, live, news
 from treering.surfaces.web.rendering import HEADERS, STATIC, error_page, read_form, respond
 from treering.surfaces.web.view import PageFunction, PageView, Preparing, ReadSpace, Rendered, WebPage
 from treering.system.access_keys import space_name
-from treering.verbs.envelope import Answer, Envelope, Operation, Report
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Answer, Envelope, Operation, Report
 
 HOME = "/web"
 _PROJECT = "/projects/{project}"

@@ -23,8 +23,7 @@ from treering.system.address import Address
 from treering.verbs import catalog
 from treering.verbs.confined_ledger import confined, with_jobs_of
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Answer, Envelope, Operation, Report
-from treering.verbs.rights import WRITES, Rights, require
+from treering.verbs.envelope import WRITES, Answer, Envelope, Operation, Report, Rights, require
 
 _T = TypeVar("_T")
 Allowed = Literal["review", "erase"]

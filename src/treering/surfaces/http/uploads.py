@@ -30,9 +30,8 @@ from treering.surfaces.http.served import ServerContext
 from treering.surfaces.http.verb_routes import SCOPE_PATTERN
 from treering.surfaces.python.logs import RecentCalls
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Value
+from treering.verbs.envelope import WRITES, Envelope, Value
 from treering.verbs.ingest.report import IngestReport
-from treering.verbs.rights import WRITES
 
 UPLOAD = "/v1/wiki/ingest/upload"
 """The path of uploads: bodies of it are put on the disk as they come, not into memory."""

@@ -30,8 +30,7 @@ from treering.verbs.catalog import EXAMPLES, NEW_OBJECT_FIELDS, TOOLS
 from treering.verbs.crystallize.drafting import WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityInput, LinkFields, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, TextInput, Tool, Value
-from treering.verbs.rights import Rights
+from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
 
 
 def routes(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Iterator[Route]:

@@ -169,7 +169,7 @@ def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) ->
     """Tell of one mode of a tool, or of all: as text, and as data.
 
     `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
-    `InvalidInput` for a mode that is none.
+    `InvalidInput` for an unknown mode.
     """
     tool = granted_modes(TOOLS[verb], urls=urls)
     modes = list(_asked(tool, given))

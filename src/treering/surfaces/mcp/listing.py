@@ -14,8 +14,7 @@ from pydantic import BaseModel
 
 from treering.verbs.catalog import NEW_OBJECT_FIELDS, TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
-from treering.verbs.envelope import Mode, Tool
-from treering.verbs.rights import WRITES
+from treering.verbs.envelope import WRITES, Mode, Tool
 
 Schema = dict[str, Any]
 

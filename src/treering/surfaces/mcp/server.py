@@ -33,7 +33,6 @@ from treering.version import __version__
 if TYPE_CHECKING:
     from treering.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher
 
-
 # Progress of long work, told from the thread that does it to the client that waits for it.
 
 

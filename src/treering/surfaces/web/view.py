@@ -96,8 +96,8 @@ class PageView:
     ) -> _Report:
         """Run a mode of `query` on the scope and below, at the moment of the page or at another one."""
         moment = as_of or self.as_of
-        wishes = {"descend": True, **({"as_of": moment} if moment else {}), **options}
-        answer = self.space.call("query", _envelope(mode, self.scope, given, wishes))
+        options_given = {"descend": True, **({"as_of": moment} if moment else {}), **options}
+        answer = self.space.call("query", _envelope(mode, self.scope, given, options_given))
         if not isinstance(answer, report):
             raise TypeError(f"query {mode} gave {type(answer).__name__}")
         return answer

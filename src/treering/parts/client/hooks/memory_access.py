@@ -127,7 +127,7 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
             f"{CLIENT}: it is a BlockingMemoryClient, which would block the event loop.",
             hint="Give a MemorySystemClient; its `sync` has the blocking methods.",
         )
-    # What a host made of a client when it wrote the state as text is none.
+    # A host may have written the state as text: what it made of a client then is not a client.
     return client if hasattr(client, "retrieve") and hasattr(client, "store") else None
 
 
@@ -135,7 +135,7 @@ def _config_of(holder: Any) -> MemoryConfig | None:
     config = read_field(holder, CONFIG)
     if isinstance(config, Mapping):
         return MemoryConfig.read(config)
-    # What a host made of a configuration when it wrote the state as text is none.
+    # A host may have written the state as text: what it made of a configuration then is not one.
     return config if isinstance(config, MemoryConfig) else None
 
 

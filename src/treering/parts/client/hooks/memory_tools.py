@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from treering.core.canonical import render_time
 from treering.core.errors import TreeringError
-from treering.core.ids import render_time
 from treering.parts.client.hooks.memory_access import MemoryAccess, memory_access
 from treering.parts.client.memory import MOST_RETRIEVED
 

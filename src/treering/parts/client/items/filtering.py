@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter, Not, over_lists, parse_filter
-from treering.core.ids import render_time
 from treering.core.scope import ROOT
 from treering.parts.client.items.documents import PREFIX, scope_of
 from treering.parts.client.items.metadata import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.ids import render_time
 
 ALIASES: Mapping[str, str] = {"importance": "importance_score", "tool_name": "tool"}
 """Names that hosts use, and the one that is kept and compared."""

@@ -37,8 +37,8 @@ from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.failures import OpenAIFailure
 from treering.surfaces.http.served import ServedPart, ServerContext
 from treering.surfaces.http.workers import EVENTS
+from treering.verbs.envelope import READS, WRITES
 from treering.verbs.ingest.turns import Message
-from treering.verbs.rights import READS, WRITES
 
 # Memory beside the chat endpoint: what a request may ask of it, and what a header tells of it.
 

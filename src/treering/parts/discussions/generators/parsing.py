@@ -190,7 +190,7 @@ def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
 
 
 def _is_cut(said: str, written: Sequence[str]) -> bool:
-    """Tell whether something of an item stands outside of the values: JSON that ends too early, or is none."""
+    """Tell whether something of an item stands outside of the values: JSON that ends too early, or is not JSON."""
     return _FIELD.search(_outside(said, written)) is not None
 
 

@@ -8,10 +8,9 @@ from typing import Any, Literal, Protocol
 
 from pydantic import TypeAdapter
 
-from treering.core.canonical import chain_hashes
+from treering.core.canonical import Instant, chain_hashes
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment, Turn
-from treering.core.ids import Instant
 from treering.core.objects import Source
 from treering.core.patch import Update
 from treering.ports.ledger import Ledger, SourceState

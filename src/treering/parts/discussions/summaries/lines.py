@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from treering.core.matching import changed_stretches
+from treering.core.evidence import changed_stretches
 
 
 def merge_lines(base: str, mine: str, theirs: str) -> str:

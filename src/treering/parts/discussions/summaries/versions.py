@@ -14,9 +14,9 @@ from typing import Literal
 from treering.core.errors import Conflict, InvalidPatch
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare
-from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source, Summary
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
+from treering.core.policy import TRANSITIONS
 from treering.core.secrets.redaction import redact
 from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, apply_patch

@@ -12,8 +12,8 @@ from uuid import UUID
 
 import numpy as np
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.ids import render_time
 from treering.core.screening import kept_key
 from treering.parts.client.items.documents import scope_part
 from treering.ports.models import Embedder, Vector
@@ -410,7 +410,7 @@ def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
         return WikiMemoryType(text)
     except ValueError as error:
         raise InvalidInput(
-            f"memory_type: {text!r} is none.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
+            f"memory_type has no value {text!r}.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
         ) from error
 
 

@@ -6,7 +6,6 @@ from posixpath import basename, dirname
 from typing import Any
 
 from treering.core.canonical import JsonObject
-from treering.core.code_use import read_use
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Source
@@ -16,7 +15,7 @@ from treering.parts.wiki.repository.prose import Words, cut, first_paragraph, wo
 from treering.parts.wiki.repository.sections import headings_of
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
-from treering.retrieval.index.code_names import CodeFile, code_file
+from treering.retrieval.index.code_names import CodeFile, code_file, read_use
 from treering.retrieval.index.code_places import PlaceRole, role_of, root_and_path
 
 _PURPOSE_CHARS = 320

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.ids import parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY
 from treering.ports.runtime import check_interrupt

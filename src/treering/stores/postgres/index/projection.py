@@ -7,7 +7,7 @@ table.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.ports.index import Change
 from treering.ports.models import Extractor
 from treering.retrieval.index.passages import gist_hash

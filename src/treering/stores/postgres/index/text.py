@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from treering.core.errors import Unavailable
+from treering.ports.runtime import require_newest
 from treering.ports.search import Scored, TextFound, TextRequest
-from treering.ports.stores import require_newest
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace

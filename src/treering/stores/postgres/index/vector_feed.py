@@ -8,7 +8,7 @@ import numpy as np
 from treering.ports.passages import Reach
 from treering.ports.search import Vector
 from treering.ports.vector_engine import ChosenEngine, Keys, VectorChanges
-from treering.retrieval.index.vectors import restored
+from treering.retrieval.index.tables import restored
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import PassageSight

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
-from treering.retrieval.index.word_table import Floats, Postings, WordTable, best
+from treering.retrieval.index.tables import Postings, Scores, WordTable, best
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import PassageSight
 from treering.stores.postgres.index.word_tables import Held, Keys, WordsAt, integers
@@ -174,7 +174,7 @@ def _both(one: Mask, other: Mask) -> Mask:
     return one & other
 
 
-def _best(scores: Floats, limit: int, mask: Mask) -> list[Scored]:
+def _best(scores: Scores, limit: int, mask: Mask) -> list[Scored]:
     keys, found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
     return [Scored(key, score) for key, score in zip(keys.tolist(), found.tolist(), strict=True)]
 

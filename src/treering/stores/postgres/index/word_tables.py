@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.retrieval.index.code_places import PLACE_ROLES
-from treering.retrieval.index.word_table import Postings, WordTable
+from treering.retrieval.index.tables import Postings, WordTable
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of
 from treering.stores.postgres.connection.transactions import Transaction

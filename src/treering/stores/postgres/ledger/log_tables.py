@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from treering.core.audit import AuditEvent
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.core.patch import PatchRecord, PatchStatus, Remembered
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf

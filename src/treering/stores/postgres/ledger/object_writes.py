@@ -7,7 +7,7 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
-from treering.core.writing.references import references_of
+from treering.core.writing.integrity import references_of
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of, packed, to_column
 from treering.stores.postgres.connection.transactions import Transaction

@@ -175,7 +175,7 @@ class PostgresSession:
         self._kept.clear()
 
     def fill(self, records: Iterable[Record]) -> None:
-        """Keep the records of an export. Raises `InvalidInput` for what is none."""
+        """Keep the records of an export. Raises `InvalidInput` for what is not a record."""
         loaded = LoadedSpace(self._transaction, self._kept)
         try:
             self._changes += load_records(loaded, records)

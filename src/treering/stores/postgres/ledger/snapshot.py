@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 
+from treering.core.canonical import parse_time
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Segment
 from treering.core.filters import asked_texts
-from treering.core.ids import parse_time
 from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.core.policy import Policy

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import apsw
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.ports.index import Behind, Change
 from treering.ports.models import Extractor
 from treering.ports.passages import Passage

@@ -9,7 +9,7 @@ import numpy as np
 from treering.ports.passages import Reach
 from treering.ports.search import Vector
 from treering.ports.vector_engine import ChosenEngine, Keys, VectorChanges
-from treering.retrieval.index.vectors import restored
+from treering.retrieval.index.tables import restored
 from treering.stores.rows.passage_log import FeedPlace, short_hash
 from treering.stores.rows.row_failures import REINDEX, row_of, rows_of
 from treering.stores.sqlite.database import Database

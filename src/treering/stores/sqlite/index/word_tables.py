@@ -12,7 +12,7 @@ import apsw
 import numpy as np
 
 from treering.ports.search import Scored
-from treering.retrieval.index.word_table import Floats, Keys, Postings, WordTable, best, only
+from treering.retrieval.index.tables import Keys, Postings, Scores, WordTable, best, only
 from treering.stores.rows.fold import role_term
 from treering.stores.rows.passage_log import Moment
 from treering.stores.sqlite.index.tables import WORDS, integers
@@ -87,7 +87,7 @@ class WordTables:
         documents, columns = self._documents(connection, term)
         keys = integers(documents)
         counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
-        counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
+        counted = np.flatnonzero(counts)  # scopes weigh nothing, and a term of text is not a term of scopes
         keys, counts = keys[counted], counts[counted]
         if not len(keys):
             return Postings(keys.astype(np.int32), counts.astype(np.float32))
@@ -111,7 +111,7 @@ class WordTables:
         self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
 
 
-def _scored(keys: Keys, scores: Floats) -> list[Scored]:
+def _scored(keys: Keys, scores: Scores) -> list[Scored]:
     return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
 
 

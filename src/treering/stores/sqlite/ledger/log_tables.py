@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.ids import parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.patch import PatchRecord, PatchStatus, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import apsw
 
 from treering.core.audit import AuditEvent
+from treering.core.canonical import parse_time
 from treering.core.evidence import Segment
-from treering.core.ids import parse_time
 from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy

@@ -7,7 +7,7 @@ import apsw
 
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge, Object, parse_object
-from treering.core.writing.references import references_of
+from treering.core.writing.integrity import references_of
 from treering.stores.rows.packing import unpack, unpack_json, unpack_object
 from treering.stores.rows.row_failures import row_of
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID

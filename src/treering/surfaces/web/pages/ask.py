@@ -10,7 +10,8 @@ from treering.core.objects import TYPES
 from treering.core.scope import ROOT
 from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.ties import DIALOGUE_KINDS
-from treering.retrieval.search import clues, fusion, whole_files
+from treering.retrieval.search import fusion
+from treering.retrieval.search import question as asked
 from treering.retrieval.text.analysis import content_words, index_text, query_terms, stem
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
@@ -110,9 +111,9 @@ _NEAR = 20
 _SAYS_MUCH = 0.8
 _NAMED_BY_THE_QUESTION: Mapping[str, str] = {
     fusion.NAMED: "The question names its title.",
-    whole_files.MENTIONED: "The question names its file.",
-    clues.SPEAKER: "It was said by somebody whom the question names.",
-    clues.DATE: "It is of a time that the question names.",
+    fusion.MENTIONED: "The question names its file.",
+    asked.SPEAKER: "It was said by somebody whom the question names.",
+    asked.DATE: "It is of a time that the question names.",
 }
 
 
@@ -142,7 +143,7 @@ def _found(hit: ShownHit, question: str, arms: Mapping[str, Mapping[str, Any]]) 
         elif rank <= _NEAR or len(arms) == 1:
             yield f"In meaning it is near to the question: number {rank} of all passages."
     yield from (sentence for arm, sentence in _NAMED_BY_THE_QUESTION.items() if arm in arms)
-    if hit.kind in DIALOGUE_KINDS and clues.ROLE in arms:
+    if hit.kind in DIALOGUE_KINDS and asked.ROLE in arms:
         yield "It was said by the side of the conversation that the question asks about."
 
 
@@ -155,14 +156,14 @@ def _reached(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], path: Sequenc
         yield "It speaks of something that what was found first speaks of, too."
     if fusion.NEIGHBOURS in arms:
         yield "A turn beside it in the conversation answers, too."
-    if clues.THREAD not in arms and arms.get(whole_files.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
+    if asked.THREAD not in arms and arms.get(fusion.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
         yield "Its file as a whole says much about it."
 
 
 def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], told: Mapping[str, Any]) -> Iterator[str]:
     if "rerank" in told:
         yield "The reranker read it again together with the question."
-    if told.get("role") and arms.get(whole_files.ROLE, {}).get("raw", 1) < 1:
+    if told.get("role") and arms.get(fusion.ROLE, {}).get("raw", 1) < 1:
         yield f"It counts less than code would: the role of its file is {told['role']}."
     if told.get("trust", {}).get("factor", 1) < 1:
         yield f"It counts less: it came through {hit.channel}, which has {hit.trust} trust."

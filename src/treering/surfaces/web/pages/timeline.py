@@ -9,8 +9,8 @@ from typing import Literal
 
 from anyio import sleep
 
+from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
-from treering.core.ids import parse_time
 from treering.core.scope import ROOT
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.web.view import PageView, Rendered, told_event
@@ -81,14 +81,14 @@ _DONE = ("resolved", "closed", "cancelled")
 def work(view: PageView) -> Rendered:
     """Show what is open, what is done, and the activities."""
     moment = {"as_of": view.as_of} if view.as_of else {}
-    wishes = {"descend": True, "limit": _LISTED, **moment}
+    options_given = {"descend": True, "limit": _LISTED, **moment}
     return Rendered(
         "work.html",
         {
             "overview": view.overview(),
-            "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **wishes),
-            "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **wishes),
-            "activities": view.perform(OBJECTS, {"type": "activity"}, **wishes),
+            "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **options_given),
+            "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **options_given),
+            "activities": view.perform(OBJECTS, {"type": "activity"}, **options_given),
             "command": ("treering", "crystallize", "--kind", "task", "--title", "What is to be done"),
         },
     )

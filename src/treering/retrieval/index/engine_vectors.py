@@ -12,7 +12,7 @@ from treering.ports.index import Behind, Index, Upkeep
 from treering.ports.passages import Passages
 from treering.ports.search import Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
 from treering.ports.vector_engine import Keys, VectorChanges, VectorEngine, VectorFeed
-from treering.retrieval.index.vectors import VectorTable, stored_form
+from treering.retrieval.index.tables import VectorTable, stored_form
 
 # What changed since the moment that an engine's searches answer for: kept in memory, and searched exactly.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from treering.core.objects import Object
-from treering.core.writing.references import named_references
+from treering.core.writing.integrity import named_references
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, Passages, Reach
