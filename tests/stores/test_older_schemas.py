@@ -11,8 +11,8 @@ from treering.core.filters import parse_filter
 from treering.core.policy import Policy
 from treering.ports.ledger import Selection
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.ledger.rows import verify_ledger
 from treering.stores.sqlite.ledger.schema import VERSION
+from treering.stores.sqlite.ledger.session import verify_ledger
 from treering.testing.fakes import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

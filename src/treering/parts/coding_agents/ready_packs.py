@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from treering.stores.sqlite.ready import Standing, ready_folder, standing
+from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.machine import replace_file
 
 __all__ = ["ReadyPack", "keep_pack", "kept_folders", "pack_of", "standing", "state_of"]

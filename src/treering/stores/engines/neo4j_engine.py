@@ -12,10 +12,9 @@ from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
 from treering.retrieval.index.vectors import Stored, stored_form
-from treering.stores.engines.engine_address import EngineAddress, OpenEngine
+from treering.stores.engines.engine_address import GRAPH_LABELS, STATE_LABEL, EngineAddress, Neo4jOptions, OpenEngine
 from treering.stores.engines.local_table import LocalTable, check_dimension
 from treering.stores.engines.neo4j_graph import Neo4jServer, Row, SpaceGraph, batches, define_keys, rows_of, shown_text
-from treering.stores.engines.neo4j_options import GRAPH_LABELS, STATE_LABEL, Neo4jOptions
 
 # Nodes with the vectors of a space, and the index over them that the server may have.
 

@@ -17,9 +17,8 @@ from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record
 from treering.ports.runtime import JobRow
 from treering.retrieval.index.projection import Named, origins_in
-from treering.stores.rows.packing import json_of, pack_sealed, unpack, unpack_json, unpack_sealed
+from treering.stores.rows.packing import RESTORE, json_of, pack_sealed, row_of, unpack, unpack_json, unpack_sealed
 from treering.stores.rows.read_checks import Body, Stored
-from treering.stores.rows.row_failures import RESTORE, row_of
 from treering.stores.rows.verification import EventRow
 
 _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")

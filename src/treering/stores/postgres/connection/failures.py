@@ -8,9 +8,8 @@ from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-from treering.stores.rows.packing import pack
+from treering.stores.rows.packing import RESTORE, pack
 from treering.stores.rows.read_checks import Body
-from treering.stores.rows.row_failures import RESTORE
 
 _SHOWN = 300
 
@@ -158,7 +157,7 @@ def packed(text: str) -> bytes:
 
 
 def body_of(stored: bytes) -> Body:
-    """Return what `packed` made in the form that `ledger_rows.packing.unpack` reads.
+    """Return what `packed` made in the form that `rows.packing.unpack` reads.
 
     What is neither a text nor compressed stays bytes, so that unpacking it raises `Corrupt`.
     """

@@ -13,8 +13,8 @@ from treering.core.writing.journal import POLICY
 from treering.ports.runtime import check_interrupt
 from treering.stores.postgres.connection.exchange import PreparingConnection, Row, Statement, exchange
 from treering.stores.postgres.connection.failures import body_of
+from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import policy_told
-from treering.stores.rows.row_failures import row_of
 
 _STREAMED = 500
 _KEPT = ("sequence", "hash", "last_time", "policy_seq", "policy")
@@ -36,7 +36,7 @@ class SpaceRow:
     server_seconds: float
     """The server's time, in seconds since 1970."""
     engine: str | None = None
-    """The engine that searches the space's vectors, as `vector_feed` writes it."""
+    """The engine that searches the space's vectors, as `PostgresVectorFeed` writes it."""
 
     @property
     def head(self) -> Anchor:
@@ -95,7 +95,7 @@ class Transaction:
 
     def __init__(self, begin: Begin) -> None:
         self.numbers: dict[str, int] | None = None
-        """What the index remembers by name, once it was read (`index_state`)."""
+        """What the index remembers by name, once it was read (`index.index_state`)."""
         self.changed_numbers: set[str] = set()
         """The names of those that the commit writes."""
         self.committing = False

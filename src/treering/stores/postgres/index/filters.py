@@ -35,7 +35,7 @@ _IN_ORDER = (
     "replace(replace(replace({column}, chr(1), chr(1) || chr(2)), chr(983040) || '0', chr(1) || chr(1)), "
     "chr(983040) || '1', chr(983040))"
 )
-"""A column in the form in which texts are ordered: what stands for a NUL (`columns.to_column`) does not stand there."""
+"""A column in the form in which texts are ordered: what stands for a NUL (`to_column`) does not stand there."""
 
 _HUGE = "1e10000"
 """Stands for infinity, which neither JSON nor a filter's other numbers reach."""
@@ -205,7 +205,7 @@ def _stored(value: Scalar) -> Scalar | None:
 # What a read may see, as SQL over passages.
 
 
-SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
+ALL_SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def sight(transaction: Transaction, reach: Reach) -> PassageSight:
 
 def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Work out which of the space's scopes each reach sees. The scopes are read once, where any of them asks."""
-    known = transaction.rows(SCOPES) if any(map(_asks, reaches)) else []
+    known = transaction.rows(ALL_SCOPES) if any(map(_asks, reaches)) else []
     return [sight_among(known, reach) for reach in reaches]
 
 

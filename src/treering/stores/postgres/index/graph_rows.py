@@ -18,7 +18,7 @@ from treering.stores.rows.graph import (
     object_name,
     stored_name,
 )
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
 _HELD = "SELECT body FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"

@@ -9,15 +9,20 @@ from treering.ports.passages import Reach
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.index.differences import passage_differences
-from treering.stores.postgres.index.followed_rows import LOADED_AT_ONCE, PostgresLog, integers, sights_and_states
 from treering.stores.postgres.index.graph_rows import records_of
-from treering.stores.postgres.index.index_state import read_ahead_states
+from treering.stores.postgres.index.index_state import (
+    LOADED_AT_ONCE,
+    PostgresLog,
+    integers,
+    read_ahead_states,
+    sights_and_states,
+)
 from treering.stores.postgres.index.passages import PostgresPassages
 from treering.stores.postgres.index.replay import (
     advance_replay,
     follow_changes,
     is_made,
+    passage_differences,
     prepare_passages,
     progress_of,
     rebuild_passages,
@@ -26,7 +31,7 @@ from treering.stores.postgres.index.replay import (
 from treering.stores.postgres.index.text import PostgresTextSearch
 from treering.stores.postgres.index.vectors import PostgresVectors
 from treering.stores.rows.graph import FollowedGraphView, NamedGraph, PackedNames
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 
 MOST_AT_ONCE = 2_000
 """Passages that are made anew while a space is opened; more are made beside reads."""
@@ -151,7 +156,7 @@ class PostgresGraph:
 
 
 class PostgresGraphRows(PostgresLog):
-    """`index_rows.graph.NamedGraphRows` over a transaction."""
+    """`rows.graph.NamedGraphRows` over a transaction."""
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""

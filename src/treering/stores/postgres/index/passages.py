@@ -12,7 +12,7 @@ from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import PassageSight, sight, sights
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 
 PassageQuery = tuple[str, dict[str, Any]]
 

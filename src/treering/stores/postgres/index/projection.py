@@ -16,13 +16,13 @@ from treering.stores.postgres.connection.exchange import Row, Statement
 from treering.stores.postgres.connection.failures import to_column
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import stored_metadata
-from treering.stores.postgres.index.followed_rows import log_passages
 from treering.stores.postgres.index.graph_rows import settle_ties
 from treering.stores.postgres.index.index_state import (
     PASSAGES,
     SCOPES,
     SHOWN,
     TEXTS,
+    log_passages,
     next_numbers,
     read_state,
     write_state,

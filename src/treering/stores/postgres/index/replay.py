@@ -4,14 +4,26 @@ Beside reads, every object is one of two: it waits, and has no passage, or all i
 that waits applies all its history. So what is written is found at once, and the end equals a rebuild at once.
 """
 
+import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
+import numpy as np
+
+from treering.core.errors import Corrupt
 from treering.ports.index import Behind, Change
 from treering.ports.models import Extractor
+from treering.retrieval.index.code_names import name_code
+from treering.retrieval.index.passages import gist_hash
+from treering.retrieval.index.projection import Entry, places_of, steps_of
+from treering.stores.postgres.connection.exchange import Row
+from treering.stores.postgres.connection.failures import body_of, from_column, to_column
 from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.index.graph_rows import clear_ties
+from treering.stores.postgres.index.filters import stored_metadata
+from treering.stores.postgres.index.graph_rows import clear_ties, graph_contents, graph_damage, ties_contents
 from treering.stores.postgres.index.index_state import (
     EPOCH,
     PASSAGES,
@@ -25,9 +37,31 @@ from treering.stores.postgres.index.index_state import (
     write_state,
 )
 from treering.stores.postgres.index.projection import apply_changes
-from treering.stores.postgres.index.vectors import drop_damaged, forget_unused
-from treering.stores.postgres.index.words import clear_words
+from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, forget_unused, queue_differences
+from treering.stores.postgres.index.words import (
+    INDEXED,
+    PassageWords,
+    PostingRun,
+    clear_words,
+    read_runs,
+    run_of_names,
+    run_of_words,
+)
 from treering.stores.postgres.ledger.object_reads import ObjectReads
+from treering.stores.rows.fold import (
+    MOST_NAMED,
+    NOWHERE,
+    PASSAGE_COLUMNS,
+    ErasedRow,
+    PassageFold,
+    Place,
+    PlacedRow,
+    compared,
+    day_values,
+    endings_of,
+    passage_values,
+)
+from treering.stores.rows.packing import unpack
 
 _EXTRACTOR = "extractor"
 _TARGET_EXTRACTOR = "rebuild_extractor"
@@ -219,3 +253,193 @@ def rebuild_passages(transaction: Transaction, extractor: Extractor) -> int:
             f"(SELECT 1 FROM passages p WHERE p.space = t.space AND p.text_id = t.{column})"
         )
     return int(transaction.first("SELECT count(*) FROM passages WHERE space = %(space)s"))
+
+
+# Comparing what the index holds with what a rebuild would make, without changing anything.
+
+
+_COMPARED_AT_ONCE = 50  # objects
+_ROWS = (
+    "SELECT p.key, p.from_seq, p.until_seq, s.scope, t.hash, p.metadata::text, p.terms, p.trigrams, "  # noqa: S608 - our columns
+    f"{', '.join(f'p.{name}' for name in PASSAGE_COLUMNS)} FROM passages p "
+    "JOIN passage_scopes s ON s.space = p.space AND s.id = p.scope_id "
+    "JOIN passage_texts t ON t.space = p.space AND t.id = p.text_id WHERE p.space = %(space)s"
+)
+_ENDINGS = "SELECT key, ending FROM passage_endings WHERE space = %(space)s ORDER BY key, ending"
+_DAYS = "SELECT key, first, last FROM passage_days WHERE space = %(space)s ORDER BY key, first, last"
+_NAMES = "SELECT key, name FROM code_names WHERE space = %(space)s ORDER BY key, name"
+_WORDS = "SELECT key, words, names FROM passage_words WHERE space = %(space)s"
+_OF_RUN = (
+    "SELECT key, words, names FROM passage_words WHERE space = %(space)s AND key BETWEEN %(first)s AND %(last)s "
+    "ORDER BY key"
+)
+
+
+def passage_differences(transaction: Transaction, extractor: Extractor) -> list[str]:
+    """Say how the passages differ from those a rebuild would make (the first twenty).
+
+    Objects whose passages are still to be made are left out.
+    """
+    identities = all_objects(transaction)
+    waiting = waiting_of(transaction, identities)
+    wanted = _wanted(transaction, [one for one in identities if one not in waiting], extractor)
+    actual = _actual(transaction)
+    found = [*compared(wanted.contents, actual), *_damage(transaction)]
+    if wanted.shown != read_state(transaction, SHOWN):
+        found.append("the number of current passages is wrong")
+    return found[:MOST_NAMED]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What a rebuild would make: a hash of each row, and how many are current."""
+
+    contents: dict[Place, int] = field(default_factory=dict)
+    shown: int = 0
+
+
+@dataclass(slots=True)
+class _Imagined:
+    """A row that a rebuild would make."""
+
+    entry: Entry
+    seq: int
+    until: int | None = None
+
+
+class _ImaginedRows:
+    """`PassageRows` that are only imagined."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, _Imagined] = {}
+        self._open: dict[str, dict[str, int]] = {}
+
+    def open_rows(self, object_id: str) -> Mapping[str, int]:
+        """Return the keys of the rows of an object that have not ended, by part."""
+        return self._open.get(object_id, {})
+
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
+        """Imagine a passage that stands from `seq` on."""
+        key = len(self.made) + 1
+        self.made[key] = _Imagined(entry, seq)
+        self._open.setdefault(entry.passage.object_id, {})[entry.passage.part] = key
+        return PlacedRow(key, 0)
+
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
+        """Imagine that it stood until before `seq`."""
+        self.made[key].until = seq
+        del self._open[entry.passage.object_id][entry.passage.part]
+        return PlacedRow(key, 0)
+
+    def touch(self, key: int, entry: Entry) -> None:
+        """Change what of a passage may change while it stays."""
+        self.made[key].entry = entry
+
+    def erase(self, _: str) -> Iterable[ErasedRow]:
+        """Remove nothing: an erased object has no history."""
+        return ()
+
+
+def _wanted(transaction: Transaction, identities: Sequence[str], extractor: Extractor) -> _Wanted:
+    wanted = _Wanted()
+    for start in range(0, len(identities), _COMPARED_AT_ONCE):
+        _imagine(wanted, list(histories_of(transaction, identities[start : start + _COMPARED_AT_ONCE])), extractor)
+    return wanted
+
+
+def _imagine(wanted: _Wanted, changes: Sequence[Change], extractor: Extractor) -> None:
+    rows = _ImaginedRows()
+    fold = PassageFold(rows)
+    for change in changes:
+        fold.apply(change, steps_of(change))
+    ties = {key: each for batch in fold.ties(extractor) for key, each in ties_contents(batch).items()}
+    wanted.shown += fold.shown
+    for key, made in rows.made.items():
+        passage = made.entry.passage
+        current = passage.live and made.until is None
+        words = PassageWords.of(passage)
+        row = (made.until, passage.scope, gist_hash(passage), _canonical(stored_metadata(passage.metadata)))
+        found = (
+            tuple(sorted((to_column(ending),) for ending in endings_of(places_of(passage)))),
+            tuple(sorted(set(day_values(passage)))),
+            tuple(sorted((name_code(name),) for name in set(made.entry.code_names))) if current else (),
+            (words.words, words.names),
+            ties.get(key),
+        )
+        values = passage_values(passage, made.entry.position)
+        place = (passage.object_id, passage.part, made.seq)
+        wanted.contents[place] = hash((*row, words.terms, words.trigrams, *values, *found))
+
+
+def _actual(transaction: Transaction) -> dict[Place, int]:
+    groups = [_grouped(transaction.rows(sql)) for sql in (_ENDINGS, _DAYS, _NAMES)]
+    words = {key: (_text(one), _text(other)) for key, one, other in transaction.rows(_WORDS)}
+    ties = graph_contents(transaction)
+    contents: dict[Place, int] = {}
+    for key, seq, until, scope, digest, metadata, terms, trigrams, *stored in transaction.rows(_ROWS):
+        values = [from_column(value) if isinstance(value, str) else value for value in stored]
+        found = (*(group.pop(key, ()) for group in groups), words.pop(key, None), ties.pop(key, None))
+        row = (until, scope, digest.hex(), _canonical(metadata))
+        contents[values[0], values[1], seq] = hash((*row, terms, trigrams, *values, *found))
+    if any(groups) or words or ties:
+        contents[NOWHERE] = -1
+    return contents
+
+
+def _damage(transaction: Transaction) -> Iterator[str]:
+    yield from graph_damage(transaction)
+    if wrong := _wrong_runs(transaction):
+        yield f"{wrong} runs of postings are not what passages are found by"
+    if damaged := count_damaged(transaction):
+        yield f"{damaged} vectors are damaged"
+    for name, count in queue_differences(transaction).items():
+        yield f"{count} texts are wrongly queued, or not queued, for {name}"
+
+
+def _wrong_runs(transaction: Transaction) -> int:
+    """Count runs whose postings are not those of the words of their passages."""
+    runs = transaction.rows("SELECT run, first, last FROM posting_runs WHERE space = %(space)s ORDER BY run")
+    wrong, upto = 0, 0
+    for number, first, last in runs:
+        texts = transaction.rows(_OF_RUN, first=upto + 1, last=last)
+        wanted = (
+            run_of_words([(key, _text(words)) for key, words, _ in texts]),
+            run_of_names([(key, _text(names)) for key, _, names in texts]),
+        )
+        try:
+            actual = read_runs(transaction, [number])[number]
+        except Corrupt:
+            actual = None
+        wrong += first <= upto or actual is None or not all(map(_same, wanted, actual))
+        upto = last
+    left = "SELECT 1 FROM passage_words WHERE space = %(space)s AND key > %(upto)s AND key <= %(indexed)s LIMIT 1"
+    return wrong + bool(transaction.rows(left, upto=upto, indexed=read_state(transaction, INDEXED)))
+
+
+def _same(one: PostingRun, other: PostingRun) -> bool:
+    return all(map(np.array_equal, _sorted(one), _sorted(other)))
+
+
+def _sorted(run: PostingRun) -> tuple[Any, ...]:
+    order = np.lexsort((run.keys, run.terms))
+    return run.keys[order], run.terms[order], run.counts[order]
+
+
+def _grouped(rows: Iterable[Row]) -> dict[int, tuple[Row, ...]]:
+    groups: dict[int, list[Row]] = {}
+    for key, *values in rows:
+        groups.setdefault(key, []).append(tuple(values))
+    return {key: tuple(values) for key, values in groups.items()}
+
+
+def _canonical(metadata: str) -> str:
+    """Return JSON in one form: the server gives it in its own order."""
+    return json.dumps(json.loads(metadata, parse_float=_plain, parse_int=_plain), sort_keys=True)
+
+
+def _plain(number: str) -> float:
+    return float(number)
+
+
+def _text(stored: bytes) -> str:
+    return unpack(body_of(stored))

@@ -1,23 +1,201 @@
-"""Search by text in the ledger's own database: words and names by postings, places and days by indexes."""
+"""Ranking by words and by names, as SQLite's full text ranks them, over postings in memory."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from heapq import nsmallest
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from treering.core.errors import Unavailable
-from treering.ports.search import Scored, TextFound, TextRequest
+from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
 from treering.ports.stores import require_newest
+from treering.retrieval.index.word_table import Floats, Postings, WordTable, best
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import PassageSight
-from treering.stores.postgres.index.followed_rows import sights_and_states
+from treering.stores.postgres.index.index_state import sights_and_states
 from treering.stores.postgres.index.passages import rank_days
-from treering.stores.postgres.index.word_ranking import WordRanking
-from treering.stores.postgres.index.word_tables import FollowedWords
+from treering.stores.postgres.index.word_tables import FollowedWords, Held, Keys, WordsAt, integers
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
+
+_SHORTEST_NAME = 3  # there are no shorter stretches
+_WORD = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
+_PASSING = (
+    "SELECT string_agg(int4send(p.key::integer), ''::bytea) FROM passages p "
+    "WHERE p.space = %(space)s AND p.live AND p.until_seq IS NULL AND "
+)
+_PAST = (
+    "SELECT p.key, p.terms, p.trigrams, p.place_role, {seen} FROM passages p WHERE p.space = %(space)s "
+    "AND p.key = ANY(%(keys)s::bigint[]) AND NOT (p.live AND p.until_seq IS NULL) ORDER BY p.key"
+)
+_PAST_NAMES = (
+    "SELECT count(*), coalesce(sum(trigrams), 0) FROM passages "
+    "WHERE space = %(space)s AND NOT (live AND until_seq IS NULL)"
+)
+
+Term = tuple[str, ...]
+Mask = npt.NDArray[np.bool_] | None
+"""By key, what is seen of what is current; `None` for all of it."""
+
+
+class WordRanking:
+    """Questions about words and names, of one moment."""
+
+    def __init__(self, transaction: Transaction, words: WordsAt) -> None:
+        self._transaction = transaction
+        self._at = words
+        self._postings: dict[Term, Postings] = {}
+        """Of the terms that are asked for, in current passages."""
+
+    def read_ahead(self, requests: Sequence[TextRequest]) -> None:
+        """Read the postings of all terms that requests ask for, together."""
+        asked = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
+        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, asked)))
+
+    def found(self, request: TextRequest, seen: PassageSight) -> TextFound:
+        """Answer what a request asks about words and names."""
+        in_scope = None if seen.scopes is None else self._at.shown.in_scopes(seen.scopes)
+        names = [one.name for one in request.names if not self._count(one.whole, in_scope)]
+        words, words_in = self._words(request, seen, in_scope)
+        counts = {text: min(count, MOST_COUNTED) for text in request.counted if (count := self._count(text, in_scope))}
+        shown = self._at.shown.scopes > 0 if in_scope is None else in_scope
+        return TextFound(
+            words=words,
+            words_in=words_in,
+            names=self._names(names, seen, in_scope, request.limit),
+            counts=counts,
+            passages=min(int(np.count_nonzero(shown)), MOST_COUNTED) if request.counted else 0,
+        )
+
+    def _words(self, request: TextRequest, seen: PassageSight, in_scope: Mask) -> tuple[list[Scored], list[Scored]]:
+        terms = [term for text in request.words if (term := _term(text))]
+        if not terms:
+            return [], []
+        limit, role = request.limit, request.words_in
+        scores = self._at.words.scores([self._postings[term] for term in terms])
+        mask = self._passing(seen, in_scope)
+        ranked = _best(scores, limit, mask)
+        in_role = _best(scores, limit, _both(mask, self._at.shown.in_role(role))) if role else []
+        if seen.of_history:
+            past = self._past_words(list(dict.fromkeys(word for term in terms for word in term)), seen)
+            ranked = _first([*ranked, *(hit for hit, _ in past)], limit)
+            of_role = (hit for hit, place_role in past if place_role == role)
+            in_role = _first([*in_role, *of_role], limit) if role else []
+        return ranked, in_role
+
+    def _names(self, names: Sequence[str], seen: PassageSight, in_scope: Mask, limit: int) -> list[Scored]:
+        wanted = [name for name in names if len(name) >= _SHORTEST_NAME]
+        if not wanted:
+            return []
+        held = [self._at.with_name(self._transaction, name) for name in wanted]
+        scores = self._at.names.scores([self._at.current(each) for each in held])
+        ranked = _best(scores, limit, self._passing(seen, in_scope))
+        return _first([*ranked, *self._past_names(held, seen)], limit) if seen.of_history else ranked
+
+    def _count(self, text: str, in_scope: Mask) -> int:
+        """Count the current passages in scope that have a term."""
+        term = _term(text)
+        if not term:
+            return 0
+        keys = self._postings[term].keys
+        return len(keys) if in_scope is None else int(np.count_nonzero(in_scope[keys]))
+
+    def _passing(self, seen: PassageSight, in_scope: Mask) -> Mask:
+        """Tell which of the current passages are seen."""
+        if not seen.filtered and seen.reach.at is None:
+            return in_scope
+        where = seen.beyond_scope()
+        joined = self._transaction.first(f"{_PASSING} {where.sql}", **where.bindings)
+        passing = np.zeros(len(self._at.shown.scopes), np.bool_)
+        passing[integers(joined)] = True
+        return _both(passing, in_scope)
+
+    def _past_words(self, words: Sequence[str], seen: PassageSight) -> list[tuple[Scored, str]]:
+        """Rank what is no longer current, with its role, by what current text says of how common words are.
+
+        The past is small and lopsided: its own numbers would make a word that was edited once look common.
+        """
+        held = self._at.with_terms(self._transaction, [(word,) for word in words])
+        past = self._past(held.values(), seen)
+        having = [len(self._at.shown.among(held[word,][0])) for word in words]
+        found = [_among(held[word,], past.keys) for word in words]
+        lengths = np.zeros(int(past.keys.max(initial=-1)) + 1)
+        lengths[past.keys] = past.terms
+        scores = self._at.words.scores_of_others(lengths, found, having)[past.keys]
+        ranked = zip(past.keys.tolist(), scores.tolist(), past.roles, past.seen.tolist(), strict=True)
+        return [(Scored(key, score), role) for key, score, role, is_seen in ranked if is_seen and score]
+
+    def _past_names(self, held: Sequence[Held], seen: PassageSight) -> list[Scored]:
+        past = self._past(held, seen)
+        if not len(past.keys):
+            return []
+        rows, total = self._transaction.rows(_PAST_NAMES)[0]
+        table = WordTable()
+        table.begin(past.keys, past.trigrams, rows=int(rows), total=int(total))
+        scores = table.scores([_among(each, past.keys) for each in held])
+        return [Scored(key, float(scores[key])) for key in past.keys[past.seen].tolist() if scores[key]]
+
+    def _past(self, held: Iterable[Held], seen: PassageSight) -> "_Past":
+        """Read what has to be known of passages that are no longer current."""
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(each for each, _ in held)]))
+        shown = np.zeros(len(keys), np.bool_)
+        shown[self._at.shown.among(keys)] = True
+        where = seen.condition()
+        sql = _PAST.format(seen=where.sql)
+        rows = self._transaction.rows(sql, keys=keys[~shown].tolist(), **where.bindings) if len(keys) else []
+        columns = list(zip(*rows, strict=True)) or [(), (), (), (), ()]
+        numbers = [np.array(column, np.int64) for column in columns[:3]]
+        return _Past(numbers[0], numbers[1], numbers[2], columns[3], np.array(columns[4], np.bool_))
+
+
+class _Past:
+    """Passages that are no longer current: keys, lengths, roles, and whether they are seen."""
+
+    def __init__(
+        self, keys: Keys, terms: Keys, trigrams: Keys, roles: Sequence[str], seen: npt.NDArray[np.bool_]
+    ) -> None:
+        self.keys = keys
+        self.terms = terms
+        self.trigrams = trigrams
+        self.roles = roles
+        self.seen = seen
+
+
+def _term(text: str) -> Term:
+    """Return the words of a term: several are a phrase."""
+    return tuple(_WORD.findall(text.lower() if text.isascii() else text))
+
+
+def _among(held: Held, keys: Keys) -> Postings:
+    """Return the postings of some passages."""
+    found, counts = held
+    inside = np.isin(found, keys)
+    return Postings(found[inside].astype(np.int32), (counts[inside] / 2).astype(np.float32))
+
+
+def _both(one: Mask, other: Mask) -> Mask:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+def _best(scores: Floats, limit: int, mask: Mask) -> list[Scored]:
+    keys, found = best(scores, limit, among=None if mask is None else np.flatnonzero(mask).astype(np.int32))
+    return [Scored(key, score) for key, score in zip(keys.tolist(), found.tolist(), strict=True)]
+
+
+def _first(hits: Iterable[Scored], limit: int) -> list[Scored]:
+    return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
+
+
+# Search by text in the ledger's own database: words and names by postings, places and days by indexes.
+
 
 _TRIES = 20  # another thread may have read a later moment; a new transaction sees it, too
 

@@ -162,7 +162,7 @@ SET times = promised_work.times + 1, claimant = excluded.claimant, claimed_until
 RETURNING times
 """
 # Rows that another process is claiming at this moment are passed over, not waited for.
-# The free one is found once, before the update (`vector_claims`).
+# The free one is found once, before the update (as in `index.vectors`).
 _CLAIM = """
 WITH free AS MATERIALIZED (
   SELECT kind, key FROM promised_work WHERE space = %(space)s AND kind = %(kind)s AND claimed_until <= %(now)s

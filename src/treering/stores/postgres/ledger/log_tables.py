@@ -11,9 +11,8 @@ from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf
 from treering.stores.postgres.connection.failures import AFTER_ALL, NAME_CHARS, body_of, from_column, packed, to_column
 from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.rows.packing import model_of, pack_sealed, unpack_model, unpack_sealed
+from treering.stores.rows.packing import model_of, pack_sealed, row_of, unpack_model, unpack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks, missing_revision
-from treering.stores.rows.row_failures import row_of
 
 _EVENT = ("seq bigint", "target text", "timestamp text", "hash text", "body bytea")
 _PATCH = ("id text", "status text", "body bytea")
@@ -21,7 +20,7 @@ _REPLACE = "ON CONFLICT (space, id) DO UPDATE SET status = excluded.status, body
 
 
 class EventTable:
-    """`ledger_rows.read_checks.EventRows` over a transaction."""
+    """`rows.read_checks.EventRows` over a transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

@@ -23,7 +23,7 @@ from treering.stores.postgres.connection.failures import (
 )
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.ledger.log_tables import EventTable
-from treering.stores.rows.packing import unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Body,
@@ -34,7 +34,6 @@ from treering.stores.rows.read_checks import (
     unreadable,
     unreadable_segment,
 )
-from treering.stores.rows.row_failures import row_of
 
 # Revisions of objects, read and checked: many with few queries.
 

@@ -18,7 +18,7 @@ from treering.stores.rows.graph import (
     plain_name,
     stored_name,
 )
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 
 _FEW = 500  # values in one statement
 

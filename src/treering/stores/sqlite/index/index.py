@@ -12,17 +12,20 @@ from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, 
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.graph import names_of, numbers_of, records_of
 from treering.stores.sqlite.index.reach import PassingKeys, sight
-from treering.stores.sqlite.index.rebuild import (
+from treering.stores.sqlite.index.replay import (
+    advance_replay,
+    follow_changes,
     passage_differences,
     passages_prepared,
     prepare_passages,
+    progress_of,
     rebuild_passages,
+    texts_waiting,
 )
-from treering.stores.sqlite.index.replay import advance_replay, follow_changes, progress_of, texts_waiting
 from treering.stores.sqlite.index.tables import Integers, shown_passages
 from treering.stores.sqlite.index.text import SqliteTextSearch, on_days, passages_named
 from treering.stores.sqlite.index.vectors import SqliteLog, SqliteVectors
@@ -140,7 +143,7 @@ class SqliteGraph:
 
 
 class SqliteNames:
-    """`index_rows.graph.NodeNames`, read from the file when they are asked for."""
+    """`rows.graph.NodeNames`, read from the file when they are asked for."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -157,7 +160,7 @@ class SqliteNames:
 
 
 class SqliteGraphRows(SqliteLog):
-    """`index_rows.graph.GraphRows` over a connection inside a transaction."""
+    """`rows.graph.GraphRows` over a connection inside a transaction."""
 
     def shown_passages(self) -> tuple[Integers, Integers, Integers]:
         """Return the keys of all current passages, and for each the number of its scope and of its text."""

@@ -7,7 +7,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from treering.stores.rows.row_failures import REINDEX, row_of
+from treering.stores.rows.packing import REINDEX, row_of
 
 # The query language and the tokenizers of FTS5, SQLite's full text.
 
@@ -70,7 +70,7 @@ KEPT: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS passage_texts(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE)",
     """CREATE TABLE IF NOT EXISTS passage_models(
          id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimension INTEGER NOT NULL, UNIQUE(name, dimension))""",
-    # `digest`: of the vector, its text and its model (`vector_digests`); spaces of older versions get the column late.
+    # `digest`: of the vector, its text and its model (`rows.vectors`); spaces of older versions get the column late.
     """CREATE TABLE IF NOT EXISTS passage_vectors(
          key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL,
          digest BLOB)""",

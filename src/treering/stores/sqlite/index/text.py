@@ -10,13 +10,13 @@ from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.projection import places_of
 from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.reach import PassingKeys, Sight, sight
-from treering.stores.sqlite.index.word_tables import WordTables
 from treering.stores.sqlite.index.words import (
     COLUMNS,
     WEIGHTS,
+    WordTables,
     count_passages,
     count_words,
     known_words,

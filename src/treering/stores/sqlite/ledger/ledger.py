@@ -13,15 +13,12 @@ from treering.core.policy import Policy
 from treering.ports.copying import LedgerWrites
 from treering.ports.ledger import AnchorStore
 from treering.ports.runtime import Clock
-from treering.stores.rows.row_failures import rows_of
-from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.failures import translated
-from treering.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left
+from treering.stores.rows.packing import rows_of
+from treering.stores.sqlite.database import Database, translated
+from treering.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left, remove_ready
 from treering.stores.sqlite.ledger.reads import SqliteReads
-from treering.stores.sqlite.ledger.rows import verify_ledger
 from treering.stores.sqlite.ledger.schema import is_current, is_quick, is_readable, migrate
-from treering.stores.sqlite.ledger.session import Follower, SqliteSession, is_overwriting_due, overwrite
-from treering.stores.sqlite.ready import remove_ready
+from treering.stores.sqlite.ledger.session import Follower, SqliteSession, is_overwriting_due, overwrite, verify_ledger
 from treering.system.machine import make_folder, sync_folder, write_new
 
 # A copy of a space as one file, made while others write, and checked before it gets its name.
@@ -219,7 +216,7 @@ class SqliteLedger(LedgerWrites, SqliteReads):
         return (*self._overwrite(wait_seconds=_OVERWRITING_SECONDS), *copies)
 
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
-        """Copy the space into a new file while others use it; see `backup.back_up`."""
+        """Copy the space into a new file while others use it; see `back_up`."""
         # Read before copying: the head it names is in the copy, whatever is written meanwhile.
         kept = self._anchor.read() if self._anchor else None
         return back_up(self._database, target, anchor=kept, replace=replace, copied=copied)

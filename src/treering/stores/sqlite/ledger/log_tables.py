@@ -13,9 +13,8 @@ from treering.core.patch import PatchRecord, PatchStatus, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf
-from treering.stores.rows.packing import model_of, pack_row, pack_sealed, unpack_model, unpack_sealed
+from treering.stores.rows.packing import model_of, pack_row, pack_sealed, row_of, unpack_model, unpack_sealed
 from treering.stores.rows.read_checks import Body, Newest, ReadChecks, Stored, missing_revision, policy_told
-from treering.stores.rows.row_failures import row_of
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
@@ -228,7 +227,7 @@ def read_newest(connection: apsw.Connection, identity: str) -> Newest | None:
 
 
 class SqliteEvents:
-    """`ledger_rows.read_checks.EventRows` over a connection inside a transaction."""
+    """`rows.read_checks.EventRows` over a connection inside a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

@@ -14,7 +14,7 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Newest,
@@ -24,7 +24,6 @@ from treering.stores.rows.read_checks import (
     unreadable,
     unreadable_segment,
 )
-from treering.stores.rows.row_failures import row_of
 from treering.stores.rows.verification import KnownPlace, current_row, placing_of, targets_of
 from treering.stores.sqlite.ledger.log_tables import SqliteEvents, read_each_newest, read_newest
 from treering.stores.sqlite.ledger.schema import find_referrers, forget_referrer, keep_referrer

@@ -32,15 +32,15 @@ from treering.ports.ledger import (
     read_one_by_one,
     selects,
 )
+from treering.stores.rows.packing import row_of, rows_of
 from treering.stores.rows.read_checks import ReadChecks
 from treering.stores.rows.records import events_in_batches, records_of
-from treering.stores.rows.row_failures import row_of, rows_of
 from treering.stores.rows.verification import checked_head, newest_states
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.stores.sqlite.ledger.log_tables import LogTables
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.ledger.rows import SqliteRows
+from treering.stores.sqlite.ledger.session import SqliteRows
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
