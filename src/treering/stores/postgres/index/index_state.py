@@ -1,6 +1,7 @@
 """Numbers that the index of a space remembers: versions, counters, how much is current."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -9,22 +10,12 @@ from treering.ports.passages import Reach
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import ALL_SCOPES, PassageSight, sight_among
+from treering.stores.rows import upkeep
 from treering.stores.rows.passage_log import LOG_KEPT, Moment
+from treering.stores.rows.upkeep import EPOCH
 
 PROJECTION_VERSION = 2
 """Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
-
-VERSION = "projection_version"
-"""The version that made the passages; 0 while they are being made."""
-
-TARGET = "rebuild_version"
-"""The version that is making the passages, while it is at it."""
-
-SHOWN = "shown_passages"
-"""How many passages are current, so that nobody has to count them."""
-
-EPOCH = "vectors_epoch"
-"""Counted up when passages get new keys, so that tables in memory start over."""
 
 LOG_END = "log_end"
 """The position of the newest entry of `vector_log`."""
@@ -83,7 +74,7 @@ def _write_changed(transaction: Transaction) -> None:
 
 def is_under_way(transaction: Transaction) -> bool:
     """Tell whether the passages are being made beside reads, so that some objects have none yet."""
-    return read_state(transaction, TARGET) == PROJECTION_VERSION and not read_state(transaction, VERSION)
+    return upkeep.is_under_way(partial(read_state, transaction), PROJECTION_VERSION)
 
 
 def count_waiting(transaction: Transaction) -> int:

@@ -20,7 +20,6 @@ from treering.stores.postgres.index.graph_rows import settle_ties
 from treering.stores.postgres.index.index_state import (
     PASSAGES,
     SCOPES,
-    SHOWN,
     TEXTS,
     log_passages,
     next_numbers,
@@ -39,6 +38,7 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
+from treering.stores.rows.upkeep import SHOWN
 
 _TYPES = {"position": "integer", "live": "boolean"}
 _PASSAGE = (

@@ -18,7 +18,6 @@ from treering.stores.postgres.index.index_state import (
     ALL_STATES,
     LOADED_AT_ONCE,
     MODELS,
-    SHOWN,
     Integers,
     PostgresLog,
     count_waiting,
@@ -35,6 +34,7 @@ from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.fold import PRIORITY, gists_of
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import LOG_KEPT, FeedPlace, Moment, PassingCache, Scopes, short_hash
+from treering.stores.rows.upkeep import SHOWN
 from treering.stores.rows.vectors import FollowedVectors, is_damaged, stored_vector, undamaged_vectors, vector_digest
 
 _State = tuple[int, Moment]

@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
+from treering.stores.rows import upkeep
 from treering.stores.rows.packing import REINDEX, row_of
+from treering.stores.rows.upkeep import SHOWN
 
 # The query language and the tokenizers of FTS5, SQLite's full text.
 
@@ -31,15 +34,6 @@ def fts_query(terms: Iterable[str]) -> str:
 
 PROJECTION_VERSION = 7
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
-
-VERSION = "projection_version"
-"""The state that names the version that made the passages; 0 while they are being made."""
-
-TARGET = "rebuild_version"
-"""The state that names the version that is making the passages, while it is at it."""
-
-SHOWN = "shown_passages"
-"""The state that counts current passages, so that nobody has to count them."""
 
 WORDS = "passage_words"
 WORDS_HISTORY = "passage_words_history"
@@ -202,7 +196,7 @@ def drop_passages(connection: apsw.Connection) -> None:
 
 def is_under_way(connection: apsw.Connection) -> bool:
     """Tell whether the passages are being made beside reads, so that some objects have none yet."""
-    return read_state(connection, TARGET) == PROJECTION_VERSION and not read_state(connection, VERSION)
+    return upkeep.is_under_way(partial(read_state, connection), PROJECTION_VERSION)
 
 
 def count_waiting(connection: apsw.Connection) -> int:

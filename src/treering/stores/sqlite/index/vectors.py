@@ -14,11 +14,11 @@ from treering.retrieval.index.vectors import restored
 from treering.stores.rows.fold import PRIORITY, gists_of
 from treering.stores.rows.packing import REINDEX, row_of, rows_of
 from treering.stores.rows.passage_log import LOG_KEPT, FeedPlace, Moment, Scopes, follow_log, short_hash
+from treering.stores.rows.upkeep import EPOCH, SHOWN
 from treering.stores.rows.vectors import FollowedVectors, stored_vector, undamaged_vectors, vector_digest
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.reach import PassingKeys, Sight, sight, written_state
 from treering.stores.sqlite.index.tables import (
-    SHOWN,
     Integers,
     add_digests,
     count_waiting,
@@ -37,8 +37,6 @@ _WAITING = (
     "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
 )
-EPOCH = "vectors_epoch"
-"""State that is counted up when passages get new keys, so that tables in memory start over."""
 
 
 def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
