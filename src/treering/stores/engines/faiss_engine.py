@@ -16,7 +16,7 @@ from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.stores.engines.engine_address import EngineAddress
 from treering.stores.engines.faiss_rows import FLAT, KINDS, Rows, checked, new_rows, rows_of
-from treering.stores.engines.local_table import check_dimension
+from treering.stores.engines.server_engine import check_dimension
 from treering.system.machine import make_folder, private, sync_folder
 
 # Files of vectors with checksums: two of a generation, and a manifest that names them and is replaced last.

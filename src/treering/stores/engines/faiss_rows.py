@@ -1,7 +1,7 @@
 """Vectors in a FAISS index with the keys of their rows: flat (exact), or HNSW."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import faiss
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from treering.core.errors import Corrupt, InvalidInput
 from treering.ports.search import Vector
 from treering.ports.vector_engine import Keys
-from treering.stores.engines.local_table import check_dimension
+from treering.stores.engines.server_engine import check_dimension
 
 FLAT, HNSW = "flat", "hnsw"
 KINDS = (FLAT, HNSW)
@@ -21,65 +21,8 @@ _GONE = -1
 _MOST_GONE = 5  # one row in so many may be gone before the graph is made anew
 
 
-class Rows(Protocol):
-    """Vectors by key."""
-
-    def keys(self) -> Keys:
-        """Return the keys, by row; a row that is gone has -1."""
-        ...
-
-    def put(self, keys: Keys, vectors: npt.NDArray[np.float32]) -> None:
-        """Add vectors under keys that are not there."""
-        ...
-
-    def remove(self, keys: Keys) -> None:
-        """Forget keys; one that is not there is no error."""
-        ...
-
-    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
-        """Return the keys of the nearest, best first: exactly so where only some are allowed."""
-        ...
-
-    def packed(self) -> bytes:
-        """Return the index as bytes."""
-        ...
-
-
-class FlatRows:
-    """Every vector is compared."""
-
-    def __init__(self, dimension: int, index: Any = None, keys: Keys | None = None) -> None:
-        self._index = faiss.IndexFlatIP(dimension) if index is None else index
-        self._keys = np.empty(0, np.int64) if keys is None else keys
-
-    def keys(self) -> Keys:
-        """Return the keys, by row."""
-        return self._keys
-
-    def put(self, keys: Keys, vectors: npt.NDArray[np.float32]) -> None:
-        """Add vectors under keys that are not there."""
-        self._index.add(vectors)
-        self._keys = np.concatenate([self._keys, keys])
-
-    def remove(self, keys: Keys) -> None:
-        """Forget keys; the rows behind them move up."""
-        gone = np.flatnonzero(np.isin(self._keys, keys))
-        if len(gone):
-            self._index.remove_ids(faiss.IDSelectorBatch(gone))
-            self._keys = np.delete(self._keys, gone)
-
-    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
-        """Return the keys of the nearest, best first."""
-        return _searched(self._index, self._keys, vector, limit, allowed)
-
-    def packed(self) -> bytes:
-        """Return the index as bytes."""
-        packed: bytes = faiss.serialize_index(self._index).tobytes()
-        return packed
-
-
-class HnswRows:
-    """A graph leads to the nearest. A removed vector is overwritten; its row stays until the graph is made anew."""
+class Rows:
+    """Vectors by key. Every vector is compared."""
 
     def __init__(self, dimension: int, index: Any = None, keys: Keys | None = None) -> None:
         self._dimension = dimension
@@ -94,6 +37,29 @@ class HnswRows:
         """Add vectors under keys that are not there."""
         self._index.add(vectors)
         self._keys = np.concatenate([self._keys, keys])
+
+    def remove(self, keys: Keys) -> None:
+        """Forget keys; one that is not there is no error. The rows behind them move up."""
+        gone = np.flatnonzero(np.isin(self._keys, keys))
+        if len(gone):
+            self._index.remove_ids(faiss.IDSelectorBatch(gone))
+            self._keys = np.delete(self._keys, gone)
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
+        """Return the keys of the nearest, best first: exactly so where only some are allowed."""
+        return _searched(self._index, self._keys, vector, limit, allowed)
+
+    def packed(self) -> bytes:
+        """Return the index as bytes."""
+        packed: bytes = faiss.serialize_index(self._index).tobytes()
+        return packed
+
+    def _new(self) -> Any:
+        return faiss.IndexFlatIP(self._dimension)
+
+
+class HnswRows(Rows):
+    """A graph leads to the nearest. A removed vector is overwritten; its row stays until the graph is made anew."""
 
     def remove(self, keys: Keys) -> None:
         """Overwrite the vectors of keys with zeros; make the graph anew where too many are."""
@@ -121,11 +87,6 @@ class HnswRows:
         parameters = faiss.SearchParametersHNSW(efSearch=max(_SEARCH_BREADTH, 2 * wide))
         return _found(self._index, self._keys, vector, wide, parameters)[:limit]
 
-    def packed(self) -> bytes:
-        """Return the index as bytes."""
-        packed: bytes = faiss.serialize_index(self._index).tobytes()
-        return packed
-
     def _new(self) -> Any:
         index = faiss.IndexHNSWFlat(self._dimension, _LINKS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = _BUILD_BREADTH
@@ -142,7 +103,7 @@ class HnswRows:
 
 def new_rows(kind: str, dimension: int) -> Rows:
     """Return no vectors yet."""
-    return HnswRows(dimension) if kind == HNSW else FlatRows(dimension)
+    return HnswRows(dimension) if kind == HNSW else Rows(dimension)
 
 
 def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
@@ -156,7 +117,7 @@ def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
         )
     if read.ntotal != len(known):
         raise Corrupt("The files of the engine do not belong together.", hint="Run `treering index rebuild`.")
-    return HnswRows(dimension, read, known) if kind == HNSW else FlatRows(dimension, read, known)
+    return HnswRows(dimension, read, known) if kind == HNSW else Rows(dimension, read, known)
 
 
 def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.float32]:

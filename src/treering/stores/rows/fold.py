@@ -167,6 +167,14 @@ PASSAGE_COLUMNS = (
 )
 """Columns of a passage that hold what it says of itself. Besides, a row has its key, scope, text and times."""
 
+FILTERED_COLUMNS: Mapping[str, str] = {
+    **{name: f"p.{name}" for name in ("type", "kind", "status", "origin", "title", "channel")},
+    "created_at": "p.created_at",
+    "updated_at": "p.updated_at",
+    "role": "p.place_role",
+}
+"""Columns of `passages p` by the field of a filter that they hold; the scope has a number there."""
+
 Value = str | int | bool | None
 
 

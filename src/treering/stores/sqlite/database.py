@@ -28,68 +28,54 @@ def translated(path: str) -> Iterator[None]:
     except apsw.Error as error:
         raise _translation(path, error) from error
     except UnicodeDecodeError as error:
-        raise _damaged(path, error) from error
+        raise _translation(path, apsw.CorruptError()) from error
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror}.", hint=_io_hint(path)) from error
 
 
-def closed(path: str) -> Unavailable:
+def closed(path: str) -> TreeringError:
     """Say that a space was closed."""
-    return Unavailable(f"{path} was closed.", hint="Open the space again.")
+    return _translation(path, apsw.ConnectionClosedError())
 
 
 def _translation(path: str, error: apsw.Error) -> TreeringError:
-    return next((make(path, error) for kinds, make in _TRANSLATIONS if isinstance(error, kinds)))
+    kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
+    return kind(message.format(path=path, error=error), hint=hint or _io_hint(path))
 
 
-def _closed(path: str, _error: Exception) -> TreeringError:
-    return closed(path)
-
-
-def _locked(path: str, _error: Exception) -> TreeringError:
-    return Unavailable(
-        f"{path} was locked by another process for too long.", hint="Try again; look for a stuck process."
-    )
-
-
-def _full(path: str, _error: Exception) -> TreeringError:
-    return Unavailable(f"The disk holding {path} is full.", hint="Free some space; nothing was changed.")
-
-
-def _unwritable(path: str, _error: Exception) -> TreeringError:
-    return Unavailable(f"{path} cannot be written.", hint="Check its permissions and its folder's.")
-
-
-def _unreadable(path: str, error: Exception) -> TreeringError:
-    return Unavailable(f"{path} cannot be opened or read: {error}.", hint=_io_hint(path))
-
-
-def _too_large(_path: str, error: Exception) -> TreeringError:
-    return InvalidInput(f"A value is too large to store: {error}.", hint="Divide the text; nothing was changed.")
-
-
-def _damaged(path: str, _error: Exception) -> TreeringError:
-    return Corrupt(f"{path} is damaged, or is not a Treering space.", hint=RESTORE)
-
-
-def _malformed(path: str, error: Exception) -> TreeringError:
-    # SQL that is ours fails like this only where something else changed tables or rows.
-    return Corrupt(f"{path} holds tables or rows that Treering did not write: {error}.", hint=RESTORE)
-
-
-_TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], Callable[[str, Exception], TreeringError]], ...] = (
+# For errors of SQLite, ours: its class, its message and its hint, where that does not depend on the file. The first
+# that fits holds.
+_TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | InvalidInput | Corrupt], str, str], ...] = (
     # The last three: another thread closed the space, or stopped the read, while it was in use.
     (
         (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError, apsw.InterruptError),
-        _closed,
+        Unavailable,
+        "{path} was closed.",
+        "Open the space again.",
     ),
-    ((apsw.BusyError, apsw.LockedError), _locked),
-    ((apsw.FullError,), _full),
-    ((apsw.ReadOnlyError, apsw.PermissionsError), _unwritable),
-    ((apsw.CantOpenError, apsw.IOError), _unreadable),
-    ((apsw.TooBigError,), _too_large),
-    ((apsw.CorruptError, apsw.NotADBError), _damaged),
-    ((apsw.Error,), _malformed),
+    (
+        (apsw.BusyError, apsw.LockedError),
+        Unavailable,
+        "{path} was locked by another process for too long.",
+        "Try again; look for a stuck process.",
+    ),
+    ((apsw.FullError,), Unavailable, "The disk holding {path} is full.", "Free some space; nothing was changed."),
+    (
+        (apsw.ReadOnlyError, apsw.PermissionsError),
+        Unavailable,
+        "{path} cannot be written.",
+        "Check its permissions and its folder's.",
+    ),
+    ((apsw.CantOpenError, apsw.IOError), Unavailable, "{path} cannot be opened or read: {error}.", ""),
+    (
+        (apsw.TooBigError,),
+        InvalidInput,
+        "A value is too large to store: {error}.",
+        "Divide the text; nothing was changed.",
+    ),
+    ((apsw.CorruptError, apsw.NotADBError), Corrupt, "{path} is damaged, or is not a Treering space.", RESTORE),
+    # SQL that is ours fails like this only where something else changed tables or rows.
+    ((apsw.Error,), Corrupt, "{path} holds tables or rows that Treering did not write: {error}.", RESTORE),
 )
 
 

@@ -7,28 +7,21 @@ from decimal import Decimal
 from math import isinf, isnan
 from typing import Any
 
-from treering.core.filters import EVERYTHING, METADATA, And, Compare, Filter, Not, Or
-from treering.core.scope import ROOT, sees
+from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.ports.passages import Reach
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import to_column
 from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.rows.fold import FILTERED_COLUMNS
+from treering.stores.rows.passage_log import SeenReach, scopes_seen, sees_all_scopes
 
 Scalar = str | int | float | bool
 
 ALWAYS, NEVER = "true", "false"
 
 _FIELDS: Mapping[str, str] = {
-    "type": "p.type",
-    "kind": "p.kind",
-    "status": "p.status",
+    **FILTERED_COLUMNS,
     "scope": "(SELECT scope FROM passage_scopes c WHERE c.space = p.space AND c.id = p.scope_id)",
-    "origin": "p.origin",
-    "title": "p.title",
-    "channel": "p.channel",
-    "created_at": "p.created_at",
-    "updated_at": "p.updated_at",
-    "role": "p.place_role",
 }
 _ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _IN_ORDER = (
@@ -209,21 +202,8 @@ ALL_SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
 
 
 @dataclass(frozen=True, slots=True)
-class PassageSight:
-    """A reach worked out against the scopes a space has. `scopes` is `None` where all of them are seen."""
-
-    reach: Reach
-    scopes: frozenset[int] | None
-
-    @property
-    def of_history(self) -> bool:
-        """Tell whether more than what is current now is seen."""
-        return self.reach.withdrawn or self.reach.at is not None
-
-    @property
-    def filtered(self) -> bool:
-        """Tell whether more than the scope narrows what is seen."""
-        return self.reach.where != EVERYTHING
+class PassageSight(SeenReach):
+    """A reach worked out against the scopes a space has, as SQL."""
 
     def condition(self) -> PassageCondition:
         """Write all of it as SQL over `passages p`, the space apart."""
@@ -254,17 +234,10 @@ def sight(transaction: Transaction, reach: Reach) -> PassageSight:
 
 def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Work out which of the space's scopes each reach sees. The scopes are read once, where any of them asks."""
-    known = transaction.rows(ALL_SCOPES) if any(map(_asks, reaches)) else []
+    known = [] if all(map(sees_all_scopes, reaches)) else transaction.rows(ALL_SCOPES)
     return [sight_among(known, reach) for reach in reaches]
 
 
 def sight_among(known: Sequence[Row], reach: Reach) -> PassageSight:
     """Work out which of some scopes (number and name) a reach sees."""
-    if not _asks(reach):
-        return PassageSight(reach, None)
-    seen = frozenset(number for number, scope in known if sees(reach.scope, scope, descend=reach.descend))
-    return PassageSight(reach, None if len(seen) == len(known) else seen)
-
-
-def _asks(reach: Reach) -> bool:
-    return not (reach.descend and reach.scope == ROOT)
+    return PassageSight(reach, scopes_seen([(number, scope) for number, scope in known], reach))

@@ -1,4 +1,4 @@
-"""All rows of a space, one kind after the other: for checks of the whole, exports and imports."""
+"""A ledger inside a transaction of its space: all its rows, and what a patch asks and keeps."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,28 +8,27 @@ from typing import Protocol
 
 import psycopg
 
-from treering.core.audit import Anchor, AuditEvent
+from treering.core.audit import Anchor
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, no_export
-from treering.core.patch import Create, Patch, PatchRecord, Remembered
+from treering.core.patch import Create, Patch, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.copying import LinkRow
-from treering.core.writing.draft import Erased, View
-from treering.core.writing.journal import ERASED_KEY, Journal, Notice
-from treering.core.writing.plan import Plan
-from treering.ports.index import Change
+from treering.core.writing.draft import Write
+from treering.core.writing.journal import ERASED_KEY
 from treering.ports.ledger import Record
-from treering.ports.runtime import Clock, fresh_id, fresh_salt
+from treering.ports.runtime import Clock
 from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of, from_column
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.ledger.jobs import forget_in_jobs
-from treering.stores.postgres.ledger.log_tables import LogReads, LogWrites
+from treering.stores.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.postgres.ledger.object_writes import ObjectWrites
 from treering.stores.rows.packing import row_of, unpack, unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
-from treering.stores.rows.records import changes_of, load_records
+from treering.stores.rows.records import load_records
+from treering.stores.rows.session import Follower, LedgerSession
 from treering.stores.rows.verification import OBJECT_COLUMNS, CurrentRows, EventRow, ObjectRow, verify_rows, wrong
 
 _BATCH = 200  # objects that are read at a time
@@ -43,7 +42,7 @@ class SpaceRows:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._objects = ObjectReads(transaction)
-        self._log = LogReads(transaction)
+        self._log = PostgresLogReads(transaction)
 
     def event_rows(self) -> Iterator[EventRow]:
         """Return the audit log, by sequence number."""
@@ -123,7 +122,13 @@ class SpaceRows:
         # By the key itself, which its column may hold in another form.
         return iter(sorted((from_column(key), body) for key, body in self._transaction.rows(sql)))
 
-    def check_end(self) -> None:
+    def verify(self, *, anchor: Anchor | None) -> Anchor:
+        """Check all rows against the audit log, and that this passes through the anchor; return its head."""
+        head = verify_rows(self, anchor=anchor)
+        self._check_end()
+        return head
+
+    def _check_end(self) -> None:
         """Check that the space's row says where the log ends, and which policy it tells of last. Raises `Corrupt`."""
         row, end = self._transaction.row, "SELECT seq, hash, timestamp FROM audit WHERE space = %(space)s "
         last = self._transaction.rows(f"{end} ORDER BY seq DESC LIMIT 1")
@@ -166,56 +171,6 @@ class SpaceRows:
         return found
 
 
-class LoadedSpace:
-    """`rows.records.LoadedRows` over the write transaction of an empty space."""
-
-    def __init__(self, transaction: Transaction, log: LogWrites) -> None:
-        self._objects = ObjectWrites(transaction)
-        self._reads = ObjectReads(transaction)
-        self._log = log
-        self._events: list[AuditEvent] = []
-        self._records: list[PatchRecord] = []
-
-    def keep_event(self, event: AuditEvent) -> None:
-        """Keep an event."""
-        self._events.append(event)
-
-    def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
-        """Keep a revision's stored form."""
-        self._objects.keep_revision(identity, revision, seq, stored)
-
-    def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
-        """Keep the words of a segment, whose place is settled later."""
-        self._objects.keep_words(source_id, segment_id, text)
-
-    def keep_link(self, row: LinkRow) -> None:
-        """Keep a link."""
-        self._objects.keep_link(row)
-
-    def keep_new_record(self, record: PatchRecord) -> None:
-        """Keep the record of a patch that is not there."""
-        self._records.append(record)
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Keep what an idempotency key stands for, as JSON."""
-        self._log.keep_key(key, outcome)
-
-    def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision of those that were kept."""
-        self._objects.finish()
-        return self._reads.revision(identity, number) if number else None
-
-    def settle(self, item: Object) -> None:
-        """Have the tables that are read instead of the revisions say what a revision says."""
-        self._objects.settle_loaded(item)
-
-    def finish(self) -> None:
-        """Send what was collected."""
-        self._objects.finish()
-        self._log.keep_events(sorted(self._events, key=lambda event: event.seq))
-        self._log.keep_new_records(self._records)
-
-
 def _segment(row: Row) -> Segment:
     source_id, _, _, place, body = row
     with row_of(source_id):
@@ -225,34 +180,16 @@ def _segment(row: Row) -> Segment:
 # What a transaction asks of a ledger on Postgres, inside a transaction of its space.
 
 
-# What lives beside the ledger in its database and moves with it, in the same transaction.
-
-
-class LedgerFollower(Protocol):
+class LedgerFollower(Follower[Transaction], Protocol):
     """A projection in the ledger's own database."""
 
-    def is_prepared(self, transaction: Transaction) -> bool:
-        """Tell whether everything is there as `prepare` would leave it, so that opening need not wait for a writer."""
-        ...
-
-    def prepare(self, transaction: Transaction) -> None:
-        """Make what is missing. In a write transaction, when a space is opened that is not prepared."""
-        ...
-
-    def read_ahead(self, transaction: Transaction) -> None:
+    def read_ahead(self, transaction: Transaction, /) -> None:
         """Read what following any change needs: called while the transaction asks ahead, and with the answers."""
         ...
 
-    def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
-        """Apply changes inside the ledger's write transaction."""
-        ...
 
-
-class PostgresSession:
-    """`core.writing.transaction.Session` over a transaction. Followers see its changes when it finishes.
-
-    With `server_time` the time is the server's, which writers share.
-    """
+class PostgresSession(LedgerSession[Transaction]):
+    """`rows.session.LedgerSession` over a transaction. With `server_time` the time is the server's."""
 
     def __init__(
         self,
@@ -265,15 +202,16 @@ class PostgresSession:
         followers: Sequence[LedgerFollower] = (),
     ) -> None:
         self._objects = ObjectReads(transaction, checks)
-        self.view: View = self._objects
-        self.default_policy = policy
-        self._transaction = transaction
-        self._log = LogReads(transaction, checks)
-        self._kept = LogWrites(transaction)
-        self._clock = clock
         self._server_time = server_time
-        self._followers = followers
-        self._changes: list[Change] = []
+        self._readers = followers
+        self._writes = PostgresLogWrites(transaction)
+        log = PostgresLogReads(transaction, checks)
+        super().__init__(transaction, self._objects, log, self._writes, clock=clock, policy=policy, followers=followers)
+
+    @property
+    def reached(self) -> Anchor | None:
+        """The head of the log that was kept, where something was."""
+        return self._transaction.reached
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Ask in one round trip what committing a patch will ask one by one."""
@@ -297,14 +235,6 @@ class PostgresSession:
         """Return the time in UTC."""
         return self._transaction.row.server_time if self._server_time else self._clock.now()
 
-    def fresh_id(self, kind: str) -> str:
-        """Make the id of a new thing."""
-        return fresh_id(kind, self._clock)
-
-    def fresh_salt(self) -> str:
-        """Make a salt."""
-        return fresh_salt(self._clock)
-
     def head(self) -> Anchor:
         """Return the head of the audit log."""
         return self._transaction.row.head
@@ -313,83 +243,30 @@ class PostgresSession:
         """Return the time of the last audit event, or `None` before the first."""
         return self._transaction.row.time_of_last
 
-    def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`."""
-        return self._log.record(patch_id)
-
-    def proposals(self) -> Sequence[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        return self._log.proposals()
-
-    def patches_about(self, identities: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that events about these objects name."""
-        return self._log.patches_about(identities)
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
-        return self._log.remembered(key)
-
-    def keys(self, prefix: str = "") -> Iterable[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
-        return self._log.keys(prefix)
-
-    def remember(self, key: str, known: Remembered) -> None:
-        """Keep what a new key stands for."""
-        self._kept.keep_key(key, known.model_dump_json())
-
-    def forget(self, key: str) -> None:
-        """Remove a key."""
-        self._kept.forget(key)
-
-    def keep(self, planned: Plan, result: Journal) -> None:
-        """Keep writes, events and records; take out of the jobs what they tell of erased objects."""
-        objects = ObjectWrites(self._transaction)
-        for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
-            objects.store(write, event.seq, stored)
-            self._changes += changes_of(write, event.seq)
-        objects.finish()
-        self._kept.keep_events(result.events)
-        self._kept.keep_records(result.records)
-        erased = [write.before for write in planned.writes if isinstance(write, Erased)]
-        if erased:
-            origins = {item.origin for item in erased if isinstance(item, Source)}
-            forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
-
-    def keep_notice(self, notice: Notice) -> None:
-        """Keep an event about a patch, and the patch's record."""
-        self._kept.keep_events([notice.event])
-        self._kept.keep_records([notice.record])
-
-    def keep_event(self, event: AuditEvent) -> None:
-        """Keep an event that is about neither an object nor a patch."""
-        self._kept.keep_events([event])
-
-    def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
-        return self._log.is_bare()
-
-    def clear(self) -> None:
-        """Remove the events of a log that is bare."""
-        self._kept.clear()
-
     def fill(self, records: Iterable[Record]) -> None:
         """Keep the records of an export. Raises `InvalidInput` for what is none."""
-        loaded = LoadedSpace(self._transaction, self._kept)
+        objects = ObjectWrites(self._transaction)
         try:
-            self._changes += load_records(loaded, records)
-            loaded.finish()
+            self._changes += load_records(objects, self._writes, records)
+            objects.finish()
             self._transaction.flush()
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise no_export(error) from error
 
-    def finish(self) -> None:
-        """Let followers apply the changes, as the last thing in the transaction."""
-        for follower in self._followers if self._changes else ():
-            follower.follow(self._transaction, self._changes)
-
     def verify(self) -> Anchor:
         """Check everything that is kept against the audit log; return its head."""
         return verify_rows(SpaceRows(self._transaction), anchor=None)
+
+    def _store(self, writes: Sequence[tuple[Write, int, str]]) -> None:
+        objects = ObjectWrites(self._transaction)
+        for write, seq, stored in writes:
+            objects.store(write, seq, stored)
+        objects.finish()
+
+    def _note_erased(self, erased: Sequence[Object], _sequence: int) -> None:
+        """Take out of the jobs what they tell of erased objects."""
+        origins = {item.origin for item in erased if isinstance(item, Source)}
+        forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
 
     @contextmanager
     def _reading_ahead(self) -> Iterator[None]:
@@ -399,7 +276,7 @@ class PostgresSession:
         self._let_followers_read()
 
     def _let_followers_read(self) -> None:
-        for follower in self._followers:
+        for follower in self._readers:
             follower.read_ahead(self._transaction)
 
 

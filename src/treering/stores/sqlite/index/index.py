@@ -1,7 +1,6 @@
 """Search in the ledger's own database: what was written is found as soon as it is written."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import apsw
 
@@ -10,12 +9,13 @@ from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, 
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
 from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.passage_log import PassingCache
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.graph import names_of, numbers_of
-from treering.stores.sqlite.index.reach import PassingKeys, sight
+from treering.stores.sqlite.index.reach import sight
 from treering.stores.sqlite.index.replay import SqliteReplay
-from treering.stores.sqlite.index.tables import Integers, shown_passages
+from treering.stores.sqlite.index.tables import Integers, in_batches, shown_passages
 from treering.stores.sqlite.index.text import SqliteTextSearch, on_days, passages_named
 from treering.stores.sqlite.index.vectors import SqliteLog, SqliteVectors
 
@@ -33,7 +33,7 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
-        passing = PassingKeys()
+        passing = PassingCache()
         self.vectors = SqliteVectors(database, passing, model_id, dimension)
         super().__init__(self.vectors, extractor, most_at_once)
         self.passages = SqlitePassages(database)
@@ -55,9 +55,7 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
 # Questions to the graph: answered from a table in memory that follows the file.
 
 
-_FEW = 500  # keys in one statement
-
-_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN "
+_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN (?*)"
 
 
 class SqliteGraph:
@@ -103,17 +101,12 @@ class SqliteGraphRows(SqliteLog):
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and record of those of the passages that have one."""
-        found: list[tuple[int, int, bytes]] = []
-        for start in range(0, len(keys), _FEW):
-            batch = keys[start : start + _FEW]
-            found += self.connection.execute(f"{_TIED} ({','.join('?' * len(batch))})", batch)
-        return found
+        return list(in_batches(self.connection, _TIED, keys))
 
 
 # Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
 
 
-# keys in one statement
 _HEADS = (
     "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
     "place_role "
@@ -158,13 +151,13 @@ def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFoun
 
 
 def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
-    return {row[0]: PassageHead(*row) for row in _by_keys(connection, _HEADS, keys)}
+    return {row[0]: PassageHead(*row) for row in in_batches(connection, _HEADS, keys)}
 
 
 def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
     turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
     found: dict[int, list[int]] = {}
-    for key, other in _by_keys(connection, _BESIDE, turns):
+    for key, other in in_batches(connection, _BESIDE, turns):
         found.setdefault(key, []).append(other)
     return found
 
@@ -172,15 +165,4 @@ def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> di
 def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
     seen = sight(connection, reach).condition()
     sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
-    return frozenset(key for (key,) in _by_keys(connection, sql, keys, before=seen.bindings))
-
-
-def _by_keys(
-    connection: apsw.Connection, sql: str, keys: Sequence[int], *, before: Sequence[str | int | float | bytes] = ()
-) -> list[Any]:
-    """Run a query whose `?*` stands for a list of keys, a few hundred at a time."""
-    rows: list[Any] = []
-    for start in range(0, len(keys), _FEW):
-        batch = keys[start : start + _FEW]
-        rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
-    return rows
+    return frozenset(key for (key,) in in_batches(connection, sql, keys, before=seen.bindings))

@@ -1,8 +1,9 @@
 """The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import apsw
 import numpy as np
@@ -238,3 +239,19 @@ def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Int
     """Return the keys of all current passages, and for each the number of its scope and of its text."""
     keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
     return keys, scopes, texts
+
+
+_FEW = 500  # values in one statement
+
+
+def in_batches(
+    connection: apsw.Connection,
+    sql: str,
+    values: Sequence[int] | Sequence[bytes],
+    *,
+    before: Sequence[str | int | float | bytes] = (),
+) -> Iterator[Any]:
+    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before."""
+    for start in range(0, len(values), _FEW):
+        batch = values[start : start + _FEW]
+        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
