@@ -1,4 +1,4 @@
-"""From the steps of changes to rows of passages, and what the other parts of an index have to settle afterwards."""
+"""From changes of objects to rows of passages: what is inserted, ended or erased, and what has to follow from it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Where what a damaged row raises becomes `Corrupt`."""
+"""How texts lie in rows: packed, checked as they are unpacked; and what becomes of an error that a damaged row raises."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The log by which tables in memory follow a database: of the passages whose vector, words or ties came or went."""
+"""The log of passages that changed: tables in memory and engines beside the database follow it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

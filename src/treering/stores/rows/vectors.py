@@ -1,4 +1,4 @@
-"""The vectors of a space in memory, which follow the vectors in a database."""
+"""The vectors of a space: kept in a database for one model, and searched in memory by a table that follows them."""
 
 import threading
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Where errors of SQLite and of the operating system become ours."""
+"""One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
 
 import os
 import threading
@@ -16,6 +16,9 @@ from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailab
 from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
 from treering.stores.rows.packing import RESTORE
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
+
+
+# Where errors of SQLite and of the operating system become ours.
 
 
 @contextmanager
@@ -89,9 +92,6 @@ def _io_hint(path: str) -> str:
     if not os.access(parent, os.W_OK):
         return f"The folder {parent} cannot be written."
     return "Check the disk, and that the file is not a folder."
-
-
-# One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait.
 
 
 MEMORY = ":memory:"

@@ -1,4 +1,4 @@
-"""Numbers that the index of a space remembers: versions, counters, how much is current."""
+"""What the index of a space remembers: numbers by name, and the log by which tables in memory follow it."""
 
 from collections.abc import Sequence
 from functools import partial

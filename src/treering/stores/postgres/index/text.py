@@ -1,4 +1,4 @@
-"""Ranking by words and by names, as SQLite's full text ranks them, over postings in memory."""
+"""Search by text in the ledger's own database: words and names by postings, places and days by indexes."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -194,7 +194,7 @@ def _first(hits: Iterable[Scored], limit: int) -> list[Scored]:
     return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
 
 
-# Search by text in the ledger's own database: words and names by postings, places and days by indexes.
+# Searching for several requests at once: by words and names, by place and by day.
 
 
 _TRIES = 20  # another thread may have read a later moment; a new transaction sees it, too

@@ -1,8 +1,8 @@
-"""Postings of a run of passages: which of them have a term, and how often; in buckets of terms, each packed.
+"""Full text of passages, written: what each is found by, and postings of many.
 
-A bucket holds whole terms, a few thousand postings of them together, so that rare terms need no row of their own. A
-number, here, is cut into its bytes, and the first bytes of all numbers stand together, then the second: most of them
-are zeros, which pack well.
+What is new waits as texts (`passage_words`) that every search reads itself; when there are enough of them, they become
+postings, in runs of passages. A run that grows is written anew. Postings are of all passages, current or not: who
+searches knows which are, so that what is withdrawn costs no run.
 """
 
 import struct
@@ -24,6 +24,11 @@ from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index_state import PASSAGES, read_state, write_state
 from treering.stores.rows.fold import place_terms
 from treering.stores.rows.packing import REINDEX, pack_bytes, row_of, unpack, unpack_bytes
+
+# Postings of a run of passages, in buckets of whole terms, a few thousand postings of them together, so that rare terms
+# need no row of their own. A number is cut into its bytes there, and the first bytes of all numbers stand together, then
+# the second: most of them are zeros, which pack well.
+
 
 Keys = npt.NDArray[np.int64]
 Terms = npt.NDArray[np.uint64]
@@ -153,7 +158,7 @@ def _joined(content: bytes, size: int) -> Terms:
     return np.ascontiguousarray(planes.T).view(f"<u{size}").reshape(-1).astype(np.uint64)
 
 
-# Full text of passages, written: what each is found by, and postings of many.
+# What each passage is found by, and the runs that it is in.
 
 
 WORDS, NAMES = 0, 1
