@@ -1,4 +1,4 @@
-"""What engines over servers have in common; and exact search in this process, for servers that cannot search vectors."""
+"""What engines over servers have in common; and exact search in this process, where a server cannot search vectors."""
 
 import json
 import threading

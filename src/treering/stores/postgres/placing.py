@@ -1,4 +1,4 @@
-"""Changes to a directory of servers: servers that are added or drained, and moves of spaces that begin or are given up."""
+"""Changes to a directory of servers: servers that are added or drained, moves of spaces that begin or are given up."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How texts lie in rows: packed, checked as they are unpacked; and what becomes of an error that a damaged row raises."""
+"""How texts lie in rows: packed, and checked as they are unpacked; and how damaged rows become `Corrupt`."""
 
 import hashlib
 import json

@@ -17,7 +17,6 @@ from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
 from treering.stores.rows.packing import RESTORE
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
 
-
 # Where errors of SQLite and of the operating system become ours.
 
 

@@ -11,9 +11,9 @@ from psycopg_pool import ConnectionPool
 
 from treering.core.errors import InvalidInput
 from treering.ports.runtime import uninterrupted
-from treering.stores.postgres.connection.exchange import PreparingConnection
 from treering.stores.postgres.connection.failures import translated
 from treering.stores.postgres.connection.target import Target
+from treering.stores.postgres.connection.transactions import PreparingConnection
 
 _IDLE_SECONDS = 300.0
 _open: "dict[str, Pool]" = {}

@@ -14,7 +14,6 @@ from treering.core.audit import Anchor
 from treering.core.errors import TreeringError, Unavailable
 from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
 from treering.ports.stores import NEVER, LateReads, current_late_reads
-from treering.stores.postgres.connection.exchange import Statement
 from treering.stores.postgres.connection.failures import closed, locked, translation
 from treering.stores.postgres.connection.homes import (
     BESIDE,
@@ -31,7 +30,7 @@ from treering.stores.postgres.connection.homes import (
 from treering.stores.postgres.connection.pools import Connections
 from treering.stores.postgres.connection.routes import Replica, route_to
 from treering.stores.postgres.connection.target import Target
-from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Transaction
+from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Statement, Transaction
 
 _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"

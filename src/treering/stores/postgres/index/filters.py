@@ -9,9 +9,8 @@ from typing import Any
 
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.ports.passages import Reach
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import to_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.rows.fold import FILTERED_COLUMNS
 from treering.stores.rows.passage_log import SeenReach, scopes_seen, sees_all_scopes
 

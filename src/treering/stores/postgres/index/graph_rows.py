@@ -5,8 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, Ties, pack_ties, reference, unpack_ties
-from treering.stores.postgres.connection.exchange import Row, Statement
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
 from treering.stores.postgres.index.index_state import NODES, next_numbers, write_state
 from treering.stores.rows.graph import (
     content_hash,

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.ports.passages import Reach
-from treering.stores.postgres.connection.exchange import Row
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.filters import ALL_SCOPES, PassageSight, sight_among
 from treering.stores.rows import upkeep
 from treering.stores.rows.passage_log import LOG_KEPT, Moment

@@ -13,9 +13,8 @@ from treering.ports.models import Extractor
 from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, places_of, steps_of
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of, from_column, to_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.filters import stored_metadata
 from treering.stores.postgres.index.graph_rows import (
     clear_ties,

@@ -1,7 +1,7 @@
 """Search by text in the ledger's own database: words and names by postings, places and days by indexes."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 from typing import Any
@@ -10,19 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import Unavailable
+from treering.ports.passages import MOST_NAMED, AskedDays
 from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
 from treering.ports.stores import require_newest
+from treering.retrieval.index.code_names import name_code
+from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.word_table import Floats, Postings, WordTable, best
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.filters import PassageSight
 from treering.stores.postgres.index.index_state import sights_and_states
-from treering.stores.postgres.index.passages import rank_days
 from treering.stores.postgres.index.word_tables import FollowedWords, Held, Keys, WordsAt, integers
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
 from treering.stores.rows.packing import REINDEX, rows_of
+
+Query = tuple[str, dict[str, Any]]
+"""SQL, and what it binds."""
 
 _SHORTEST_NAME = 3  # there are no shorter stretches
 _WORD = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
@@ -256,9 +260,6 @@ def _with_places_and_days(
 # Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
 
 
-Query = tuple[str, dict[str, Any]]
-
-
 def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
     """Ask for passages whose object or part has this id."""
     where = seen.condition()
@@ -294,3 +295,98 @@ def rank_places(text: str, exact: Sequence[Row], named: Sequence[Row], limit: in
 def _known_text(text: str) -> str:
     """Return a text to compare stored ones with: none holds half of a surrogate pair."""
     return to_column(text.encode(errors="replace").decode())
+
+
+# Finding passages of code by the names they vouch for: what they define, import and use.
+
+
+_FORGET = (
+    "DELETE FROM code_names n USING unnest(%(names)s::bigint[], %(keys)s::bigint[]) AS gone(name, key) "
+    "WHERE n.space = %(space)s AND n.name = gone.name AND n.key = gone.key"
+)
+
+
+def settle_names(
+    transaction: Transaction, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
+) -> None:
+    """Forget names that passages vouched for, then keep those that they vouch for now, both by key."""
+    if left := _name_rows(gone):
+        names, keys = ([row[place] for row in left] for place in range(2))
+        transaction.later(_FORGET, names=names, keys=keys)
+    transaction.insert("code_names", ("name bigint", "key bigint"), _name_rows(come), conflict="ON CONFLICT DO NOTHING")
+
+
+def purge_names(transaction: Transaction, keys: Sequence[int]) -> None:
+    """Forget all names of passages of which nothing else is known any more."""
+    if keys:
+        sql = "DELETE FROM code_names WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
+        transaction.later(sql, keys=list(keys))
+
+
+def passages_named(transaction: Transaction, names: Sequence[str], seen: PassageSight) -> dict[str, list[int]]:
+    """Return the current passages that vouch for each name and that are seen, by key: `MOST_NAMED` of each."""
+    if not names:
+        return {}
+    where = seen.condition()
+    sql = (
+        "SELECT asked.name, found.key FROM unnest(%(codes)s::bigint[]) AS asked(name) CROSS JOIN LATERAL ("  # noqa: S608 - only our own SQL
+        "SELECT n.key FROM code_names n JOIN passages p ON p.space = n.space AND p.key = n.key "
+        f"WHERE n.space = %(space)s AND n.name = asked.name AND {where.sql} ORDER BY n.key LIMIT {MOST_NAMED}) "
+        "AS found ORDER BY found.key"
+    )
+    by_code: dict[int, list[int]] = {}
+    codes = {name: name_code(name) for name in names}
+    for code, key in transaction.rows(sql, codes=sorted(set(codes.values())), **where.bindings):
+        by_code.setdefault(code, []).append(key)
+    return {name: by_code[code] for name, code in codes.items() if code in by_code}
+
+
+def _name_rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
+    return sorted({(name_code(name), key) for key, each in names.items() for name in each})
+
+
+# Finding turns by time: said on the days asked for, or speaking of them.
+
+
+# How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
+# reach into the days asked for are a short range of the index.
+_SCORE = (
+    "max(a.weight * (least(d.last, a.last) - greatest(d.first, a.first) + 1.0::double precision) "
+    "/ (d.last - d.first + 1))"
+)
+_ASKED = (
+    "unnest(%(day_firsts)s::integer[], %(day_lasts)s::integer[], %(day_weights)s::double precision[]) "
+    "AS a(first, last, weight)"
+)
+_TOLD = (
+    f"JOIN passage_days d ON d.space = %(space)s AND d.first BETWEEN a.first - {MAX_DAYS} AND a.last "
+    "AND d.last >= a.first"
+)
+
+
+def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Query:
+    """Ask for turns by how much of a period they tell of is asked for; then the newest first."""
+    where = seen.condition()
+    sql = (
+        f"SELECT d.key, {_SCORE} AS score FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL
+        f"JOIN passages p ON p.space = %(space)s AND p.key = d.key WHERE {where.sql} "
+        "GROUP BY d.key ORDER BY score DESC, d.key DESC LIMIT %(most)s"
+    )
+    return sql, {**_bound(asked), **where.bindings, "most": limit}
+
+
+def on_days(asked: Sequence[AskedDays], keys: Sequence[int]) -> Query:
+    """Ask for the scores of those of the keys that tell of days asked for."""
+    sql = (
+        f"SELECT d.key, {_SCORE} FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL
+        "WHERE d.key = ANY(%(keys)s::bigint[]) GROUP BY d.key"
+    )
+    return sql, {**_bound(asked), "keys": list(keys)}
+
+
+def _bound(asked: Sequence[AskedDays]) -> dict[str, Any]:
+    return {
+        "day_firsts": [days.first.toordinal() for days in asked],
+        "day_lasts": [days.last.toordinal() for days in asked],
+        "day_weights": [float(days.weight) for days in asked],
+    }

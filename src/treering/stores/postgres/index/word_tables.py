@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.word_table import Postings, WordTable
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.index_state import logged_after, moment_of, read_state
 from treering.stores.postgres.index.words import (
     DOUBLED_WEIGHTS,

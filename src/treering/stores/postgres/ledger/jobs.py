@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence, Set
 
 from treering.ports.runtime import LONGEST_SECONDS, Claim, Holding, JobRow
 from treering.retrieval.index.projection import sources_in
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.rows.records import (
     changed_by_erasure,
     check_lease_length,

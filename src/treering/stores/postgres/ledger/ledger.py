@@ -29,7 +29,6 @@ from treering.ports.ledger import (
     selects,
 )
 from treering.ports.runtime import Clock
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import (
     AFTER_ALL,
     NAME_CHARS,
@@ -39,7 +38,7 @@ from treering.stores.postgres.connection.failures import (
     to_column,
 )
 from treering.stores.postgres.connection.space import Transactions
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows

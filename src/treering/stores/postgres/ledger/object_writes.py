@@ -8,9 +8,8 @@ from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.core.writing.references import references_of
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of, packed, to_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.packing import unpack
 from treering.stores.rows.verification import OBJECT_COLUMNS, KnownPlace, current_row, placing_of, targets_of

@@ -18,9 +18,8 @@ from treering.core.writing.draft import Write
 from treering.core.writing.journal import ERASED_KEY
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import body_of, from_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.jobs import forget_in_jobs
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
 from treering.stores.postgres.ledger.object_reads import ObjectReads

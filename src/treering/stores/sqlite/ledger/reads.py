@@ -9,17 +9,7 @@ from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
-from treering.ports.ledger import (
-    Altered,
-    AsOf,
-    Head,
-    Selection,
-    SourceState,
-    head_of,
-    missing_object,
-    noted,
-    selects,
-)
+from treering.ports.ledger import Altered, AsOf, Head, Selection, SourceState, head_of, missing_object, noted, selects
 from treering.stores.rows.ledger import Snapshot
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
