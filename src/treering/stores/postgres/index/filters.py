@@ -41,9 +41,9 @@ class PassageCondition:
     bindings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def condition(where: Filter, *, prefix: str = "where_") -> PassageCondition:
-    """Write a filter as SQL. `prefix`: how the names begin that it binds."""
-    writer = _Writer(prefix)
+def condition(where: Filter) -> PassageCondition:
+    """Write a filter as SQL."""
+    writer = _Writer()
     return PassageCondition(writer.write(where), writer.bindings)
 
 
@@ -57,9 +57,8 @@ def stored_metadata(metadata: Mapping[str, Scalar]) -> str:
 class _Writer:
     """Writes conditions, and gives each value that they bind a name."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self) -> None:
         self.bindings: dict[str, Any] = {}
-        self._prefix = prefix
 
     def write(self, where: Filter) -> str:
         match where:
@@ -142,7 +141,7 @@ class _Writer:
         return _of_kind(kind, "string", f"starts_with({column}, {self._bound(to_column(prefix))})")
 
     def _bound(self, value: Any) -> str:
-        name = f"{self._prefix}{len(self.bindings)}"
+        name = f"where_{len(self.bindings)}"
         self.bindings[name] = value
         return f"%({name})s"
 
