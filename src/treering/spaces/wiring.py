@@ -358,7 +358,7 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
 def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
     """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
     with _postgres_needed("A directory of servers"):
-        from treering.stores.postgres.servers.servers import PostgresServers
+        from treering.stores.postgres.relocating import PostgresServers
     model = embedder or BgeSmall()
     return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
 

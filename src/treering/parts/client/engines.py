@@ -21,11 +21,11 @@ from treering.stores.engines.engine_address import (
     POOL,
     EngineAddress,
     EngineBackend,
+    Neo4jOptions,
     backend_of,
     given_address,
     parse_engine_address,
 )
-from treering.stores.engines.neo4j_options import Neo4jOptions
 from treering.system.address import Address
 
 _LOG = logging.getLogger(__name__)

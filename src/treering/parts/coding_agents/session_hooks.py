@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
-from treering.stores.sqlite.ready import Standing, ready_folder, standing
+from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.address import file_address
 from treering.system.machine import OWN_PROCESS, make_folder, replace_file, sync_folder, write_new
 from treering.system.settings import Settings

@@ -21,8 +21,7 @@ from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.vector_engine import DescribedPassage
-from treering.stores.engines.engine_address import EngineAddress
-from treering.stores.engines.neo4j_options import GRAPH_LABELS, LINK_TYPES, STATE_LABEL
+from treering.stores.engines.engine_address import GRAPH_LABELS, LINK_TYPES, STATE_LABEL, EngineAddress
 
 # A server that speaks Bolt: Cypher in transactions, and its failures in words that repeat nothing secret.
 

@@ -8,11 +8,11 @@ from datetime import datetime
 import psycopg
 
 from treering.ports.stores import AccessKey
-from treering.stores.postgres.connection.exchange import PreparingConnection
 from treering.stores.postgres.connection.failures import translated
 from treering.stores.postgres.connection.pools import give_back, shared_pool
 from treering.stores.postgres.connection.schema import SCHEMA
 from treering.stores.postgres.connection.target import database_of
+from treering.stores.postgres.connection.transactions import PreparingConnection
 from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import SPACE, Address
 

@@ -13,7 +13,6 @@ from psycopg import errors
 from treering.core.audit import Anchor
 from treering.core.errors import TreeringError, Unavailable
 from treering.ports.runtime import NEVER, LateReads, check_interrupt, current_late_reads, note_commit, uninterrupted
-from treering.stores.postgres.connection.exchange import Statement
 from treering.stores.postgres.connection.failures import closed, locked, translation
 from treering.stores.postgres.connection.homes import (
     BESIDE,
@@ -30,7 +29,7 @@ from treering.stores.postgres.connection.homes import (
 from treering.stores.postgres.connection.pools import Connections
 from treering.stores.postgres.connection.routes import Replica, route_to
 from treering.stores.postgres.connection.target import Target
-from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Transaction
+from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Statement, Transaction
 
 _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"

@@ -1,4 +1,4 @@
-"""What the owner of a directory changes in it: its servers, and moves that are begun and given up."""
+"""Changes to a directory of servers: servers that are added or drained, moves of spaces that begin or are given up."""
 
 import re
 from collections.abc import Iterator
