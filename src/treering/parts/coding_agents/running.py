@@ -10,6 +10,7 @@ from treering.core.ids import render_time
 from treering.parts.coding_agents.connecting import Connection, ConnectionRecords, plan_connection
 from treering.parts.coding_agents.known_clients import client_named, start_command
 from treering.parts.coding_agents.session_hooks import start_work, waiting_transcripts
+from treering.surfaces import resident_client
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import say_document
 from treering.surfaces.cli.rendering.lines import IndentedLine, line
@@ -73,11 +74,25 @@ def status(access: Access, writes: int) -> None:
     with opened(access) as space:
         told = space.perform(STATUS, options={"writes": writes})
     transcripts = len({one.transcript for one in waiting_transcripts(settings)})
-    facts = {"space": str(address), **told.model_dump(mode="json"), "waiting_transcripts": transcripts}
+    resident = resident_client.how_it_is()
+    facts = {
+        "space": str(address),
+        **told.model_dump(mode="json"),
+        "waiting_transcripts": transcripts,
+        "resident": resident and {name: float(said) if "." in said else int(said) for name, said in resident.items()},
+    }
     lines = [*_standing(str(address), told)]
     if transcripts:
         said = f"{transcripts:,} transcript{'' if transcripts == 1 else 's'} of sessions wait: treering session work"
         lines.append(line(said, indent=2))
+    if resident:
+        lines.append(
+            line(
+                "commands are answered by a process that stays loaded: pid {pid}, {answered} so far, goes after "
+                "{idle_minutes} minutes without one (TREERING_RESIDENT=0: none)".format(**resident),
+                indent=2,
+            )
+        )
     answer(access, facts, lines)
 
 
