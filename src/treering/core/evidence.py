@@ -339,6 +339,25 @@ _MOST_ALIKE = 20
 _BETWEEN = re.compile("[/#]")
 
 
+def moves_by_contents(gone: Mapping[str, str], arrived: Mapping[str, str]) -> dict[str, str]:
+    """Return, by the origins of files that are gone, the new origins with the same contents, each taken once.
+
+    Both give fingerprints by origin. Of several that say the same, one of the same name is taken. An empty fingerprint
+    is like no other: empty files are all alike, and one that arrives is no sign that another one moved.
+    """
+    places: dict[str, list[str]] = defaultdict(list)
+    for origin, fingerprint in arrived.items():
+        if fingerprint:
+            places[fingerprint].append(origin)
+    moves: dict[str, str] = {}
+    for origin, fingerprint in gone.items():
+        if same := places.get(fingerprint):
+            name = _parts(origin)[-1]
+            moves[origin] = min(same, key=lambda new: (_parts(new)[-1] != name, new))
+            same.remove(moves[origin])
+    return moves
+
+
 def moved_files(gone: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
     """Return, by the origins of files that are gone, the origins at which they stand now.
 
