@@ -28,7 +28,7 @@ from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieve
 from treering.sources.folders.upload import PackedBounds
 from treering.surfaces.cli.printing import EXIT_CODES, OTHER
 from treering.surfaces.http.bodies import MOST_VALUES
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.failures import STATUSES, Failure
 from treering.surfaces.python.operations import OPERATIONS
 from treering.system.settings import Settings

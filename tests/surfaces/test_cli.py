@@ -557,6 +557,7 @@ class TestTheProcess:
         code = """
 import os, signal, time
 from treering.surfaces import cli
+from treering.surfaces.cli import app as commands
 
 def app(**options):
     try:
@@ -565,7 +566,7 @@ def app(**options):
     except KeyboardInterrupt:
         raise ImportError("a module could not be loaded") from None
 
-cli.app = app
+commands.app = app
 cli.main([])
 """
         command = [sys.executable, "-c", code]

@@ -288,8 +288,8 @@ HOOK_MODULES = {
     *("treering", "treering.facades", "treering.version"),
     *("treering.core", "treering.core.characters", "treering.core.errors"),
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
-    *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.known_clients"),
-    *("treering.parts.coding_agents.ready_packs", "treering.parts.coding_agents.session_hooks"),
+    *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
+    *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.session_hooks"),
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
 }
 """All of Treering that a hook may import before it answers."""

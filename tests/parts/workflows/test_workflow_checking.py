@@ -3,10 +3,9 @@ from workflow_parts import ask, problems, say
 
 from treering.core.errors import InvalidInput
 from treering.parts.workflows.catalog import NODE_TYPES
-from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.workflows.checking import WorkflowEnvironment, load
 from treering.parts.workflows.definition import NodeSettings
 from treering.parts.workflows.registry import NodeType, NodeTypes
-from treering.parts.workflows.text import load
 
 CASES = {
     "a type nobody knows": (

@@ -6,10 +6,10 @@ from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages,
 from space_parts import all_of
 from treering.core.errors import Denied, Unavailable
 from treering.core.policy import Policy
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.identity import NOTHING_YET
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.settings import DiscussionSettings
-from treering.parts.workflows.scene import scene_of
+from treering.parts.workflows.registry import scene_of
 from treering.testing.late_index import LateIndex
 
 TALK = [f"message number {number}" for number in range(10)]

@@ -13,7 +13,7 @@ from key_parts import guarded
 from rest_parts import running
 
 from treering.ports.access_keys import KeyLimits
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 
 UPLOAD = "/v1/wiki/ingest/upload"
 BYTES = {"Content-Type": "application/octet-stream"}

@@ -172,7 +172,7 @@ class _Rows:
 
 
 def _decoded(stored: object) -> str:
-    """Return a stored text, an empty one for what is none."""
+    """Return a stored text, or an empty one if it is not text."""
     try:
         return stored.decode() if isinstance(stored, bytes) else ""
     except UnicodeDecodeError:

@@ -16,8 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import confirm, say_json
-from treering.surfaces.cli.rendering.lines import IndentedLine, show, terminal
+from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.system.machine import OWN_PROCESS, make_folder, write_new

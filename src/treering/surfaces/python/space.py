@@ -39,9 +39,8 @@ from treering.verbs.query.search import SearchReport
 from treering.verbs.rights import EVERYTHING
 
 if TYPE_CHECKING:
-    from treering.parts.discussions.generators.generator import Generator
+    from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
-    from treering.parts.discussions.settings import DiscussionSettings
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """What a page is made of: the space it reads, what was asked for, and the template that shows the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
@@ -149,3 +149,27 @@ class Rendered:
     status: int = 200
     redirect: str = ""
     """Where to look next, in place of a template."""
+
+
+PageFunction = Callable[[PageView], Rendered]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Long work before a page can be shown; work of the same key is done once."""
+
+    key: Hashable
+    work: Callable[[], object]
+    template: str
+    """What is shown until it is done; it is given `what`, `done` and `total`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page that a part brings, for whoever may see the whole space."""
+
+    path: str
+    show: PageFunction
+    title: str = ""
+    """Its name in the menu; empty: it does not stand there."""
+    prepare: Callable[[PageView], Preparing] | None = None

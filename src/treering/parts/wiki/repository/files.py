@@ -42,7 +42,6 @@ class WikiFile:
     """Its first segment; `None` for a file that is empty."""
     purpose: tuple[Words, ...] = ()
     """What it says of itself at its top."""
-    purpose_lines: CitedSpan | None = None
     entries: tuple[ApiEntry, ...] = ()
     imports: tuple[str, ...] = ()
     """The modules that it imports, as it spells them; those of its language's standard library are left out."""
@@ -184,7 +183,6 @@ def _file(source: Source, path: str) -> WikiFile:
     role = role_of(source)
     spans = text.spans
     first = spans[0][0] if spans else None
-    purpose, lines = _purpose(text, code) if code else ((), None)
     uses = (read_use(one) for part in source.segments for one in part.uses)
     return WikiFile(
         path=path,
@@ -195,8 +193,7 @@ def _file(source: Source, path: str) -> WikiFile:
         commit=first.commit if first else None,
         last_line=len(text.lines) - 1,
         head=text.cite(first.start, first.end) if first else None,
-        purpose=purpose,
-        purpose_lines=lines,
+        purpose=_purpose(text, code) if code else (),
         entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
         title=_title(source, path, text),
@@ -204,10 +201,9 @@ def _file(source: Source, path: str) -> WikiFile:
     )
 
 
-def _purpose(text: SourceLines, code: CodeFile) -> tuple[tuple[Words, ...], CitedSpan | None]:
-    said, at = comment_at_top(text.lines, code.family)
-    words = cut(words_of(first_paragraph(said)), _PURPOSE_CHARS)
-    return tuple(words), text.cite(at, at) if words else None
+def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
+    said = first_paragraph(comment_at_top(text.lines, code.family))
+    return tuple(cut(words_of(said), _PURPOSE_CHARS))
 
 
 def _title(source: Source, path: str, text: SourceLines) -> str:
