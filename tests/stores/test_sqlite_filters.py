@@ -16,7 +16,7 @@ from treering.stores.sqlite.filters import (
     equalities,
     stored_scalar,
 )
-from treering.stores.sqlite.index.replay import apply_changes
+from treering.stores.sqlite.index.index import apply_changes
 from treering.stores.sqlite.index.tables import create_tables
 from treering.testing.builders import Builder, day
 from treering.testing.fakes import SteppingClock

@@ -9,8 +9,8 @@ from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.patch import Erase
 from treering.ports.search import TextRequest
+from treering.stores.sqlite.filters import sight
 from treering.stores.sqlite.index import text as text_search
-from treering.stores.sqlite.index.reach import sight
 from treering.stores.sqlite.index.words import rank_words
 from treering.testing.index_questions import near
 

@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, get_args
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.objects import Object
+from treering.core.objects import Channel, Object, ObjectType
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.writing.transaction import missing_patch
@@ -31,9 +31,9 @@ from treering.ports.ledger import (
 )
 from treering.ports.runtime import Clock
 from treering.stores.rows.packing import rows_of
-from treering.stores.rows.read_checks import ReadChecks
+from treering.stores.rows.read_checks import LogReads, ReadChecks
 from treering.stores.rows.records import ExportedRows, events_in_batches, records_of
-from treering.stores.rows.session import LedgerSession, LogReads
+from treering.stores.rows.session import LedgerSession
 from treering.stores.rows.verification import VerifiedRows
 
 T = TypeVar("T")
@@ -355,3 +355,30 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             hint="Its tail was cut or an older copy was put back: restore the newest copy, then lint audit.",
             details={"seq": kept.seq},
         )
+
+
+# What rows say of objects and sources, read without the objects.
+
+
+_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
+
+
+def checked_head(head: Head) -> Head:
+    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is unknown."""
+    if head.type in _TYPES and head.origin_channel in _CHANNELS:
+        return head
+    raise Corrupt(
+        f"The row of {head.id} names an unknown type or channel.",
+        hint="Run lint audit.",
+        details={"id": head.id},
+    )
+
+
+def newest_states(rows: Iterable[tuple[str, SourceState]]) -> dict[str, SourceState]:
+    """Return the state of the source with each origin, from origins and states in the order of their ids."""
+    states: dict[str, SourceState] = {}
+    for origin, state in rows:
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = state
+    return states

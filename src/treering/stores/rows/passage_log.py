@@ -1,18 +1,20 @@
-"""The log of passages that changed: tables in memory and engines beside the database follow it."""
+"""The log of passages that changed, which tables in memory and engines follow; and what a reach sees of passages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from treering.core.filters import EVERYTHING
-from treering.core.scope import ROOT, sees
-from treering.ports.passages import Reach
+from treering.core.scope import ROOT, lineage, sees
+from treering.ports.passages import Passage, Reach
 from treering.ports.search import Vector
 from treering.ports.vector_engine import VectorChanges
+from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.tables import Keys, restored
 from treering.stores.rows.packing import REINDEX, rows_of
 
@@ -254,3 +256,40 @@ class DatabaseFeed(ABC, Generic[T]):
 
 def _vectors(rows: VectorBodies) -> dict[int, Vector]:
     return {key: restored(np.frombuffer(stored, np.int16)) for key, stored in rows}
+
+
+# Index terms of where a passage stands: its scopes, and the role of its place.
+
+
+def place_terms(passage: Passage) -> list[str]:
+    """Return the terms of a passage: its scope itself, each scope that it lies within, the role of its place."""
+    scopes = scope_terms(passage.scope)
+    return scopes if passage.place_role == NO_PLACE else [*scopes, role_term(passage.place_role)]
+
+
+def scope_terms(scope: str) -> list[str]:
+    """Return the terms of a scope: one for itself, one for each scope that it lies within."""
+    return [_exact(scope), *map(_within, lineage(scope))]
+
+
+def seen_terms(reach: Reach) -> list[str]:
+    """Return the terms of scopes of which a passage has to have one to be in reach."""
+    terms = [_exact(scope) for scope in lineage(reach.scope)]
+    return [*terms, _within(reach.scope)] if reach.descend else terms
+
+
+def role_term(role: str) -> str:
+    """Return the index term of a role of places, which equals no scope's."""
+    return f"_{role}"
+
+
+def _exact(scope: str) -> str:
+    return "_" + _opaque("=" + scope)
+
+
+def _within(scope: str) -> str:
+    return "_" + _opaque("<" + scope)
+
+
+def _opaque(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()

@@ -1,23 +1,22 @@
-"""What a transaction asks of a ledger in a database: its audit log, and what it is told to keep."""
+"""A write transaction of a ledger in a database: what it asks, and what it is told to keep."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.objects import Object
-from treering.core.patch import PatchRecord, PatchStatus, Remembered
+from treering.core.patch import PatchRecord, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.draft import Erased, View, Write
 from treering.core.writing.journal import Journal, Notice
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import ImportSession
 from treering.ports.index import Change
-from treering.ports.ledger import AsOf, Record
+from treering.ports.ledger import Record
 from treering.ports.runtime import Clock, fresh_id, fresh_salt
-from treering.stores.rows.packing import model_of, row_of, unpack_model, unpack_sealed
-from treering.stores.rows.read_checks import Body, EventRows, ReadChecks, missing_revision
+from treering.stores.rows.read_checks import LogReads
 from treering.stores.rows.records import changes_of
 
 T = TypeVar("T")
@@ -38,99 +37,6 @@ class Follower(Protocol[T_contra]):
     def follow(self, transaction: T_contra, changes: Sequence[Change], /) -> None:
         """Apply changes inside the ledger's write transaction."""
         ...
-
-
-class LogReads(ABC):
-    """The audit log, patches and idempotency keys of a ledger, in a transaction.
-
-    With `checks` the record of a patch, and the events about one thing, are checked as they are read.
-    """
-
-    def __init__(self, rows: EventRows, checks: ReadChecks | None) -> None:
-        self._rows = rows
-        self._checks = checks
-
-    @abstractmethod
-    def sequence(self, as_of: AsOf) -> int:
-        """Return the sequence number at a point in history; 0 before the first event."""
-
-    def events(self, *, after: int, limit: int) -> list[AuditEvent]:
-        """Return so many of the events behind a sequence number, in order."""
-        return [unpack_model(AuditEvent, body) for body in self._events_behind(after, limit)]
-
-    def events_of(self, target: str) -> list[AuditEvent]:
-        """Return the events about one thing, oldest first."""
-        events = [unpack_model(AuditEvent, body) for body in self._events_about([target])]
-        if self._checks:
-            for event in events:
-                self._checks.check_event(event)
-        return events
-
-    def require_erased(self, identity: str, number: int) -> None:
-        """Raise `Corrupt` where a revision that is not there belongs to an object that nobody erased."""
-        if all(event.event_type != "erased" for event in self.events_of(identity)):
-            raise missing_revision(identity, number)
-
-    @abstractmethod
-    def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
-
-    def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`."""
-        body = self._patch(patch_id)
-        if body is None:
-            return None
-        record = unpack_model(PatchRecord, body)
-        if self._checks:
-            self._checks.check_record(self._rows, record)
-        return record
-
-    def newest_records(self, status: PatchStatus | None, limit: int) -> list[PatchRecord]:
-        """Return the newest patches, of one status or of all."""
-        return [unpack_model(PatchRecord, body) for body in self._newest_patches(status, limit)]
-
-    def proposals(self) -> list[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        return [unpack_model(PatchRecord, body) for body in self._proposed()]
-
-    def patches_about(self, targets: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that events about these things name."""
-        return {unpack_model(AuditEvent, body).patch_id for body in self._events_about(list(targets))}
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
-        body = self._key(key)
-        return None if body is None else _remembered(key, body)
-
-    def keys(self, prefix: str) -> Iterator[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
-        return ((key, _remembered(key, body)) for key, body in self._keys(prefix))
-
-    @abstractmethod
-    def _events_behind(self, after: int, limit: int) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _events_about(self, targets: Sequence[str]) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _patch(self, patch_id: str) -> Body | None: ...
-
-    @abstractmethod
-    def _newest_patches(self, status: PatchStatus | None, limit: int) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _proposed(self) -> Iterable[Body]: ...
-
-    @abstractmethod
-    def _key(self, key: str) -> Body | None: ...
-
-    @abstractmethod
-    def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]: ...
-
-
-def _remembered(key: str, body: Body) -> Remembered:
-    with row_of(f"the idempotency key {key!r}"):
-        return model_of(Remembered, unpack_sealed(body, name=key))
 
 
 class LogWrites(Protocol):

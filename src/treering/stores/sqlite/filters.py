@@ -1,10 +1,17 @@
-"""Filters as SQL over passages or objects, with exactly the meaning of `core.filters.matches`."""
+"""What a read may see, as SQL over passages or objects and as FTS5 expressions.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Filters have exactly the meaning of `core.filters.matches`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import apsw
 
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or, asked_texts
+from treering.ports.passages import Reach
 from treering.stores.rows.fold import FILTERED_COLUMNS
+from treering.stores.rows.passage_log import SeenReach, role_term, scopes_seen, seen_terms, sees_all_scopes
 
 Binding = str | int | float | bytes
 Scalar = str | int | float | bool
@@ -96,6 +103,16 @@ def stored_scalar(value: Scalar) -> Binding:
     return value
 
 
+def fts_query(terms: Iterable[str]) -> str:
+    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
+
+    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
+    parentheses: it may be joined with others by `AND`.
+    """
+    quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
+    return f"({quoted})" if quoted else '("")'
+
+
 def _not(part: Condition) -> Condition:
     return Condition(f"NOT {part.sql}", part.bindings)
 
@@ -184,3 +201,60 @@ def _as_float(value: int) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+# What a reach lets a read see of the scopes, states and roles of passages.
+
+
+@dataclass(frozen=True, slots=True)
+class Sight(SeenReach):
+    """A reach worked out against the scopes a space has, as SQL and as scope tokens."""
+
+    role: str = ""
+    """The role of places to which it is narrowed, besides the filter; empty for all."""
+
+    def condition(self) -> Condition:
+        """Write all of it as SQL over passages."""
+        return joined([self.state(), self.place(), self.filter()], "AND")
+
+    def state(self) -> Condition:
+        """Write as SQL which rows are seen by their state."""
+        if (at := self.reach.at) is not None:
+            return Condition("(p.from_seq <= ? AND (p.until_seq IS NULL OR p.until_seq > ?))", (at, at))
+        return Condition("(p.until_seq IS NULL)" if self.reach.withdrawn else "(p.live = 1 AND p.until_seq IS NULL)")
+
+    def place(self) -> Condition:
+        """Write as SQL which rows are seen by their scope."""
+        if self.scopes is None:
+            return ALWAYS
+        return Condition(f"(p.scope_id IN ({','.join(map(str, sorted(self.scopes)))}))")
+
+    def filter(self) -> Condition:
+        """Write as SQL which rows pass the filter."""
+        return condition(self.reach.where)
+
+    def in_role(self, role: str) -> "Sight":
+        """Narrow it to places in one role."""
+        if self.of_history:  # of what is past the rows alone know the role
+            narrowed = And((self.reach.where, Compare("role", "eq", role)))
+            return replace(self, reach=replace(self.reach, where=narrowed))
+        return replace(self, role=role)
+
+    def match(self, terms: str) -> str:
+        """Narrow an FTS5 expression over the word tables to the scopes and the role that are seen."""
+        scopes = self.match_of_scopes()
+        return f"{scopes} AND {terms}" if scopes else terms
+
+    def match_of_scopes(self) -> str:
+        """Write the scopes and the role that are seen as an FTS5 expression; empty where there is no such bound."""
+        bounds = [] if self.scopes is None else [f"scope : {fts_query(seen_terms(self.reach))}"]
+        if self.role:
+            bounds.append(f"scope : {fts_query([role_term(self.role)])}")
+        return " AND ".join(bounds)
+
+
+def sight(connection: apsw.Connection, reach: Reach) -> Sight:
+    """Work out which of the space's scopes a reach sees."""
+    known = [] if sees_all_scopes(reach) else list(connection.execute("SELECT id, scope FROM passage_scopes"))
+    # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
+    return Sight(reach, scopes_seen(known, reach))

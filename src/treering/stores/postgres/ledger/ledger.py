@@ -42,10 +42,9 @@ from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
-from treering.stores.rows.ledger import DatabaseLedger, Snapshot
+from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
-from treering.stores.rows.verification import checked_head, newest_states
 
 _HEAD = "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '') FROM objects"
 _SOURCES = (

@@ -13,8 +13,7 @@ from treering.ports.ledger import AsOf
 from treering.stores.postgres.connection.failures import AFTER_ALL, NAME_CHARS, body_of, from_column, packed, to_column
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.rows.packing import pack_sealed
-from treering.stores.rows.read_checks import Body, ReadChecks
-from treering.stores.rows.session import LogReads
+from treering.stores.rows.read_checks import Body, LogReads, ReadChecks
 
 _EVENT = ("seq bigint", "target text", "timestamp text", "hash text", "body bytea")
 _PATCH = ("id text", "status text", "body bytea")

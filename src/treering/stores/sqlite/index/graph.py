@@ -6,9 +6,12 @@ from zlib import crc32
 
 import apsw
 
+from treering.ports.passages import Reach
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, NumberedTies, Ties, pack_ties, reference, unpack_ties
 from treering.stores.rows.graph import (
+    FollowedGraph,
+    FollowedGraphView,
     content_hashes,
     entity_name,
     graph_faults,
@@ -19,7 +22,10 @@ from treering.stores.rows.graph import (
     stored_name,
 )
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.sqlite.index.tables import in_batches
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.filters import sight
+from treering.stores.sqlite.index.tables import Integers, in_batches, shown_passages
+from treering.stores.sqlite.index.vectors import SqliteLog
 
 _RECORDS = "SELECT key, body FROM graph_passages"
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
@@ -112,3 +118,55 @@ def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[Numbered
     """Read what the graph holds of passages so far."""
     rows = in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
     return (unpack_ties(body) for _, body in rows)
+
+
+# Questions to the graph: answered from a table in memory that follows the file.
+
+
+_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN (?*)"
+
+
+class SqliteGraph:
+    """`ports.search.Graph` over the ledger's `Database`. Safe to use from many threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database))
+
+    def view(self, reach: Reach) -> FollowedGraphView:
+        """Return the graph as it stands now, for a read at the scope of `reach`."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
+
+
+class SqliteNames:
+    """`rows.graph.NodeNames`, read from the file when they are asked for."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the numbers of those of the entity keys that are known."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return numbers_of(connection, keys)
+
+    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return names_of(connection, numbers)
+
+
+class SqliteGraphRows(SqliteLog):
+    """`rows.graph.GraphRows` over a connection inside a transaction."""
+
+    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
+        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        return shown_passages(self.connection)
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Return all records, by passage key."""
+        return self.connection.execute("SELECT key, body FROM graph_passages")
+
+    def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
+        """Return key, scope and record of those of the passages that have one."""
+        return list(in_batches(self.connection, _TIED, keys))

@@ -1,17 +1,22 @@
 """The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
+from treering.ports.passages import Reach
 from treering.stores.rows import upkeep
 from treering.stores.rows.packing import REINDEX, row_of
+from treering.stores.rows.passage_log import Scopes
 from treering.stores.rows.upkeep import SHOWN
+from treering.stores.sqlite.filters import Sight
 
 # The query language and the tokenizers of FTS5, SQLite's full text.
 
@@ -21,16 +26,6 @@ WORD_TOKENIZER = "ascii tokenchars '_'"
 
 IDENTIFIER_TOKENIZER = "trigram"
 """FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
-
-
-def fts_query(terms: Iterable[str]) -> str:
-    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
-
-    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
-    parentheses: it may be joined with others by `AND`.
-    """
-    quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
-    return f"({quoted})" if quoted else '("")'
 
 
 PROJECTION_VERSION = 7
@@ -222,6 +217,15 @@ def write_state(connection: apsw.Connection, name: str, value: int) -> None:
 # Reading whole columns as arrays: SQLite joins the values, for to hand over a row costs more than to find it.
 
 
+_State = tuple[ref[apsw.Connection], int, int]
+
+
+def written_state(connection: apsw.Connection) -> _State:
+    """Return what changes whenever anything is written, here or by another connection."""
+    # Not its id(): a thread that ends leaves that to the connection of another one, whose counters begin alike.
+    return ref(connection), int(connection.pragma("data_version")), connection.total_changes()
+
+
 Integers = npt.NDArray[np.int64]
 
 _SHOWN = (
@@ -239,6 +243,13 @@ def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Int
     """Return the keys of all current passages, and for each the number of its scope and of its text."""
     keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
     return keys, scopes, texts
+
+
+def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
+    """Return the keys of the current passages in reach that pass its filter, in no order."""
+    seen = Sight(replace(reach, withdrawn=False), scopes).condition()
+    sql = f"SELECT group_concat(p.key) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+    return integers(next(connection.execute(sql, seen.bindings))[0])
 
 
 _FEW = 500  # values in one statement

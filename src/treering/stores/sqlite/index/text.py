@@ -1,21 +1,25 @@
-"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes."""
+"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes.
+
+And the reads of passages by key, which give what is shown of those that were found.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import apsw
 
-from treering.ports.passages import MOST_NAMED, AskedDays, Passage, Reach
+from treering.ports.passages import MOST_NAMED, AskedDays, Passage, PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import Scored, TextFound, TextRequest
 from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.projection import places_of
+from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import PassingCache
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.reach import Sight, passing_keys, sight, written_state
-from treering.stores.sqlite.index.tables import Integers, in_batches
+from treering.stores.sqlite.filters import Sight, sight
+from treering.stores.sqlite.index.tables import Integers, in_batches, passing_keys, written_state
 from treering.stores.sqlite.index.words import (
     COLUMNS,
     WEIGHTS,
@@ -203,3 +207,69 @@ def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Rea
 def _rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
     # In the order of the table, so that neighbours are written together.
     return sorted((name_code(name), key) for key, each in names.items() for name in each)
+
+
+# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
+
+
+_HEADS = (
+    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
+    "place_role "
+    "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
+)
+
+
+# Beside a turn stands what has the next or the last position in the same object, of the same time.
+_BESIDE = (
+    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
+    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
+    "WHERE p.key IN (?*) ORDER BY n.position"
+)
+
+
+class SqlitePassages:
+    """`ports.passages.Passages` over the ledger's `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
+        """Read passages for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            return [_found(connection, request) for request in requests]
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            seen = sight(connection, reach).condition()
+            sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+            return int(next(connection.execute(sql, seen.bindings))[0])
+
+
+def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
+    heads = _heads(connection, request.keys)
+    beside = _beside(connection, heads) if request.beside else {}
+    new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
+    named = passages_named(connection, request.named, request.reach)
+    more = dict.fromkeys((*new, *(key for keys in named.values() for key in keys if key not in heads)))
+    heads |= _heads(connection, list(more))
+    visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
+    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)), named)
+
+
+def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
+    return {row[0]: PassageHead(*row) for row in in_batches(connection, _HEADS, keys)}
+
+
+def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
+    turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
+    found: dict[int, list[int]] = {}
+    for key, other in in_batches(connection, _BESIDE, turns):
+        found.setdefault(key, []).append(other)
+    return found
+
+
+def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
+    seen = sight(connection, reach).condition()
+    sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
+    return frozenset(key for (key,) in in_batches(connection, sql, keys, before=seen.bindings))

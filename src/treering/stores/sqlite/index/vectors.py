@@ -24,7 +24,7 @@ from treering.stores.rows.passage_log import (
 from treering.stores.rows.upkeep import EPOCH, SHOWN
 from treering.stores.rows.vectors import DatabaseVectors, vector_digest
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.reach import Sight, passing_keys, sight, written_state
+from treering.stores.sqlite.filters import Sight, sight
 from treering.stores.sqlite.index.tables import (
     Integers,
     add_digests,
@@ -32,8 +32,10 @@ from treering.stores.sqlite.index.tables import (
     has_digests,
     in_batches,
     is_under_way,
+    passing_keys,
     read_state,
     shown_passages,
+    written_state,
 )
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 

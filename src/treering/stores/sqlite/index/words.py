@@ -18,17 +18,14 @@ from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import names_of, words_of
 from treering.retrieval.index.tables import Keys, Postings, Scores, WordTable, best, only
-from treering.stores.rows.fold import place_terms, role_term
-from treering.stores.rows.passage_log import Moment, follow_log
-from treering.stores.sqlite.filters import ALWAYS, Condition, joined
-from treering.stores.sqlite.index.reach import Sight
+from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.sqlite.filters import ALWAYS, Condition, Sight, fts_query, joined
 from treering.stores.sqlite.index.tables import (
     FULL_TEXT,
     NAMES,
     NAMES_HISTORY,
     WORDS,
     WORDS_HISTORY,
-    fts_query,
     in_batches,
     integers,
 )

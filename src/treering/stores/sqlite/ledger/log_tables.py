@@ -15,8 +15,7 @@ from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf
 from treering.stores.rows.packing import pack_row, pack_sealed, row_of
-from treering.stores.rows.read_checks import Body, Newest, ReadChecks, Stored, policy_told
-from treering.stores.rows.session import LogReads
+from treering.stores.rows.read_checks import Body, LogReads, Newest, ReadChecks, Stored, policy_told
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
