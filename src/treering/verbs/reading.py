@@ -162,7 +162,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
     return Reach(
         scope=call.scope,
         descend=options.descend,
-        where=_confined(call, parse_filter(options.filter)),
+        where=_confined(call, parse_filter(options.filter) if options.filter else EVERYTHING),
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),

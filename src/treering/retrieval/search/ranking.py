@@ -9,7 +9,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal
 
-from treering.core.filters import Filter, asked_texts
+from treering.core.filters import EVERYTHING, Filter, asked_texts
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
 from treering.retrieval.graph.association import Association, associate
@@ -111,7 +111,7 @@ def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[
 def _may_be_code(where: Filter) -> bool:
     """Tell whether a filter leaves code in reach: only sources have a role of places."""
     code = {"type": "source", "role": CODE}
-    return all(code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where))
+    return where == EVERYTHING or all(code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where))
 
 
 def with_meaning(

@@ -24,6 +24,7 @@ from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
+from treering.verbs.catalog import CRYSTALLIZE, INGEST, LINT, QUERY
 from treering.verbs.crystallize import review
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.engine import Engine, Progress
@@ -127,7 +128,7 @@ class Space:
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Bring outside input in: `source`, `path`, `repo`, `status`."""
-        return self.call("ingest", _envelope(mode, scope, input, options))
+        return INGEST.call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     @overload
     def query(
@@ -165,19 +166,21 @@ class Space:
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> QueryReport:
         """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
-        return cast("QueryReport", self.call("query", _envelope(mode, scope, input, options)))
+        asked = _envelope(mode, scope, input, options)
+        return cast("QueryReport", QUERY.call(self.engine, asked, granted=EVERYTHING))
 
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> WriteReport:
         """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
-        return cast("WriteReport", self.call("crystallize", _envelope(mode, scope, input, options)))
+        asked = _envelope(mode, scope, input, options)
+        return cast("WriteReport", CRYSTALLIZE.call(self.engine, asked, granted=EVERYTHING))
 
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
-        return self.call("lint", _envelope(mode, scope, input, options))
+        return LINT.call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""
