@@ -111,7 +111,9 @@ def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[
 def _may_be_code(where: Filter) -> bool:
     """Tell whether a filter leaves code in reach: only sources have a role of places."""
     code = {"type": "source", "role": CODE}
-    return where == EVERYTHING or all(code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where))
+    return where == EVERYTHING or all(
+        code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where)
+    )
 
 
 def with_meaning(

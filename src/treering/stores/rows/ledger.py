@@ -158,8 +158,8 @@ class WholeRows(VerifiedRows, ExportedRows, Protocol):
 class DatabaseLedger(LedgerWrites, Generic[T]):
     """`ports.ledger.Ledger` over a database. Followers move in the same transactions.
 
-    `read`, `write`: hold a transaction; `read_whole`: one for reads of everything, which hold up no other. `policy`
-    holds as long as the space tells of none.
+    `read`, `write`: hold a transaction; `read_whole`: one for reads of everything, which hold up no other. `snapshot`:
+    the reads of a transaction; `rows`: all rows that it sees. `policy` holds as long as the space tells of none.
     """
 
     def __init__(
@@ -169,6 +169,8 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         read: Callable[[], AbstractContextManager[T]],
         write: Callable[[], AbstractContextManager[T]],
         read_whole: Callable[[], AbstractContextManager[T]],
+        snapshot: Callable[[T, ReadChecks, Policy], Snapshot],
+        rows: Callable[[T], WholeRows],
         clock: Clock,
         policy: Policy | None,
         anchor: AnchorStore | None,
@@ -177,6 +179,8 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         self._hold = read
         self._hold_to_write = write
         self._hold_whole = read_whole
+        self._snapshot = snapshot
+        self._rows = rows
         self._clock = clock
         self._default_policy = policy or Policy()
         self._anchor = anchor
@@ -307,22 +311,14 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             return self._rows(transaction).verify(anchor=kept)
 
     @abstractmethod
-    def _snapshot(self, transaction: T) -> Snapshot:
-        """Return the reads of a transaction."""
-
-    @abstractmethod
     def _session(self, transaction: T) -> LedgerSession[T]:
         """Return what writes in a transaction."""
-
-    @abstractmethod
-    def _rows(self, transaction: T) -> WholeRows:
-        """Return all rows that a transaction sees."""
 
     @contextmanager
     def _read(self) -> Iterator[Snapshot]:
         """Hold a snapshot, and the rows of the ledger to what they should be."""
         with rows_of("the ledger"), self._hold() as transaction:
-            yield self._snapshot(transaction)
+            yield self._snapshot(transaction, self._checks, self._default_policy)
 
     @contextmanager
     def _writing(self) -> Iterator[LedgerSession[T]]:

@@ -288,6 +288,8 @@ class PostgresLedger(DatabaseLedger[Transaction]):
             read=space.read,
             write=space.write,
             read_whole=space.read,
+            snapshot=PostgresSnapshot,
+            rows=SpaceRows,
             clock=clock,
             policy=policy,
             anchor=anchor,
@@ -313,9 +315,6 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         """Give the connections back."""
         self._space.close()
 
-    def _snapshot(self, transaction: Transaction) -> PostgresSnapshot:
-        return PostgresSnapshot(transaction, self._checks, self._default_policy)
-
     def _session(self, transaction: Transaction) -> PostgresSession:
         return PostgresSession(
             transaction,
@@ -325,9 +324,6 @@ class PostgresLedger(DatabaseLedger[Transaction]):
             server_time=self._server_time,
             followers=self._followers,
         )
-
-    def _rows(self, transaction: Transaction) -> SpaceRows:
-        return SpaceRows(transaction)
 
     def _is_prepared(self) -> bool:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""

@@ -20,9 +20,9 @@ from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
 from treering.stores.rows.verification import CurrentRows, EventRow, ObjectRow, verify_rows
-from treering.stores.sqlite.ledger.log_tables import LogTables
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
+from treering.stores.sqlite.ledger.snapshot import LogTables
 
 
 class SqliteRows:
