@@ -14,7 +14,7 @@ from treering.stores.rows.upkeep import VERSION
 from treering.stores.sqlite import opening
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
-from treering.stores.sqlite.index.tables import write_state
+from treering.stores.sqlite.reading import write_state
 from treering.surfaces.cli import run
 from treering.testing.fakes import HashingEmbedder
 

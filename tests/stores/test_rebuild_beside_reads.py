@@ -15,7 +15,8 @@ from treering.ports.index import Behind
 from treering.ports.search import Lag
 from treering.stores.rows.upkeep import TARGET, VERSION
 from treering.stores.sqlite.index.index import SqliteReplay
-from treering.stores.sqlite.index.tables import PROJECTION_VERSION, read_state, write_state
+from treering.stores.sqlite.index.tables import PROJECTION_VERSION
+from treering.stores.sqlite.reading import read_state, write_state
 from treering.testing.fakes import START, SteppingClock
 
 _OTHER = PROJECTION_VERSION - 1

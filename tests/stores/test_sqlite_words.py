@@ -9,9 +9,9 @@ from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.patch import Erase
 from treering.ports.search import TextRequest
-from treering.stores.sqlite.filters import sight
 from treering.stores.sqlite.index import text as text_search
 from treering.stores.sqlite.index.words import rank_words
+from treering.stores.sqlite.reading import sight
 from treering.testing.index_questions import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()

@@ -24,13 +24,15 @@ from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
-from treering.verbs.catalog import CRYSTALLIZE, INGEST, LINT, QUERY
+from treering.verbs.catalog import CRYSTALLIZE, QUERY
 from treering.verbs.crystallize import review
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
+from treering.verbs.ingest.ingest import TOOL as INGEST
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
+from treering.verbs.lint.lint import TOOL as LINT
 from treering.verbs.lint.upkeep import VECTORS
 from treering.verbs.query.browsing import ExpandReport, PageReport
 from treering.verbs.query.context import ContextReport

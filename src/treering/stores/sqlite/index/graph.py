@@ -23,9 +23,8 @@ from treering.stores.rows.graph import (
 )
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.filters import sight
-from treering.stores.sqlite.index.tables import Integers, in_batches, shown_passages
 from treering.stores.sqlite.index.vectors import SqliteLog
+from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1

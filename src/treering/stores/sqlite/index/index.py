@@ -25,7 +25,6 @@ from treering.stores.rows.passage_log import PassingCache
 from treering.stores.rows.upkeep import EPOCH, MOST_AT_ONCE, SHOWN, STEP_SECONDS, FollowingIndex, IndexUpkeep, Replay
 from treering.stores.rows.vectors import is_damaged
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.filters import stored_scalar
 from treering.stores.sqlite.index.graph import SqliteGraph, graph_contents, graph_damage, records_of, settle_ties
 from treering.stores.sqlite.index.tables import (
     FULL_TEXT,
@@ -36,8 +35,6 @@ from treering.stores.sqlite.index.tables import (
     drop_passages,
     has_digests,
     has_tables,
-    read_state,
-    write_state,
 )
 from treering.stores.sqlite.index.text import (
     SqlitePassages,
@@ -65,6 +62,7 @@ from treering.stores.sqlite.index.words import (
     word_totals,
 )
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
+from treering.stores.sqlite.reading import read_state, stored_scalar, write_state
 
 
 class SqliteIndex(FollowingIndex[apsw.Connection]):

@@ -1,32 +1,19 @@
 """The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any
-from weakref import ref
 
 import apsw
-import numpy as np
-import numpy.typing as npt
 
-from treering.ports.passages import Reach
 from treering.stores.rows import upkeep
-from treering.stores.rows.packing import REINDEX, row_of
-from treering.stores.rows.passage_log import Scopes
 from treering.stores.rows.upkeep import SHOWN
-from treering.stores.sqlite.filters import Sight
-
-# The query language and the tokenizers of FTS5, SQLite's full text.
-
+from treering.stores.sqlite.reading import read_state, write_state
 
 WORD_TOKENIZER = "ascii tokenchars '_'"
 """FTS5 tokenizer that splits the output of `index_text` at its spaces and nowhere else."""
 
 IDENTIFIER_TOKENIZER = "trigram"
 """FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
-
 
 PROJECTION_VERSION = 7
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
@@ -200,69 +187,3 @@ def count_waiting(connection: apsw.Connection) -> int:
     if not is_under_way(connection):
         return 0
     return int(next(connection.execute("SELECT count(*) FROM waiting_objects"))[0])
-
-
-def read_state(connection: apsw.Connection, name: str) -> int:
-    """Return a number the projection remembers; 0 where it remembers none."""
-    row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
-    with row_of(f"the state {name!r} of the index", hint=REINDEX):
-        return int(row[0]) if row else 0
-
-
-def write_state(connection: apsw.Connection, name: str, value: int) -> None:
-    """Remember a number."""
-    connection.execute("INSERT OR REPLACE INTO index_state(name, value) VALUES(?, ?)", (name, value))
-
-
-# Reading whole columns as arrays: SQLite joins the values, for to hand over a row costs more than to find it.
-
-
-_State = tuple[ref[apsw.Connection], int, int]
-
-
-def written_state(connection: apsw.Connection) -> _State:
-    """Return what changes whenever anything is written, here or by another connection."""
-    # Not its id(): a thread that ends leaves that to the connection of another one, whose counters begin alike.
-    return ref(connection), int(connection.pragma("data_version")), connection.total_changes()
-
-
-Integers = npt.NDArray[np.int64]
-
-_SHOWN = (
-    "SELECT group_concat(key), group_concat(scope_id), group_concat(text_id) FROM passages "
-    "WHERE live = 1 AND until_seq IS NULL"
-)
-
-
-def integers(joined: str | None) -> Integers:
-    """Return the integers that `group_concat` joined."""
-    return np.fromstring(joined or "", np.int64, sep=",")
-
-
-def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
-    """Return the keys of all current passages, and for each the number of its scope and of its text."""
-    keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
-    return keys, scopes, texts
-
-
-def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
-    """Return the keys of the current passages in reach that pass its filter, in no order."""
-    seen = Sight(replace(reach, withdrawn=False), scopes).condition()
-    sql = f"SELECT group_concat(p.key) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
-    return integers(next(connection.execute(sql, seen.bindings))[0])
-
-
-_FEW = 500  # values in one statement
-
-
-def in_batches(
-    connection: apsw.Connection,
-    sql: str,
-    values: Sequence[int] | Sequence[bytes],
-    *,
-    before: Sequence[str | int | float | bytes] = (),
-) -> Iterator[Any]:
-    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before."""
-    for start in range(0, len(values), _FEW):
-        batch = values[start : start + _FEW]
-        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))

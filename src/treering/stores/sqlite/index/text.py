@@ -18,8 +18,6 @@ from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range,
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import PassingCache
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.filters import Sight, sight
-from treering.stores.sqlite.index.tables import Integers, in_batches, passing_keys, written_state
 from treering.stores.sqlite.index.words import (
     COLUMNS,
     WEIGHTS,
@@ -30,6 +28,7 @@ from treering.stores.sqlite.index.words import (
     rank_names,
     rank_words,
 )
+from treering.stores.sqlite.reading import Integers, Sight, in_batches, passing_keys, sight, written_state
 
 
 class SqliteTextSearch:

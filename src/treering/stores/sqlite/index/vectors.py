@@ -24,20 +24,18 @@ from treering.stores.rows.passage_log import (
 from treering.stores.rows.upkeep import EPOCH, SHOWN
 from treering.stores.rows.vectors import DatabaseVectors, vector_digest
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.filters import Sight, sight
-from treering.stores.sqlite.index.tables import (
+from treering.stores.sqlite.index.tables import add_digests, count_waiting, has_digests, is_under_way
+from treering.stores.sqlite.ledger.object_tables import ObjectTables
+from treering.stores.sqlite.reading import (
     Integers,
-    add_digests,
-    count_waiting,
-    has_digests,
+    Sight,
     in_batches,
-    is_under_way,
     passing_keys,
     read_state,
     shown_passages,
+    sight,
     written_state,
 )
-from treering.stores.sqlite.ledger.object_tables import ObjectTables
 
 # Which texts wait for a vector, whose vectors changed, and which process may embed.
 

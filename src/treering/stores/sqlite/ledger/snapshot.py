@@ -29,8 +29,8 @@ from treering.ports.ledger import (
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
 from treering.stores.rows.packing import pack_row, pack_sealed, row_of
 from treering.stores.rows.read_checks import Body, LogReads, ReadChecks, policy_told
-from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
+from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body

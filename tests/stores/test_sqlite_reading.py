@@ -7,7 +7,9 @@ from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Com
 from treering.ports.index import Change
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.passages import passages_of, record_of
-from treering.stores.sqlite.filters import (
+from treering.stores.sqlite.index.index import apply_changes
+from treering.stores.sqlite.index.tables import create_tables
+from treering.stores.sqlite.reading import (
     ALWAYS,
     INDEXED_FIELDS,
     NEVER,
@@ -16,8 +18,6 @@ from treering.stores.sqlite.filters import (
     equalities,
     stored_scalar,
 )
-from treering.stores.sqlite.index.index import apply_changes
-from treering.stores.sqlite.index.tables import create_tables
 from treering.testing.builders import Builder, day
 from treering.testing.fakes import SteppingClock
 

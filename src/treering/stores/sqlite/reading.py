@@ -1,17 +1,22 @@
-"""What a read may see, as SQL over passages or objects and as FTS5 expressions.
+"""Reading the tables of a SQLite file: what a read may see, as SQL and as FTS5 expressions, and what all reads share.
 
 Filters have exactly the meaning of `core.filters.matches`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+from weakref import ref
 
 import apsw
+import numpy as np
+import numpy.typing as npt
 
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or, asked_texts
 from treering.ports.passages import Reach
 from treering.stores.rows.fold import FILTERED_COLUMNS
-from treering.stores.rows.passage_log import SeenReach, role_term, scopes_seen, seen_terms, sees_all_scopes
+from treering.stores.rows.packing import REINDEX, row_of
+from treering.stores.rows.passage_log import Scopes, SeenReach, role_term, scopes_seen, seen_terms, sees_all_scopes
 
 Binding = str | int | float | bytes
 Scalar = str | int | float | bool
@@ -258,3 +263,72 @@ def sight(connection: apsw.Connection, reach: Reach) -> Sight:
     known = [] if sees_all_scopes(reach) else list(connection.execute("SELECT id, scope FROM passage_scopes"))
     # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
     return Sight(reach, scopes_seen(known, reach))
+
+
+# What the index remembers of itself, and whether anything was written since.
+
+
+def read_state(connection: apsw.Connection, name: str) -> int:
+    """Return a number the projection remembers; 0 where it remembers none."""
+    row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
+    with row_of(f"the state {name!r} of the index", hint=REINDEX):
+        return int(row[0]) if row else 0
+
+
+def write_state(connection: apsw.Connection, name: str, value: int) -> None:
+    """Remember a number."""
+    connection.execute("INSERT OR REPLACE INTO index_state(name, value) VALUES(?, ?)", (name, value))
+
+
+_State = tuple[ref[apsw.Connection], int, int]
+
+
+def written_state(connection: apsw.Connection) -> _State:
+    """Return what changes whenever anything is written, here or by another connection."""
+    # Not its id(): a thread that ends leaves that to the connection of another one, whose counters begin alike.
+    return ref(connection), int(connection.pragma("data_version")), connection.total_changes()
+
+
+# Reading whole columns as arrays: SQLite joins the values, for to hand over a row costs more than to find it.
+
+
+Integers = npt.NDArray[np.int64]
+
+_SHOWN = (
+    "SELECT group_concat(key), group_concat(scope_id), group_concat(text_id) FROM passages "
+    "WHERE live = 1 AND until_seq IS NULL"
+)
+
+
+def integers(joined: str | None) -> Integers:
+    """Return the integers that `group_concat` joined."""
+    return np.fromstring(joined or "", np.int64, sep=",")
+
+
+def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
+    """Return the keys of all current passages, and for each the number of its scope and of its text."""
+    keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
+    return keys, scopes, texts
+
+
+def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
+    """Return the keys of the current passages in reach that pass its filter, in no order."""
+    seen = Sight(replace(reach, withdrawn=False), scopes).condition()
+    sql = f"SELECT group_concat(p.key) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+    return integers(next(connection.execute(sql, seen.bindings))[0])
+
+
+_FEW_AT_ONCE = 500  # values in one statement
+
+
+def in_batches(
+    connection: apsw.Connection,
+    sql: str,
+    values: Sequence[int] | Sequence[bytes],
+    *,
+    before: Sequence[str | int | float | bytes] = (),
+) -> Iterator[Any]:
+    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before."""
+    for start in range(0, len(values), _FEW_AT_ONCE):
+        batch = values[start : start + _FEW_AT_ONCE]
+        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
