@@ -30,7 +30,6 @@ from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, ServerDirectory, Stores
 from treering.registry import Place, Table
 from treering.retrieval.index.engine_following import PassageDescriber
-from treering.retrieval.index.engine_vectors import FEW_ALLOWED, EngineIndex, EngineVectors
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
 from treering.stores.engines.engine_address import (
@@ -43,7 +42,7 @@ from treering.stores.engines.engine_address import (
     OpenEngine,
     OverConnection,
 )
-from treering.stores.engines.selection import SelectedEngine
+from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVectors, SelectedEngine
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, make_folder, write_new
 from treering.system.settings import Settings

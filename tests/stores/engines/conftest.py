@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from held_back import HeldBack, HeldBackIndex, embed_all
-from treering.retrieval.index.engine_following import EngineFollower, PassageDescriber
-from treering.retrieval.index.engine_vectors import EngineIndex, EngineInUse, EngineTail, EngineVectors
+from treering.retrieval.index.engine_following import EngineFollower, EngineInUse, EngineTail, PassageDescriber
+from treering.stores.engines.selection import EngineIndex, EngineVectors
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.vectors import SqliteVectorFeed

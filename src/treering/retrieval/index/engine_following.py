@@ -1,27 +1,35 @@
 """Bringing an engine beside the space up to date, a moment's work at a time, with a durable cursor."""
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from treering.core.objects import Object
 from treering.core.writing.integrity import named_references
-from treering.ports.index import Index
+from treering.ports.index import Behind, Index, Upkeep
 from treering.ports.ledger import Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, Passages, Reach
-from treering.ports.search import EdgeType, GraphView
+from treering.ports.search import (
+    EdgeType,
+    GraphView,
+    Vector,
+)
 from treering.ports.vector_engine import (
     Describe,
     DescribedPassage,
     EngineState,
+    Keys,
     VectorChanges,
     VectorEngine,
     VectorFeed,
 )
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.projection import tied_to
+from treering.retrieval.index.tables import VectorTable, stored_form
 
 _PAGE = 2_000  # vectors that one step takes over
 
@@ -262,3 +270,138 @@ def _text(head: PassageHead, read: ObjectsFound) -> str | None:
         return segment.excerpt if segment else None
     item = read.objects.get(head.object_id)
     return passages_of(item)[0].text if item else None
+
+
+# What changed since the moment that an engine's searches answer for: kept in memory, and searched exactly.
+
+
+_BATCH = 2_000
+
+
+MOST_CHANGED = 20_000
+"""Passages that a tail may hold. Beyond, the built-in vectors are no dearer."""
+
+
+class EngineTail:
+    """The passages whose vectors came or went since a moment. Safe to use from many threads."""
+
+    def __init__(self, feed: VectorFeed, dimension: int, *, most: int = MOST_CHANGED) -> None:
+        self._feed = feed
+        self._dimension = dimension
+        self._most = most
+        self._lock = threading.Lock()
+        self._begin = ""
+        self._reached = ""
+        self._changed: set[int] = set()
+        self._table = VectorTable(dimension)
+
+    def follow(self, moment: str) -> bool:
+        """Hold what changed since a moment; tell whether that was to be had, and is not too much."""
+        with self._lock:
+            if self._begin != moment:
+                self._start(moment)
+            while (changes := self._feed.since(self._reached, _BATCH)) is not None:
+                self._take(changes)
+                if not changes.left or len(self._changed) > self._most:
+                    return len(self._changed) <= self._most
+            self._begin = ""
+            return False
+
+    def __len__(self) -> int:
+        return len(self._changed)
+
+    def merged(self, engine: Keys, vector: Vector, limit: int, allowed: Keys | None) -> list[int]:
+        """Put what an engine found together with the nearest of those that changed since."""
+        kept = self.unchanged(engine)
+        with self._lock:
+            nearest, _ = self._table.search(vector, limit=limit, allowed=allowed)
+        return [*kept, *nearest.tolist()]
+
+    def unchanged(self, keys: Keys) -> list[int]:
+        """Return those of some passages that did not change since."""
+        with self._lock:
+            return [key for key in keys.tolist() if key not in self._changed]
+
+    def _start(self, moment: str) -> None:
+        self._begin = self._reached = moment
+        self._changed = set()
+        self._table = VectorTable(self._dimension)
+
+    def _take(self, changes: VectorChanges) -> None:
+        self._reached = changes.moment
+        if not changes.keys:
+            return
+        self._changed.update(changes.keys)
+        gone = [key for key in changes.keys if key not in changes.vectors]
+        self._table.discard(np.array(gone, np.int64))
+        if changes.vectors:
+            keys = np.array(list(changes.vectors), np.int64)
+            self._table.add_stored(keys, stored_form(np.stack(list(changes.vectors.values()))))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInUse:
+    """An engine, and what changed since its moment."""
+
+    engine: VectorEngine
+    tail: EngineTail
+
+
+# The upkeep of an index whose vectors an engine beside the space searches.
+
+
+class EngineKeeping(Protocol):
+    """What the upkeep of an index needs of the engine in use. None of these raises where it cannot be reached."""
+
+    def to_forget(self) -> int:
+        """Count what was erased and may still be in the engine."""
+        ...
+
+    def forget(self) -> bool:
+        """Let the engine forget what was erased; tell whether it could."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Throw away what the engine keeps. It takes all vectors over again."""
+        ...
+
+    def differences(self) -> Sequence[str]:
+        """Say how what it keeps differs from what it should keep, where it knows everything."""
+        ...
+
+
+class EngineUpkeep:
+    """`ports.index.Upkeep` of both. An engine that is merely late is not behind: what it lacks is searched besides."""
+
+    def __init__(self, own: Upkeep, keeping: EngineKeeping) -> None:
+        self._own = own
+        self._keeping = keeping
+        self._unreachable = False
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count what the space's index holds of objects, and what the engine has still to forget."""
+        return self._own.remains(object_ids) + self._keeping.to_forget()
+
+    def rebuild(self) -> int:
+        """Make the passages anew, and throw away what the engine keeps."""
+        made = self._own.rebuild()
+        self._keeping.begin_anew()
+        return made
+
+    def behind(self) -> Behind:
+        """Tell how far the space's own index is, else how much the engine has to forget."""
+        own = self._own.behind()
+        return own if own.total or self._unreachable else Behind(0, self._keeping.to_forget())
+
+    def advance(self) -> Behind:
+        """Go on with the space's own index, else have the engine forget what was erased."""
+        own = self._own.advance()
+        if own.total:
+            return own
+        if self._keeping.to_forget():
+            self._unreachable = not self._keeping.forget()
+        return self.behind()
+
+    def differences(self) -> Sequence[str]:
+        """Compare both with what they should hold."""
+        return [*self._own.differences(), *self._keeping.differences()]
