@@ -18,10 +18,10 @@ from treering.core.objects import Channel
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.engines import GivenEmbedder
 from treering.parts.client.items.documents import MemoryDocument, NestedContext, RetrievedMemories, nested_context
-from treering.parts.client.items.filtering import Who
+from treering.parts.client.items.recalling import Who
 from treering.parts.client.memory import ClientMemory
 from treering.parts.client.opening import GivenStores, MemoryParts, OpenMemory, check_parts, open_memory
-from treering.parts.client.records.records import Records
+from treering.parts.client.records import Records
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.stores.engines.host import VectorStoreAdapter
