@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
+# Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: try check check-all lint docs bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml

@@ -19,8 +19,7 @@ from treering.parts.projects.project import ProjectMemory
 from treering.ports.passages import Reach
 from treering.retrieval.extraction.asking import Budget
 from treering.verbs import catalog
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import WRITES
+from treering.verbs.envelope import WRITES, Envelope
 
 CACHE = "The cache served stale pages; versioned keys fixed it."
 DEPLOY = "Deploys run at night and never on a Friday."

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from index_stage import open_space, seen
 
-from treering.core.ids import parse_time
+from treering.core.canonical import parse_time
 from treering.ports.search import TextQuery
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.tables import FULL_TEXT, write_state

@@ -4,7 +4,7 @@ import pytest
 from treering.core.errors import Corrupt
 from treering.ports.passages import Reach
 from treering.stores.rows.fold import scope_terms
-from treering.stores.rows.row_failures import REINDEX
+from treering.stores.rows.packing import REINDEX
 from treering.stores.sqlite.index.reach import sight
 from treering.stores.sqlite.index.tables import create_tables
 from treering.testing.index_contract.stage import read

@@ -9,11 +9,11 @@ import typer
 from cli_stage import Stage
 
 from treering.surfaces.cli.app import app
-from treering.surfaces.cli.help import EXAMPLES, GROUPS
+from treering.surfaces.cli.help import command_groups, examples
 from treering.verbs.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *EXAMPLES]
+COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *examples()]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -41,19 +41,19 @@ def test_the_help_of_a_verb_names_every_mode_of_the_catalogue(stage: Stage, verb
 
 
 def test_every_example_is_a_command_line_that_exists(stage: Stage) -> None:
-    flags: dict[str, str] = {name: stage.done(*name.split(), "--help").out for name in EXAMPLES}
-    for name, examples in EXAMPLES.items():
-        for _, example in examples:
+    flags: dict[str, str] = {name: stage.done(*name.split(), "--help").out for name in examples()}
+    for name, lines in examples().items():
+        for _, example in lines:
             for flag in re.findall(r"--[a-z-]+", example):
                 known = "".join(flags.values()) if "&&" in example else flags[name]
                 assert flag in known, example
 
 
 def test_every_command_stands_in_one_group_of_the_help(stage: Stage) -> None:
-    grouped = [name for names in GROUPS.values() for name in names]
+    grouped = [name for names in command_groups().values() for name in names]
     assert sorted(grouped) == sorted(typer.main.get_command(app).commands)
     told = stage.done("--help").out
-    assert all(f"\n{title}:\n" in told for title in GROUPS)
+    assert all(f"\n{title}:\n" in told for title in command_groups())
 
 
 def test_without_a_command_the_help_is_shown(stage: Stage) -> None:
@@ -68,9 +68,20 @@ def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
 def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
-        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy', 'importlib.metadata'}"
+        " & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_the_version_is_told_without_loading_the_commands(argument: str) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        "print([name for name in sys.modules if name.startswith(('treering.surfaces.cli.app', 'treering.parts.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, argument], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -52,7 +52,7 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     Without `api_key` a provider reads the key from its own environment variable; an endpoint gets none.
 
     Raises `MissingExtra` where pydantic-ai is not installed, `InvalidInput` for a model nobody knows, a missing
-    key, a URL that is none, or a provider whose package is not installed.
+    key, an invalid URL, or a provider whose package is not installed.
     """
     if find_spec("pydantic_ai") is None:
         raise MissingExtra(EXTRA, needed_for="A language model")
@@ -208,7 +208,7 @@ def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:
 
 
 def endpoint_provider(called: str, model: str, base_url: str, api_key: str | None) -> OpenAICompatibleProvider:
-    """Return the provider behind a URL. Raises `UserError` where that is none, or the model has no name."""
+    """Return the provider behind a URL. Raises `UserError` where that is not a URL, or the model has no name."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 

@@ -47,10 +47,9 @@ from treering.ports.vector_engine import EngineReport
 from treering.verbs import catalog
 from treering.verbs.crystallize.submission import apply_directly, check_direct
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.envelope import Envelope
+from treering.verbs.envelope import READS, Envelope
 from treering.verbs.lint import erasure
 from treering.verbs.query.related import RelatedReport
-from treering.verbs.rights import READS
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from treering.core.canonical import digest
+from treering.core.canonical import digest, parse_time
 from treering.core.errors import Conflict
 from treering.core.fencing import without_recalled
 from treering.core.filters import And, Compare, Filter
-from treering.core.ids import parse_time
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.core.scope import ROOT

@@ -5,18 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from treering.core.evidence import Triple
 from treering.ports.models import Entity, EntityKind, Excerpt, Extraction
-from treering.retrieval.extraction.names import bare_title
-from treering.retrieval.extraction.prose import (
-    NamedEntities,
-    by_sentence,
-    distinct,
-    read,
-    relate,
-    statement,
-    telling_words,
-    without_overlaps,
-)
-from treering.retrieval.extraction.words import (
+from treering.retrieval.extraction.names import (
     AUXILIARIES,
     CONNECTIVES,
     DETERMINERS,
@@ -26,6 +15,17 @@ from treering.retrieval.extraction.words import (
     PRONOUNS,
     VERBS,
     WORD_SIGN,
+    bare_title,
+)
+from treering.retrieval.extraction.prose import (
+    NamedEntities,
+    by_sentence,
+    distinct,
+    read,
+    relate,
+    statement,
+    telling_words,
+    without_overlaps,
 )
 
 

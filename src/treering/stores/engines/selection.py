@@ -10,8 +10,8 @@ from threading import RLock
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.ports.runtime import Clock, Leases
 from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
-from treering.retrieval.engines.engine_following import EngineFollower
-from treering.retrieval.engines.engine_vectors import EngineInUse, EngineTail
+from treering.retrieval.index.engine_following import EngineFollower
+from treering.retrieval.index.engine_vectors import EngineInUse, EngineTail
 from treering.stores.engines.engine_address import FORMS, EngineAddress, EngineBackend, backend_of, parse_engine_address
 
 _LOG = logging.getLogger(__name__)

@@ -1,11 +1,11 @@
-"""From the steps of changes to rows of passages, and what the other parts of an index have to settle afterwards."""
+"""From changes of objects to rows of passages: what is inserted, ended or erased, and what has to follow from it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.core.objects import Object
 from treering.core.scope import lineage
 from treering.ports.index import Change
@@ -166,6 +166,14 @@ PASSAGE_COLUMNS = (
     *("created_at", "updated_at", "live", "place_role"),
 )
 """Columns of a passage that hold what it says of itself. Besides, a row has its key, scope, text and times."""
+
+FILTERED_COLUMNS: Mapping[str, str] = {
+    **{name: f"p.{name}" for name in ("type", "kind", "status", "origin", "title", "channel")},
+    "created_at": "p.created_at",
+    "updated_at": "p.updated_at",
+    "role": "p.place_role",
+}
+"""Columns of `passages p` by the field of a filter that they hold; the scope has a number there."""
 
 Value = str | int | bool | None
 

@@ -15,10 +15,9 @@ from hashlib import blake2b
 from typing import Any, Generic, Protocol, TypeVar
 
 from treering.core.audit import AuditEvent, event_hash
-from treering.core.canonical import canonical_json
+from treering.core.canonical import canonical_json, parse_time, render_time
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Segment, segment_hash
-from treering.core.ids import parse_time, render_time
 from treering.core.objects import Object, Source, content_hash, title_of
 from treering.core.patch import Link, PatchRecord, record_hash
 from treering.core.policy import Policy

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol, get_args
 
 from treering.core.audit import Anchor, AuditEvent, verify_chain
+from treering.core.canonical import render_time
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.ids import render_time
 from treering.core.objects import Channel, Knowledge, Node, Object, ObjectType, Source, title_of
 from treering.core.patch import PatchRecord, Receipt, Remembered
 from treering.core.writing.copying import Account, LinkRow, account
-from treering.core.writing.references import references_of
+from treering.core.writing.integrity import references_of
 from treering.ports.ledger import Head, SourceState
 from treering.stores.rows.packing import unpack_model
 from treering.stores.rows.read_checks import Body
@@ -53,7 +53,7 @@ def current_row(item: Object) -> ObjectRow:
 
 
 def checked_head(head: Head) -> Head:
-    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is none that there is."""
+    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is unknown."""
     if head.type in _TYPES and head.origin_channel in _CHANNELS:
         return head
     raise Corrupt(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or, asked_texts
+from treering.stores.rows.fold import FILTERED_COLUMNS
 
 Binding = str | int | float | bytes
 Scalar = str | int | float | bool
@@ -21,16 +22,8 @@ ALWAYS = Condition("1")
 NEVER = Condition("0")
 
 PASSAGE_FIELDS: Mapping[str, str] = {
-    "type": "p.type",
-    "kind": "p.kind",
-    "status": "p.status",
+    **FILTERED_COLUMNS,
     "scope": "(SELECT scope FROM passage_scopes WHERE id = p.scope_id)",
-    "origin": "p.origin",
-    "title": "p.title",
-    "channel": "p.channel",
-    "created_at": "p.created_at",
-    "updated_at": "p.updated_at",
-    "role": "p.place_role",
 }
 """Columns of `passages p` by the field they hold; with the alias come its metadata."""
 

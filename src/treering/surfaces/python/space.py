@@ -27,7 +27,7 @@ from treering.verbs import catalog
 from treering.verbs.crystallize import review
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
+from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.lint.upkeep import VECTORS
@@ -36,12 +36,10 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.rights import EVERYTHING
 
 if TYPE_CHECKING:
-    from treering.parts.discussions.generators.generator import Generator
+    from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
-    from treering.parts.discussions.settings import DiscussionSettings
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]

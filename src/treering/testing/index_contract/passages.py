@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from treering.core.canonical import render_time
 from treering.core.evidence import Definition, Lines
-from treering.core.ids import render_time
 from treering.core.objects import Object, Source
 from treering.ports.ledger import Selection
 from treering.ports.passages import AskedDays, PassageRequest, Reach

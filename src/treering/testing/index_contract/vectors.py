@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from treering.core.errors import InvalidInput
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Object
 from treering.core.patch import Erase, Transition
+from treering.core.policy import CURRENT
 from treering.ports.ledger import Selection
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, NearRequest, TextRequest

@@ -10,8 +10,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import uuid4
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
-from treering.core.ids import render_time
 from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient, live_client, live_clients
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.documents import RetrievedMemories, session_text
@@ -149,7 +149,7 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
             f"{CLIENT}: it is a BlockingMemoryClient, which would block the event loop.",
             hint="Give a MemorySystemClient; its `sync` has the blocking methods.",
         )
-    # What a host made of a client when it wrote the state as text is none.
+    # A host may have written the state as text: what it made of a client then is not a client.
     return client if hasattr(client, "retrieve") and hasattr(client, "store") else None
 
 
@@ -157,7 +157,7 @@ def _config_of(holder: Any) -> MemoryConfig | None:
     config = read_field(holder, CONFIG)
     if isinstance(config, Mapping):
         return MemoryConfig.read(config)
-    # What a host made of a configuration when it wrote the state as text is none.
+    # A host may have written the state as text: what it made of a configuration then is not one.
     return config if isinstance(config, MemoryConfig) else None
 
 

@@ -119,7 +119,7 @@ def _parameters(
 
 
 def _is_context(value: Any) -> bool:
-    """Tell whether an argument is the context that a framework gives its tools, which is none of their parameters."""
+    """Tell whether an argument is the context that a framework gives its tools beside their parameters."""
     return type(value).__name__ in _CONTEXTS
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from treering.core.canonical import digest
+from treering.core.canonical import digest, parse_time, render_time
 from treering.core.errors import InvalidInput, nearest
-from treering.core.ids import parse_time, render_time
 from treering.core.objects import Source
 from treering.core.patch import LinkType
 from treering.core.scope import ROOT, parse_scope

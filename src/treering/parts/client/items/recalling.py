@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, Literal
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter, Not, matches, over_lists, parse_filter
-from treering.core.ids import render_time
 from treering.core.objects import Source
 from treering.core.scope import ROOT
 from treering.parts.client.items.documents import (

@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treering.core.canonical import digest
+from treering.core.canonical import digest, make_id, parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
-from treering.core.ids import make_id, parse_time, render_time
 from treering.core.objects import Source
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
 from treering.core.scope import parse_scope

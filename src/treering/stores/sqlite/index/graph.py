@@ -1,7 +1,7 @@
 """The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
 import apsw
@@ -18,9 +18,8 @@ from treering.stores.rows.graph import (
     plain_name,
     stored_name,
 )
-from treering.stores.rows.row_failures import REINDEX, rows_of
-
-_FEW = 500  # values in one statement
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.sqlite.index.tables import in_batches
 
 _RECORDS = "SELECT key, body FROM graph_passages"
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
@@ -48,7 +47,7 @@ def name_code(name: bytes) -> int:
 
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
     """Return the keys of entities, the ids of objects."""
-    rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
+    rows = in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
     return {number: plain_name(name) for number, name in rows}
 
 
@@ -58,7 +57,7 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     nodes = _known(connection, own).values()
     first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
-    return sum(1 for _ in _in_batches(connection, sql, first))
+    return sum(1 for _ in in_batches(connection, sql, first))
 
 
 def graph_contents(connection: apsw.Connection) -> dict[int, int]:
@@ -105,20 +104,11 @@ def _known(connection: apsw.Connection, names: Sequence[bytes]) -> dict[bytes, i
     """Return the numbers of those of the names that are there."""
     wanted = frozenset(names)
     sql = "SELECT id, name FROM graph_nodes WHERE code IN (?*)"
-    rows = _in_batches(connection, sql, sorted({name_code(name) for name in names}))
+    rows = in_batches(connection, sql, sorted({name_code(name) for name in names}))
     return {name: number for number, name in rows if name in wanted}
 
 
 def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:
     """Read what the graph holds of passages so far."""
-    rows = _in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
+    rows = in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
     return (unpack_ties(body) for _, body in rows)
-
-
-def _in_batches(
-    connection: apsw.Connection, sql: str, values: Sequence[bytes] | Sequence[int]
-) -> Iterable[tuple[int, bytes]]:
-    """Run a query whose `?*` stands for a list of values, a few hundred at a time."""
-    for start in range(0, len(values), _FEW):
-        batch = values[start : start + _FEW]
-        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), batch)

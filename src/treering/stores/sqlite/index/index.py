@@ -1,47 +1,27 @@
 """Search in the ledger's own database: what was written is found as soon as it is written."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import apsw
 
-from treering.ports.index import Behind, Change
 from treering.ports.models import Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
-from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.passage_log import PassingCache
+from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.graph import names_of, numbers_of, records_of
-from treering.stores.sqlite.index.reach import PassingKeys, sight
-from treering.stores.sqlite.index.rebuild import (
-    passage_differences,
-    passages_prepared,
-    prepare_passages,
-    rebuild_passages,
-)
-from treering.stores.sqlite.index.replay import advance_replay, follow_changes, progress_of, texts_waiting
-from treering.stores.sqlite.index.tables import Integers, shown_passages
+from treering.stores.sqlite.index.graph import names_of, numbers_of
+from treering.stores.sqlite.index.reach import sight
+from treering.stores.sqlite.index.replay import SqliteReplay
+from treering.stores.sqlite.index.tables import Integers, in_batches, shown_passages
 from treering.stores.sqlite.index.text import SqliteTextSearch, on_days, passages_named
 from treering.stores.sqlite.index.vectors import SqliteLog, SqliteVectors
 
-MOST_AT_ONCE = 2_000
-"""Passages that are made anew while a space is opened; more are made beside reads. About two seconds."""
 
-STEP_SECONDS = 0.2
-"""How long one step of making passages anew holds writers up."""
-
-
-class SqliteIndex:
-    """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step.
-
-    Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what
-    another model made is kept, but neither searched nor mixed. The graph is what one extractor (the built-in one
-    unless another is given) finds; what another found is made anew when the space is opened: up to `most_at_once`
-    passages then, more by `upkeep.advance` in steps of `step_seconds`.
-    """
+class SqliteIndex(FollowingIndex[apsw.Connection]):
+    """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step."""
 
     def __init__(
         self,
@@ -53,77 +33,29 @@ class SqliteIndex:
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
-        self._extractor = extractor or BuiltInExtractor()
-        self._most_at_once = most_at_once
-        self.passages = SqlitePassages(database)
-        passing = PassingKeys()
-        self.text = SqliteTextSearch(database, passing)
+        passing = PassingCache()
         self.vectors = SqliteVectors(database, passing, model_id, dimension)
+        super().__init__(self.vectors, extractor, most_at_once)
+        self.passages = SqlitePassages(database)
+        self.text = SqliteTextSearch(database, passing)
         self.graph = SqliteGraph(database)
-        self.upkeep = SqliteUpkeep(database, self._extractor, step_seconds)
+        self.upkeep = IndexUpkeep(
+            self.replay,
+            read=database.read,
+            write=database.write,
+            read_whole=database.read_fresh,
+            step_seconds=step_seconds,
+        )
 
-    def is_prepared(self, connection: apsw.Connection) -> bool:
-        """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
-        return passages_prepared(connection, self._extractor) and self.vectors.recognise(connection)
-
-    def prepare(self, connection: apsw.Connection) -> None:
-        """Make the tables where they are missing; make passages anew that another version made, or begin with it."""
-        prepare_passages(connection, self._extractor, most_at_once=self._most_at_once)
-        self.vectors.register(connection)
-
-    def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
-        """Apply changes inside the ledger's write transaction."""
-        follow_changes(connection, changes, self._extractor)
-
-
-class SqliteUpkeep:
-    """`ports.index.Upkeep` over the ledger's `Database`."""
-
-    def __init__(self, database: Database, extractor: Extractor, step_seconds: float) -> None:
-        self._database = database
-        self._extractor = extractor
-        self._step_seconds = step_seconds
-
-    def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects, in whatever state: passages, texts that wait, records of the graph."""
-        sql = "SELECT count(*) FROM passages WHERE object_id = ?"
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            passages = sum(next(connection.execute(sql, (identity,)))[0] for identity in object_ids)
-            waiting = texts_waiting(connection, object_ids)
-            return int(passages) + waiting + records_of(connection, object_ids)
-
-    def behind(self) -> Behind:
-        """Tell how far it is with making passages anew, where that was begun."""
-        with self._database.read() as connection:
-            return progress_of(connection)
-
-    def advance(self) -> Behind:
-        """Make passages anew for a moment, where that was begun; tell how far it is then."""
-        behind = self.behind()
-        if not behind.total:
-            return behind
-        with self._database.write() as connection:
-            behind = advance_replay(connection, self._extractor, seconds=self._step_seconds)
-        time.sleep(self._step_seconds / 10)  # or writers would wait for their turn as long as this goes on
-        return behind
-
-    def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; return their number."""
-        with self._database.write() as connection:
-            return rebuild_passages(connection, self._extractor)
-
-    def differences(self) -> Sequence[str]:
-        """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
-        with rows_of("the index", hint=REINDEX), self._database.read_fresh() as connection:
-            return passage_differences(connection, self._extractor)
+    def replay(self, connection: apsw.Connection) -> SqliteReplay:
+        """Return what makes passages from histories over a connection."""
+        return SqliteReplay(connection, self._extractor)
 
 
 # Questions to the graph: answered from a table in memory that follows the file.
 
 
-_FEW = 500  # keys in one statement
-
-_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN "
+_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN (?*)"
 
 
 class SqliteGraph:
@@ -140,7 +72,7 @@ class SqliteGraph:
 
 
 class SqliteNames:
-    """`index_rows.graph.NodeNames`, read from the file when they are asked for."""
+    """`rows.graph.NodeNames`, read from the file when they are asked for."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -157,7 +89,7 @@ class SqliteNames:
 
 
 class SqliteGraphRows(SqliteLog):
-    """`index_rows.graph.GraphRows` over a connection inside a transaction."""
+    """`rows.graph.GraphRows` over a connection inside a transaction."""
 
     def shown_passages(self) -> tuple[Integers, Integers, Integers]:
         """Return the keys of all current passages, and for each the number of its scope and of its text."""
@@ -169,17 +101,12 @@ class SqliteGraphRows(SqliteLog):
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and record of those of the passages that have one."""
-        found: list[tuple[int, int, bytes]] = []
-        for start in range(0, len(keys), _FEW):
-            batch = keys[start : start + _FEW]
-            found += self.connection.execute(f"{_TIED} ({','.join('?' * len(batch))})", batch)
-        return found
+        return list(in_batches(self.connection, _TIED, keys))
 
 
 # Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
 
 
-# keys in one statement
 _HEADS = (
     "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
     "place_role "
@@ -224,13 +151,13 @@ def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFoun
 
 
 def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
-    return {row[0]: PassageHead(*row) for row in _by_keys(connection, _HEADS, keys)}
+    return {row[0]: PassageHead(*row) for row in in_batches(connection, _HEADS, keys)}
 
 
 def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
     turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
     found: dict[int, list[int]] = {}
-    for key, other in _by_keys(connection, _BESIDE, turns):
+    for key, other in in_batches(connection, _BESIDE, turns):
         found.setdefault(key, []).append(other)
     return found
 
@@ -238,15 +165,4 @@ def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> di
 def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
     seen = sight(connection, reach).condition()
     sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
-    return frozenset(key for (key,) in _by_keys(connection, sql, keys, before=seen.bindings))
-
-
-def _by_keys(
-    connection: apsw.Connection, sql: str, keys: Sequence[int], *, before: Sequence[str | int | float | bytes] = ()
-) -> list[Any]:
-    """Run a query whose `?*` stands for a list of keys, a few hundred at a time."""
-    rows: list[Any] = []
-    for start in range(0, len(keys), _FEW):
-        batch = keys[start : start + _FEW]
-        rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
-    return rows
+    return frozenset(key for (key,) in in_batches(connection, sql, keys, before=seen.bindings))

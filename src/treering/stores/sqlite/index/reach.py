@@ -5,32 +5,20 @@ from weakref import ref
 
 import apsw
 
-from treering.core.filters import EVERYTHING, And, Compare
-from treering.core.scope import ROOT, sees
+from treering.core.filters import And, Compare
 from treering.ports.passages import Reach
 from treering.stores.rows.fold import role_term, seen_terms
+from treering.stores.rows.passage_log import Scopes, SeenReach, scopes_seen, sees_all_scopes
 from treering.stores.sqlite.filters import ALWAYS, Condition, condition, joined
 from treering.stores.sqlite.index.tables import Integers, fts_query, integers
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """A reach worked out against the scopes a space has. `scopes` is `None` where all of them are seen."""
+class Sight(SeenReach):
+    """A reach worked out against the scopes a space has, as SQL and as scope tokens."""
 
-    reach: Reach
-    scopes: frozenset[int] | None
     role: str = ""
     """The role of places to which it is narrowed, besides the filter; empty for all."""
-
-    @property
-    def of_history(self) -> bool:
-        """Tell whether more than what is current now is seen."""
-        return self.reach.withdrawn or self.reach.at is not None
-
-    @property
-    def filtered(self) -> bool:
-        """Tell whether more than the scope narrows what is seen."""
-        return self.reach.where != EVERYTHING
 
     def condition(self) -> Condition:
         """Write all of it as SQL over passages."""
@@ -74,43 +62,12 @@ class Sight:
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:
     """Work out which of the space's scopes a reach sees."""
-    if reach.descend and reach.scope == ROOT:
-        return Sight(reach, None)
-    known = list(connection.execute("SELECT id, scope FROM passage_scopes"))
-    seen = frozenset(scope_id for scope_id, scope in known if sees(reach.scope, scope, descend=reach.descend))
+    known = [] if sees_all_scopes(reach) else list(connection.execute("SELECT id, scope FROM passage_scopes"))
     # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
-    return Sight(reach, None if len(seen) == len(known) else seen)
+    return Sight(reach, scopes_seen(known, reach))
 
-
-# Which current passages pass a filter: asked of SQL once, and remembered until something is written.
-
-
-_FILTERS_KEPT = 8
 
 _State = tuple[ref[apsw.Connection], int, int]
-
-
-class PassingKeys:
-    """Keys of current passages by what a read may see of them. Safe to use from many threads."""
-
-    def __init__(self) -> None:
-        self._known: tuple[_State | None, dict[str, Integers]] = (None, {})
-
-    def of(self, connection: apsw.Connection, sight: Sight) -> Integers:
-        """Return the keys of the current passages in sight, in no order."""
-        # The time a read asks for decides nothing here, and is another for every read.
-        seen = replace(sight, reach=replace(sight.reach, now=None, withdrawn=False))
-        asked = repr(seen)  # not the value: Python takes a filter for 1 and one for True to be equal
-        state = written_state(connection)
-        known_state, known = self._known
-        if known_state != state:
-            known = {}
-            self._known = (state, known)
-        if (keys := known.get(asked)) is None:
-            if len(known) >= _FILTERS_KEPT:
-                known.clear()
-            keys = known[asked] = _keys(connection, seen)
-        return keys
 
 
 def written_state(connection: apsw.Connection) -> _State:
@@ -119,7 +76,8 @@ def written_state(connection: apsw.Connection) -> _State:
     return ref(connection), int(connection.pragma("data_version")), connection.total_changes()
 
 
-def _keys(connection: apsw.Connection, sight: Sight) -> Integers:
-    seen = sight.condition()
+def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
+    """Return the keys of the current passages in reach that pass its filter, in no order."""
+    seen = Sight(replace(reach, withdrawn=False), scopes).condition()
     sql = f"SELECT group_concat(p.key) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
     return integers(next(connection.execute(sql, seen.bindings))[0])

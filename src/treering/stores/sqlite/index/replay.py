@@ -1,34 +1,39 @@
-"""Making passages from the histories of objects: all at once, or a few at a time beside reads.
+"""Making the passages of a SQLite file from the histories of objects, and comparing them with what that would give."""
 
-Beside reads, every object is one of two: it waits, and has no passage, or all its history is applied. A change to one
-that waits applies all its history. So what is written is found at once, and the end equals a rebuild at once.
-"""
-
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from zlib import crc32
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import apsw
 
-from treering.core.ids import render_time
-from treering.ports.index import Behind, Change
+from treering.core.canonical import render_time
+from treering.ports.index import Change
 from treering.ports.models import Extractor
 from treering.ports.passages import Passage
 from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, steps_of
-from treering.stores.rows.fold import PASSAGE_COLUMNS, ErasedRow, PassageFold, PlacedRow, passage_values
+from treering.stores.rows.fold import (
+    MOST_NAMED,
+    NOWHERE,
+    PASSAGE_COLUMNS,
+    ErasedRow,
+    PassageFold,
+    Place,
+    PlacedRow,
+    compared,
+    passage_values,
+)
+from treering.stores.rows.upkeep import EPOCH, SHOWN, Replay
+from treering.stores.rows.vectors import is_damaged
 from treering.stores.sqlite.filters import stored_scalar
-from treering.stores.sqlite.index.graph import settle_ties
+from treering.stores.sqlite.index.graph import graph_contents, graph_damage, records_of, settle_ties
 from treering.stores.sqlite.index.tables import (
+    FULL_TEXT,
     PROJECTION_VERSION,
-    SHOWN,
-    TARGET,
-    VERSION,
+    TABLES,
     WAITING,
-    count_waiting,
     create_tables,
     drop_passages,
-    is_under_way,
+    has_digests,
+    has_tables,
     read_state,
     write_state,
 )
@@ -40,142 +45,140 @@ from treering.stores.sqlite.index.text import (
     remove_places,
     settle_names,
 )
-from treering.stores.sqlite.index.vectors import EPOCH, forget_unused, log_vectors, settle_texts
-from treering.stores.sqlite.index.words import add_words, purge_words, remove_words
+from treering.stores.sqlite.index.vectors import forget_unused, log_vectors, queue_differences, settle_texts
+from treering.stores.sqlite.index.words import (
+    add_words,
+    lost_terms,
+    purge_words,
+    remove_words,
+    word_contents,
+    word_totals,
+)
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 
-_EXTRACTOR = "extractor"
-_TARGET_EXTRACTOR = "rebuild_extractor"
-_TOTAL = "rebuild_total"
 _TEXTS = "SELECT text_id FROM waiting_texts WHERE object_id = ?"
 
 
-def is_made(connection: apsw.Connection, extractor: Extractor) -> bool:
-    """Tell whether this version and this extractor made the passages, or are at it."""
-    if is_under_way(connection):
-        return read_state(connection, _TARGET_EXTRACTOR) == _number(extractor)
-    made = read_state(connection, VERSION), read_state(connection, _EXTRACTOR)
-    return made == (PROJECTION_VERSION, _number(extractor))
+class SqliteReplay(Replay):
+    """`rows.upkeep.Replay` over a connection. `ledger`: the one to read histories from, where it is another."""
+
+    version = PROJECTION_VERSION
+
+    def __init__(
+        self, connection: apsw.Connection, extractor: Extractor, *, ledger: apsw.Connection | None = None
+    ) -> None:
+        super().__init__(extractor)
+        self._connection = connection
+        self._ledger = ledger or connection
+
+    def is_made(self) -> bool:
+        """Tell whether all tables are there, and this version and this extractor made the passages, or are at it."""
+        return has_tables(self._connection) and super().is_made()
+
+    def prepare(self, *, most_at_once: int) -> None:
+        """Make missing tables; make passages anew that another version or extractor made. In a write transaction."""
+        create_tables(self._connection)
+        super().prepare(most_at_once=most_at_once)
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count what the index holds of objects: passages, texts that wait, records of the graph."""
+        tables = ("passages", *(["waiting_texts"] if self._is_under_way() else []))
+        counts = (self._count(f"{table} WHERE object_id = ?", one) for table in tables for one in object_ids)
+        return sum(counts) + records_of(self._connection, object_ids)
+
+    def differences(self) -> list[str]:
+        """Say how the passages differ from those a rebuild would make. Changes nothing."""
+        return _differences(self._connection, self)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+        apply_changes(self._connection, changes, self.extractor)
+
+    def replay(self, object_ids: Sequence[str]) -> None:
+        """Apply whole histories to passages that know nothing of these objects."""
+        for identity in object_ids:
+            self.apply(list(_history(self._ledger, identity)))
+
+    def all_objects(self) -> list[str]:
+        """Return the ids of all objects, erased ones apart, in order."""
+        return self._column("SELECT DISTINCT id FROM revisions ORDER BY id")
+
+    def read_state(self, name: str) -> int:
+        """Return a number that the index remembers; 0 where it remembers none."""
+        return read_state(self._connection, name)
+
+    def write_state(self, name: str, value: int) -> None:
+        """Remember a number."""
+        write_state(self._connection, name, value)
+
+    def clear(self) -> None:
+        """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
+        drop_passages(self._connection)
+        create_tables(self._connection)
+        self._connection.execute("DELETE FROM vector_queue")
+        self.write_state(EPOCH, self.read_state(EPOCH) + 1)
+
+    def _is_worth_waiting(self, most_at_once: int) -> bool:
+        """Tell whether making the passages takes long, and what is there says which object has which text."""
+        columns = {name for _, name, *_ in self._connection.execute("PRAGMA table_info(passages)")}
+        work = max(self._count("(SELECT DISTINCT id FROM revisions)"), self._count("passages"))
+        return work > most_at_once and {"object_id", "text_id"} <= columns
+
+    def _keep_texts(self, *, anew: bool) -> None:
+        if anew:
+            self._connection.execute("DROP TABLE IF EXISTS waiting_texts")
+        self._connection.execute("DROP TABLE IF EXISTS waiting_objects")
+        for statement in WAITING:
+            self._connection.execute(statement)
+        self._connection.execute("INSERT OR IGNORE INTO waiting_texts SELECT object_id, text_id FROM passages")
+
+    def _let_all_wait(self) -> None:
+        self._connection.execute("INSERT INTO waiting_objects SELECT DISTINCT id FROM revisions")
+
+    def _count_waiting(self) -> int:
+        return self._count("waiting_objects")
+
+    def _find_waiting(self, object_ids: Sequence[str]) -> Collection[str]:
+        sql = "SELECT 1 FROM waiting_objects WHERE object_id = ?"
+        return [one for one in object_ids if next(self._connection.execute(sql, (one,)), None)]
+
+    def _first_waiting(self) -> list[str]:
+        return self._column("SELECT object_id FROM waiting_objects ORDER BY object_id LIMIT 1")
+
+    def _forget_waiting(self, object_ids: Sequence[str]) -> None:
+        for identity in object_ids:
+            texts = [row for (row,) in self._connection.execute(_TEXTS, (identity,))]
+            self._connection.execute("DELETE FROM waiting_texts WHERE object_id = ?", (identity,))
+            self._connection.execute("DELETE FROM waiting_objects WHERE object_id = ?", (identity,))
+            forget_unused(self._connection, texts)
+
+    def _stop_waiting(self) -> None:
+        self._connection.execute("DROP TABLE IF EXISTS waiting_objects")
+        self._connection.execute("DROP TABLE IF EXISTS waiting_texts")
+
+    def _drop_damaged_vectors(self) -> None:
+        gone = [(key,) for key in _damaged_vectors(self._connection)]
+        self._connection.executemany("DELETE FROM passage_vectors WHERE key = ?", gone)
+
+    def _forget_unused_texts(self) -> int:
+        unused = "NOT IN (SELECT text_id FROM passages)"
+        self._connection.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
+        self._connection.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
+        return self._count("passages")
+
+    def _count(self, rows: str, *bindings: str) -> int:
+        return int(next(self._connection.execute(f"SELECT count(*) FROM {rows}", bindings))[0])  # noqa: S608 - our tables
+
+    def _column(self, sql: str) -> list[str]:
+        return [value for (value,) in self._connection.execute(sql)]
 
 
-def note_made(connection: apsw.Connection, extractor: Extractor) -> None:
-    """Note that this version and this extractor made the passages, of all objects."""
-    write_state(connection, VERSION, PROJECTION_VERSION)
-    write_state(connection, _EXTRACTOR, _number(extractor))
-    connection.execute("DROP TABLE IF EXISTS waiting_objects")
-    connection.execute("DROP TABLE IF EXISTS waiting_texts")
-
-
-def clear_passages(connection: apsw.Connection) -> None:
-    """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
-    drop_passages(connection)
-    create_tables(connection)
-    connection.execute("DELETE FROM vector_queue")
-    write_state(connection, EPOCH, read_state(connection, EPOCH) + 1)
-
-
-def is_worth_waiting(connection: apsw.Connection, *, most_at_once: int) -> bool:
-    """Tell whether making the passages takes long, and what is there says which object has which text."""
-    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(passages)")}
-    counted = ("SELECT count(DISTINCT id) FROM revisions", "SELECT count(*) FROM passages")
-    work = max(int(next(connection.execute(sql))[0]) for sql in counted)
-    return work > most_at_once and {"object_id", "text_id"} <= columns
-
-
-def begin_replay(connection: apsw.Connection, extractor: Extractor) -> None:
-    """Throw away the passages and let all objects wait for theirs. In a write transaction."""
-    if read_state(connection, VERSION):  # else an earlier replay was interrupted: its texts still wait
-        connection.execute("DROP TABLE IF EXISTS waiting_texts")
-    connection.execute("DROP TABLE IF EXISTS waiting_objects")
-    for statement in WAITING:
-        connection.execute(statement)
-    connection.execute("INSERT OR IGNORE INTO waiting_texts SELECT object_id, text_id FROM passages")
-    clear_passages(connection)
-    connection.execute("INSERT INTO waiting_objects SELECT DISTINCT id FROM revisions")
-    write_state(connection, _TOTAL, connection.changes())
-    write_state(connection, VERSION, 0)
-    write_state(connection, TARGET, PROJECTION_VERSION)
-    write_state(connection, _TARGET_EXTRACTOR, _number(extractor))
-
-
-def advance_replay(connection: apsw.Connection, extractor: Extractor, *, seconds: float) -> Behind:
-    """Make the passages of waiting objects for about so long, of one object at least. In a write transaction."""
-    if not is_under_way(connection):
-        return Behind(0, 0)
-    end = time.monotonic() + seconds
-    while waiting := _first_waiting(connection):
-        _replay_waiting(connection, waiting, extractor)
-        if time.monotonic() >= end:
-            break
-    behind = progress_of(connection)
-    if not behind.waiting:
-        note_made(connection, extractor)
-    return behind
-
-
-def progress_of(connection: apsw.Connection) -> Behind:
-    """Tell how many objects have their passages, of how many."""
-    if not is_under_way(connection):
-        return Behind(0, 0)
-    total = read_state(connection, _TOTAL)
-    return Behind(total - count_waiting(connection), total)
-
-
-def follow_changes(connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor) -> None:
-    """Apply changes in the transaction that wrote them; of an object that waits, all its history."""
-    waiting = waiting_of(connection, [change.object_id for change in changes])
-    _replay_waiting(connection, waiting, extractor)
-    apply_changes(connection, [change for change in changes if change.object_id not in waiting], extractor)
-
-
-def waiting_of(connection: apsw.Connection, object_ids: Iterable[str]) -> list[str]:
-    """Return those of the objects whose passages are still to be made."""
-    if not is_under_way(connection):
-        return []
-    sql = "SELECT 1 FROM waiting_objects WHERE object_id = ?"
-    return [one for one in dict.fromkeys(object_ids) if next(connection.execute(sql, (one,)), None)]
-
-
-def texts_waiting(connection: apsw.Connection, object_ids: Iterable[str]) -> int:
-    """Count the texts that are kept for objects whose passages are still to be made."""
-    if not is_under_way(connection):
-        return 0
-    sql = "SELECT count(*) FROM waiting_texts WHERE object_id = ?"
-    return sum(int(next(connection.execute(sql, (one,)))[0]) for one in object_ids)
-
-
-def replay_objects(
-    ledger: apsw.Connection, target: apsw.Connection, object_ids: Iterable[str], extractor: Extractor
-) -> None:
-    """Apply whole histories, read from the ledger, to passages that know nothing of these objects."""
-    for identity in object_ids:
-        apply_changes(target, list(_changes(ledger, identity)), extractor)
-
-
-def _replay_waiting(connection: apsw.Connection, object_ids: Sequence[str], extractor: Extractor) -> None:
-    """Make the passages of some that wait; forget the texts that were theirs and are no more."""
-    replay_objects(connection, connection, object_ids, extractor)
-    for identity in object_ids:
-        texts = [row for (row,) in connection.execute(_TEXTS, (identity,))]
-        connection.execute("DELETE FROM waiting_texts WHERE object_id = ?", (identity,))
-        connection.execute("DELETE FROM waiting_objects WHERE object_id = ?", (identity,))
-        forget_unused(connection, texts)
-
-
-def _first_waiting(connection: apsw.Connection) -> list[str]:
-    return [identity for (identity,) in connection.execute("SELECT min(object_id) FROM waiting_objects") if identity]
-
-
-def _changes(ledger: apsw.Connection, identity: str) -> Iterator[Change]:
+def _history(ledger: apsw.Connection, identity: str) -> Iterator[Change]:
     rows = ledger.execute("SELECT seq FROM revisions WHERE id = ? ORDER BY revision", (identity,))
     revisions = ObjectTables(ledger).revisions(identity)
     earlier = [None, *revisions]
     for (seq,), before, after in zip(list(rows), earlier, revisions, strict=False):
         yield Change(seq, identity, before, after)
-
-
-def _number(extractor: Extractor) -> int:
-    return crc32(extractor.extractor_id.encode())
 
 
 # Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
@@ -269,3 +272,102 @@ class _Rows:
             return int(row[0])
         self._connection.execute("INSERT INTO passage_texts(hash) VALUES(?)", (digest,))
         return self._connection.last_insert_rowid()
+
+
+# Making passages anew from the ledger, and comparing what there is with what that would give.
+
+
+_ROWS = (
+    "SELECT object_id, part, from_seq, until_seq, position, type, kind, status, scope, role, title, heading, origin, "
+    "channel, created_at, updated_at, live, hex(hash), place_role, p.key FROM passages p "
+    "JOIN passage_scopes s ON s.id = p.scope_id JOIN passage_texts t ON t.id = p.text_id"
+)
+
+_Row = tuple[object, ...]
+
+
+def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
+    if damaged := damaged_tables(connection):
+        # What is read from a damaged table says nothing about the others.
+        return [f"the table {table} is damaged" for table in damaged][:MOST_NAMED]
+    anew = apsw.Connection("")  # a private file that SQLite removes
+    try:
+        create_tables(anew)
+        _copy_models(connection, anew)
+        identities = here.all_objects()
+        waiting = set(here.waiting_among(identities))
+        SqliteReplay(anew, here.extractor, ledger=connection).replay([one for one in identities if one not in waiting])
+        found = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
+        if read_state(anew, SHOWN) != read_state(connection, SHOWN):
+            found.append("the number of current passages is wrong")
+        if word_totals(anew) != word_totals(connection):
+            found.append("what full text counts of all passages is wrong")
+        return found[:MOST_NAMED]
+    finally:
+        anew.close()
+
+
+def damaged_tables(connection: apsw.Connection) -> list[str]:
+    """Check the inner structure of the index, and each table against what it is found by; name what is damaged."""
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    return [
+        table
+        for table in TABLES
+        if table in known and list(connection.execute(f"PRAGMA integrity_check({table})")) != [("ok",)]
+    ]
+
+
+def _copy_models(source: apsw.Connection, target: apsw.Connection) -> None:
+    models = source.execute("SELECT id, name, dimension FROM passage_models")
+    target.executemany("INSERT INTO passage_models(id, name, dimension) VALUES(?, ?, ?)", models)
+
+
+def _contents(connection: apsw.Connection) -> dict[Place, int]:
+    """Return a hash of everything the projection says of each row."""
+    words = word_contents(connection)
+    metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
+    endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
+    days = _grouped(connection, "SELECT key, first, last FROM passage_days ORDER BY key, first, last")
+    names = _grouped(connection, "SELECT key, name FROM code_names ORDER BY key, name")
+    ties = graph_contents(connection)
+    contents: dict[Place, int] = {}
+    for *row, key in connection.execute(_ROWS):
+        found = tuple(words.pop((table, key), None) for table in FULL_TEXT)
+        groups = (part.pop(key, None) for part in (metadata, endings, days, names))
+        contents[row[0], row[1], row[2]] = hash((*row, *groups, found, ties.pop(key, None)))
+    if words or metadata or endings or days or names or ties:
+        contents[NOWHERE] = -1
+    return contents
+
+
+def _grouped(connection: apsw.Connection, sql: str) -> dict[int, tuple[_Row, ...]]:
+    groups: dict[int, list[_Row]] = {}
+    for key, *values in connection.execute(sql):
+        groups.setdefault(key, []).append(tuple(values))
+    return {key: tuple(values) for key, values in groups.items()}
+
+
+def _damage(connection: apsw.Connection) -> Iterator[str]:
+    yield from graph_damage(connection)
+    yield from (f"{count} terms of {table} are not found" for table, count in lost_terms(connection).items())
+    if damaged := sum(1 for _ in _damaged_vectors(connection)):
+        yield f"{damaged} vectors are damaged"
+    for model_id, name in list(connection.execute("SELECT id, name FROM passage_models")):
+        if wrong := queue_differences(connection, model_id):
+            yield f"{wrong} texts are wrongly queued, or not queued, for {name}"
+
+
+# Finding stored vectors that are not what was kept, by their digests.
+
+
+_VECTOR_ROWS = (
+    "SELECT v.key, m.name, m.dimension, t.hash, v.vector, {digest} FROM passage_vectors v "
+    "LEFT JOIN passage_models m ON m.id = v.model_id LEFT JOIN passage_texts t ON t.id = v.text_id"
+)
+
+
+def _damaged_vectors(connection: apsw.Connection) -> Iterator[int]:
+    sql = _VECTOR_ROWS.format(digest="v.digest" if has_digests(connection) else "NULL")
+    for key, *row in connection.execute(sql):
+        if is_damaged(*row):
+            yield key

@@ -1,13 +1,17 @@
 """The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
-from treering.stores.rows.row_failures import REINDEX, row_of
+from treering.stores.rows import upkeep
+from treering.stores.rows.packing import REINDEX, row_of
+from treering.stores.rows.upkeep import SHOWN
 
 # The query language and the tokenizers of FTS5, SQLite's full text.
 
@@ -31,15 +35,6 @@ def fts_query(terms: Iterable[str]) -> str:
 
 PROJECTION_VERSION = 7
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
-
-VERSION = "projection_version"
-"""The state that names the version that made the passages; 0 while they are being made."""
-
-TARGET = "rebuild_version"
-"""The state that names the version that is making the passages, while it is at it."""
-
-SHOWN = "shown_passages"
-"""The state that counts current passages, so that nobody has to count them."""
 
 WORDS = "passage_words"
 WORDS_HISTORY = "passage_words_history"
@@ -70,7 +65,7 @@ KEPT: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS passage_texts(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE)",
     """CREATE TABLE IF NOT EXISTS passage_models(
          id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimension INTEGER NOT NULL, UNIQUE(name, dimension))""",
-    # `digest`: of the vector, its text and its model (`vector_digests`); spaces of older versions get the column late.
+    # `digest`: of the vector, its text and its model (`rows.vectors`); spaces of older versions get the column late.
     """CREATE TABLE IF NOT EXISTS passage_vectors(
          key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL,
          digest BLOB)""",
@@ -202,7 +197,7 @@ def drop_passages(connection: apsw.Connection) -> None:
 
 def is_under_way(connection: apsw.Connection) -> bool:
     """Tell whether the passages are being made beside reads, so that some objects have none yet."""
-    return read_state(connection, TARGET) == PROJECTION_VERSION and not read_state(connection, VERSION)
+    return upkeep.is_under_way(partial(read_state, connection), PROJECTION_VERSION)
 
 
 def count_waiting(connection: apsw.Connection) -> int:
@@ -244,3 +239,19 @@ def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Int
     """Return the keys of all current passages, and for each the number of its scope and of its text."""
     keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
     return keys, scopes, texts
+
+
+_FEW = 500  # values in one statement
+
+
+def in_batches(
+    connection: apsw.Connection,
+    sql: str,
+    values: Sequence[int] | Sequence[bytes],
+    *,
+    before: Sequence[str | int | float | bytes] = (),
+) -> Iterator[Any]:
+    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before."""
+    for start in range(0, len(values), _FEW):
+        batch = values[start : start + _FEW]
+        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))

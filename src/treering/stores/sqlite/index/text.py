@@ -1,6 +1,7 @@
 """Search by text in the ledger's own database: words and names by FTS5, places and days by indexes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import apsw
 
@@ -10,13 +11,15 @@ from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.projection import places_of
 from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.passage_log import PassingCache
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.reach import PassingKeys, Sight, sight
-from treering.stores.sqlite.index.word_tables import WordTables
+from treering.stores.sqlite.index.reach import Sight, passing_keys, sight, written_state
+from treering.stores.sqlite.index.tables import Integers, in_batches
 from treering.stores.sqlite.index.words import (
     COLUMNS,
     WEIGHTS,
+    WordTables,
     count_passages,
     count_words,
     known_words,
@@ -28,7 +31,7 @@ from treering.stores.sqlite.index.words import (
 class SqliteTextSearch:
     """`ports.search.TextSearch` over the ledger's `Database`: as new as the ledger."""
 
-    def __init__(self, database: Database, passing: PassingKeys) -> None:
+    def __init__(self, database: Database, passing: PassingCache) -> None:
         self._database = database
         self._passing = passing
         self._words = WordTables(WEIGHTS, COLUMNS)
@@ -59,12 +62,16 @@ class SqliteTextSearch:
         """Rank by words, and those of one role once more: in memory what is seen as it is now, else by FTS5."""
         terms, role, limit = request.words, request.words_in, request.limit
         if terms and not seen.of_history and (seen.filtered or seen.scopes is None):
-            among = self._passing.of(connection, seen) if seen.filtered else None
+            among = self._passing_of(connection, seen) if seen.filtered else None
             ranked = self._words.rank(connection, terms, limit, role=role, among=among)
             if ranked is not None:
                 return ranked
         in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
         return rank_words(connection, terms, seen, limit), in_role
+
+    def _passing_of(self, connection: apsw.Connection, seen: Sight) -> Integers:
+        state, read = written_state(connection), partial(passing_keys, connection)
+        return self._passing.of(state, seen.reach, seen.scopes, read)
 
 
 # Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
@@ -110,8 +117,6 @@ def _named(connection: apsw.Connection, text: str, sight: Sight) -> Iterable[tup
 # Finding turns by time: said on the days asked for, or speaking of them.
 
 
-_FEW = 500  # keys in one statement
-
 # How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
 # reach into the days asked for are a short range of the index.
 _SCORE = "max(a.weight * (min(d.last, a.last) - max(d.first, a.first) + 1.0) / (d.last - d.first + 1))"
@@ -146,16 +151,11 @@ def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Si
 
 def on_days(connection: apsw.Connection, asked: Sequence[AskedDays], keys: Sequence[int]) -> dict[int, float]:
     """Return the scores of those of the keys that tell of days asked for."""
-    scores: dict[int, float] = {}
-    for start in range(0, len(keys) if asked else 0, _FEW):
-        batch = keys[start : start + _FEW]
-        sql = (
-            f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
-            f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} "
-            f"WHERE d.key IN ({','.join('?' * len(batch))}) GROUP BY d.key"
-        )
-        scores |= dict(connection.execute(sql, (*_bound(asked), *batch)))
-    return scores
+    sql = (
+        f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
+        f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} WHERE d.key IN (?*) GROUP BY d.key"
+    )
+    return dict(in_batches(connection, sql, keys if asked else (), before=_bound(asked)))
 
 
 def _asked(asked: Sequence[AskedDays]) -> str:
@@ -169,9 +169,6 @@ def _bound(asked: Sequence[AskedDays]) -> list[float]:
 # Finding passages of code by the names they vouch for: what they define, import and use.
 
 
-# keys in one statement
-
-
 def settle_names(
     connection: apsw.Connection, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
 ) -> None:
@@ -182,10 +179,8 @@ def settle_names(
 
 def purge_names(connection: apsw.Connection, keys: Sequence[int]) -> None:
     """Forget all names of passages of which nothing else is known any more."""
-    for start in range(0, len(keys), _FEW):
-        batch = keys[start : start + _FEW]
-        marks = ",".join("?" * len(batch))
-        connection.execute(f"DELETE FROM code_names WHERE key IN ({marks})", batch)  # noqa: S608 - only marks
+    for _ in in_batches(connection, "DELETE FROM code_names WHERE key IN (?*)", keys):
+        pass  # a statement that gives no rows
 
 
 def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Reach | None) -> dict[str, list[int]]:

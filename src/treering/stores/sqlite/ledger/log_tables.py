@@ -3,19 +3,20 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.ids import parse_time, render_time
-from treering.core.patch import PatchRecord, PatchStatus, Remembered
+from treering.core.canonical import parse_time, render_time
+from treering.core.patch import PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf
-from treering.stores.rows.packing import model_of, pack_row, pack_sealed, unpack_model, unpack_sealed
-from treering.stores.rows.read_checks import Body, Newest, ReadChecks, Stored, missing_revision, policy_told
-from treering.stores.rows.row_failures import row_of
+from treering.stores.rows.packing import pack_row, pack_sealed, row_of
+from treering.stores.rows.read_checks import Body, Newest, ReadChecks, Stored, policy_told
+from treering.stores.rows.session import LogReads
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
@@ -54,19 +55,22 @@ class LogEnd:
         return policy_told(self.policy_seq, self.policy_body)
 
 
-class LogTables:
-    """The audit log, patches and idempotency keys of one ledger, over a connection inside a transaction.
-
-    With `checks` the record of a patch, and the events about one thing, are checked as they are read.
-    """
+class LogTables(LogReads):
+    """The audit log, patches and idempotency keys of one ledger, over a connection inside a transaction."""
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
+        super().__init__(SqliteEvents(connection), checks)
+        self.reached: Anchor | None = None
+        """The head that was kept, where something was."""
         self._connection = connection
-        self._checks = checks
+        self._end: LogEnd | None = None
 
-    def end(self) -> "LogEnd":
-        """Return what every writer asks of the log, in one query."""
-        return LogEnd(*(self._row(_END, POLICY) or (None,) * 5))
+    @property
+    def end(self) -> LogEnd:
+        """What every writer asks of the log, read once: no other writer comes between, and what is kept forgets it."""
+        if self._end is None:
+            self._end = LogEnd(*(self._row(_END, POLICY) or (None,) * 5))
+        return self._end
 
     def sequence(self, as_of: AsOf) -> int:
         """Return the sequence number at a point in history; 0 before the first event."""
@@ -79,11 +83,6 @@ class LogTables:
                 row = self._row("SELECT max(seq) FROM audit WHERE timestamp <= ?", render_time(as_of))
         return int(row[0] or 0) if row else 0
 
-    def events(self, *, after: int, limit: int) -> list[AuditEvent]:
-        """Return so many of the events behind a sequence number, in order."""
-        sql = "SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
-        return [unpack_model(AuditEvent, body) for (body,) in self._connection.execute(sql, (after, limit))]
-
     def is_bare(self) -> bool:
         """Tell whether the log tells of nothing but the policy."""
         return self._row("SELECT 1 FROM audit WHERE target <> ? LIMIT 1", POLICY) is None
@@ -93,92 +92,71 @@ class LogTables:
         row = self._row("SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1", POLICY)
         return policy_told(*row) if row else None
 
-    def events_of(self, target: str) -> list[AuditEvent]:
-        """Return the events about one thing, oldest first."""
-        rows = self._connection.execute("SELECT body FROM audit WHERE target = ? ORDER BY seq", (target,))
-        events = [unpack_model(AuditEvent, body) for (body,) in rows]
-        if self._checks:
-            for event in events:
-                self._checks.check_event(event)
-        return events
-
-    def require_erased(self, identity: str, number: int) -> None:
-        """Raise `Corrupt` where a revision that is not there belongs to an object that nobody erased."""
-        if all(event.event_type != "erased" for event in self.events_of(identity)):
-            raise missing_revision(identity, number)
-
-    def keep_event(self, event: AuditEvent) -> None:
-        """Keep a new event."""
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Keep new events."""
         sql = "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)"
-        body = pack_row(event.model_dump_json())
-        self._connection.execute(sql, (event.seq, event.target, render_time(event.timestamp), event.hash, body))
+        self._end = None
+        for event in events:
+            body = pack_row(event.model_dump_json())
+            self._connection.execute(sql, (event.seq, event.target, render_time(event.timestamp), event.hash, body))
+            self.reached = Anchor(seq=event.seq, hash=event.hash)
 
     def clear(self) -> None:
         """Remove all events."""
+        self._end = None
         self._connection.execute("DELETE FROM audit")
 
-    def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`."""
-        row = self._row("SELECT body FROM patches WHERE id = ?", patch_id)
-        if row is None:
-            return None
-        record = unpack_model(PatchRecord, row[0])
-        if self._checks:
-            self._checks.check_record(SqliteEvents(self._connection), record)
-        return record
+    def keep_records(self, records: Sequence[PatchRecord]) -> None:
+        """Keep the records of patches, in the place of earlier ones."""
+        self._keep_records("INSERT OR REPLACE", records)
 
-    def newest_records(self, status: PatchStatus | None, limit: int) -> list[PatchRecord]:
-        """Return the newest patches, of one status or of all."""
-        sql = "SELECT body FROM patches WHERE ?1 IS NULL OR status = ?1 ORDER BY id DESC LIMIT ?2"
-        return [unpack_model(PatchRecord, body) for (body,) in self._connection.execute(sql, (status, limit))]
+    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
+        """Keep the records of patches that are not there."""
+        self._keep_records("INSERT", records)
 
-    def proposals(self) -> list[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        rows = self._connection.execute("SELECT body FROM patches WHERE status = 'proposed' ORDER BY id")
-        return [unpack_model(PatchRecord, body) for (body,) in rows]
-
-    def keep_record(self, record: PatchRecord) -> None:
-        """Keep the record of a patch, in the place of an earlier one."""
-        sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
-        self._connection.execute(sql, (record.id, record.status, pack_row(record.model_dump_json())))
-
-    def keep_new_record(self, record: PatchRecord) -> None:
-        """Keep the record of a patch that is not there."""
-        sql = "INSERT INTO patches(id, status, body) VALUES(?, ?, ?)"
-        self._connection.execute(sql, (record.id, record.status, pack_row(record.model_dump_json())))
-
-    def patches_about(self, targets: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that events about these things name."""
-        bare = LogTables(self._connection)
-        return {event.patch_id for target in targets for event in bare.events_of(target)}
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
-        row = self._row("SELECT body FROM receipts WHERE key = ?", key)
-        return _remembered(key, row[0]) if row else None
-
-    def keys(self, prefix: str) -> Iterator[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
-        where, bindings = ("WHERE key >= ? AND key < ?", (prefix, f"{prefix}\U0010ffff")) if prefix else ("", ())
-        rows = self._connection.execute(f"SELECT key, body FROM receipts {where}", bindings)  # noqa: S608 - a literal
-        return ((key, _remembered(key, body)) for key, body in rows)
-
-    def remember(self, key: str, known: Remembered) -> None:
-        """Keep what a new key stands for."""
-        body = pack_sealed(known.model_dump_json(), name=key)
-        self._connection.execute("INSERT INTO receipts(key, body) VALUES(?, ?)", (key, body))
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Keep what a new key stands for, as JSON."""
+        sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
+        self._connection.execute(sql, (key, pack_sealed(outcome, name=key)))
 
     def forget(self, key: str) -> None:
         """Remove a key."""
         self._connection.execute("DELETE FROM receipts WHERE key = ?", (key,))
 
+    def _keep_records(self, insert: str, records: Sequence[PatchRecord]) -> None:
+        for record in records:
+            row = (record.id, record.status, pack_row(record.model_dump_json()))
+            self._connection.execute(f"{insert} INTO patches(id, status, body) VALUES(?, ?, ?)", row)
+
+    def _events_behind(self, after: int, limit: int) -> Iterable[Body]:
+        return self._bodies("SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+
+    def _events_about(self, targets: Sequence[str]) -> Iterable[Body]:
+        sql = "SELECT body FROM audit WHERE target = ? ORDER BY seq"
+        return chain.from_iterable(self._bodies(sql, target) for target in targets)
+
+    def _patch(self, patch_id: str) -> Body | None:
+        return next(self._bodies("SELECT body FROM patches WHERE id = ?", patch_id), None)
+
+    def _newest_patches(self, status: PatchStatus | None, limit: int) -> Iterable[Body]:
+        sql = "SELECT body FROM patches WHERE ?1 IS NULL OR status = ?1 ORDER BY id DESC LIMIT ?2"
+        return self._bodies(sql, status, limit)
+
+    def _proposed(self) -> Iterable[Body]:
+        return self._bodies("SELECT body FROM patches WHERE status = 'proposed' ORDER BY id")
+
+    def _key(self, key: str) -> Body | None:
+        return next(self._bodies("SELECT body FROM receipts WHERE key = ?", key), None)
+
+    def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]:
+        where, bindings = ("WHERE key >= ? AND key < ?", (prefix, f"{prefix}\U0010ffff")) if prefix else ("", ())
+        return self._connection.execute(f"SELECT key, body FROM receipts {where}", bindings)  # noqa: S608 - a literal
+
+    def _bodies(self, sql: str, *bindings: str | int | None) -> Iterator[Body]:
+        return (body for (body,) in self._connection.execute(sql, bindings))
+
     def _row(self, sql: str, *bindings: Any) -> Any:
         return next(self._connection.execute(sql, bindings), None)
-
-
-def _remembered(key: str, body: str | bytes) -> Remembered:
-    with row_of(f"the idempotency key {key!r}"):
-        return model_of(Remembered, unpack_sealed(body, name=key))
 
 
 # Reading what checks ask for: the newest revision with what has to agree with it, and events.
@@ -228,7 +206,7 @@ def read_newest(connection: apsw.Connection, identity: str) -> Newest | None:
 
 
 class SqliteEvents:
-    """`ledger_rows.read_checks.EventRows` over a connection inside a transaction."""
+    """`rows.read_checks.EventRows` over a connection inside a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

@@ -12,9 +12,10 @@ import apsw
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
+from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Newest,
@@ -24,7 +25,6 @@ from treering.stores.rows.read_checks import (
     unreadable,
     unreadable_segment,
 )
-from treering.stores.rows.row_failures import row_of
 from treering.stores.rows.verification import KnownPlace, current_row, placing_of, targets_of
 from treering.stores.sqlite.ledger.log_tables import SqliteEvents, read_each_newest, read_newest
 from treering.stores.sqlite.ledger.schema import find_referrers, forget_referrer, keep_referrer
@@ -193,8 +193,7 @@ class ObjectTables:
             case Put(before=before, after=after):
                 self._put(after, seq, stored, is_new=before is None)
             case Linked(link):
-                sql = "INSERT INTO links(type, source, target, patch_id, added) VALUES(?, ?, ?, ?, ?)"
-                self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id, seq))
+                self.keep_link((link.type, link.source, link.target, link.patch_id, seq, None))
             case Unlinked(link):
                 sql = "UPDATE links SET removed = ? WHERE type = ? AND source = ? AND target = ? AND removed IS NULL"
                 self._connection.execute(sql, (seq, link.type, link.source, link.target))
@@ -214,7 +213,18 @@ class ObjectTables:
         sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
         self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
 
-    def keep_places(self, item: Source, *, is_new: bool = False) -> None:
+    def keep_link(self, row: LinkRow) -> None:
+        """Keep a link."""
+        sql = "INSERT INTO links(type, source, target, patch_id, added, removed) VALUES(?, ?, ?, ?, ?, ?)"
+        self._connection.execute(sql, row)
+
+    def settle_loaded(self, item: Object) -> None:
+        """Have the tables that are read instead of the revisions say what a revision of an export says."""
+        self._set_current(item)
+        if isinstance(item, Source):
+            self._keep_places(item)
+
+    def _keep_places(self, item: Source, *, is_new: bool = False) -> None:
         """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
         sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
         rows = () if is_new else self._connection.execute(sql, (item.id,))
@@ -228,7 +238,7 @@ class ObjectTables:
             sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
             self._connection.execute(sql, (item.revision, item.id, segment_id))
 
-    def set_current(self, item: Object) -> None:
+    def _set_current(self, item: Object) -> None:
         """Make an object's row say what its newest revision says."""
         self._connection.execute(
             "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", current_row(item)
@@ -239,9 +249,9 @@ class ObjectTables:
 
     def _put(self, item: Object, seq: int, stored: str, *, is_new: bool) -> None:
         if isinstance(item, Source):
-            self.keep_places(item, is_new=is_new)
+            self._keep_places(item, is_new=is_new)
         self.keep_revision(item.id, item.revision, seq, stored)
-        self.set_current(item)
+        self._set_current(item)
 
     def _set_dependencies(self, item: Knowledge) -> None:
         self._connection.execute("DELETE FROM dependencies WHERE dependent = ?", (item.id,))

@@ -1,46 +1,22 @@
-"""Reads of the ledger on SQLite: each a snapshot, and held to what the audit log says."""
+"""What one moment of a space says: the reads of the ledger on SQLite, held to what the audit log says."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import apsw
 
-from treering.core.audit import AuditEvent
-from treering.core.evidence import Segment
-from treering.core.ids import parse_time
+from treering.core.canonical import parse_time
 from treering.core.objects import Object
-from treering.core.patch import Link, PatchRecord, PatchStatus
+from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
-from treering.core.writing.transaction import missing_patch
-from treering.ports.copying import changes_told
-from treering.ports.index import Change
-from treering.ports.ledger import (
-    TABLES,
-    Altered,
-    AsOf,
-    Head,
-    ObjectRequest,
-    ObjectsFound,
-    Record,
-    Selection,
-    SourceState,
-    head_of,
-    missing_object,
-    missing_segment,
-    noted,
-    read_one_by_one,
-    selects,
-)
+from treering.ports.ledger import Altered, AsOf, Head, Selection, SourceState, head_of, missing_object, noted, selects
+from treering.stores.rows.ledger import Snapshot
+from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
-from treering.stores.rows.records import events_in_batches, records_of
-from treering.stores.rows.row_failures import row_of, rows_of
 from treering.stores.rows.verification import checked_head, newest_states
-from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.stores.sqlite.ledger.log_tables import LogTables
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.ledger.rows import SqliteRows
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
@@ -50,94 +26,56 @@ _SourceRow = tuple[str, str, str, str, int]
 """Origin, id, fingerprint, status, revision."""
 
 
-class SqliteReads:
-    """The reads of `ports.ledger.Ledger` over a `Database`."""
+class SqliteSnapshot(Snapshot):
+    """`rows.ledger.Snapshot` over a connection inside a transaction."""
 
-    def __init__(self, database: Database, *, policy: Policy | None) -> None:
-        self._database = database
-        self._checks = ReadChecks()
-        self._default_policy = policy or Policy()
+    def __init__(self, connection: apsw.Connection, checks: ReadChecks, policy: Policy) -> None:
+        self._connection = connection
+        self._tables = ObjectTables(connection, checks)
+        self._log_tables = LogTables(connection, checks)
+        self._default_policy = policy
+        super().__init__(self._tables, self._log_tables)
 
     @property
     def policy(self) -> Policy:
-        """The policy in force, as the space holds it now."""
-        with self._read() as connection:
-            return LogTables(connection).policy() or self._default_policy
+        """The policy in force."""
+        return self._log_tables.policy() or self._default_policy
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object as it stands, or as it stood."""
-        with self._read() as connection:
-            tables = self._tables(connection)
-            item = (
-                tables.get(identity)
-                if as_of is None
-                else tables.get_as_of(identity, LogTables(connection).sequence(as_of))
-            )
+        item = self._get_at(as_of)(identity)
         if item is None:
             raise missing_object(identity)
         return item
-
-    def history(self, identity: str) -> Sequence[Object]:
-        """Return every revision, oldest first."""
-        with self._read() as connection:
-            revisions = self._tables(connection).revisions(identity)
-        if not revisions:
-            raise missing_object(identity)
-        return revisions
 
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
         """Return the heads of those of the ids that exist."""
         wanted = list(dict.fromkeys(identities))
-        with self._read() as connection:
-            if as_of is not None:
-                seq, tables = LogTables(connection).sequence(as_of), self._tables(connection)
-                found = _each(wanted, lambda identity: tables.get_as_of(identity, seq), altered)
-                return {item.id: head_of(item) for item in found}
-            heads: dict[str, Head] = {}
-            for start in range(0, len(wanted), _BATCH):
-                batch = wanted[start : start + _BATCH]
-                sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
-                for row in list(connection.execute(sql, batch)):
-                    with noted(altered):
-                        heads[row[0]] = _head(row)
-            return heads
+        if as_of is not None:
+            return {item.id: head_of(item) for item in _each(wanted, self._get_at(as_of), altered)}
+        heads: dict[str, Head] = {}
+        for start in range(0, len(wanted), _BATCH):
+            batch = wanted[start : start + _BATCH]
+            sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
+            for row in list(self._connection.execute(sql, batch)):
+                with noted(altered):
+                    heads[row[0]] = _head(row)
+        return heads
 
-    def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Return a segment, also one that has vanished from its source since."""
-        with self._read() as connection:
-            found = self._tables(connection).segment(source_id, segment_id)
-        if found is None:
-            raise missing_segment(source_id, segment_id)
-        return found
-
-    def segments(
-        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
-    ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now."""
-        with self._read() as connection:
-            return self._tables(connection).segments(places, altered)
-
-    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
-        """Read for several requests, all of one moment."""
-        with self._read():
-            return [read_one_by_one(self, request) for request in requests]
-
-    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
+    def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
         """Return the objects a read at the selection's scope sees, oldest first."""
-        with self._read() as connection:
-            tables = self._tables(connection)
-            if selection.as_of is None:
-                items = _each(_candidates(connection, selection), tables.get, altered)
-            else:
-                seq = LogTables(connection).sequence(selection.as_of)
-                sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
-                ids = [identity for (identity,) in connection.execute(sql, (seq,))]
-                items = _each(ids, lambda identity: tables.get_as_of(identity, seq), altered)
-        yield from (item for item in items if selects(selection, item))
+        if selection.as_of is None:
+            ids = _candidates(self._connection, selection)
+        else:
+            sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
+            rows = self._connection.execute(sql, (self.sequence(selection.as_of),))
+            ids = [identity for (identity,) in rows]
+        items = _each(ids, self._get_at(selection.as_of), altered)
+        return [item for item in items if selects(selection, item)]
 
-    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+    def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
         # Ranges instead of prefixes, and three queries instead of OR: so that the index by origin finds them.
         columns = "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ?1 AND "
@@ -145,19 +83,18 @@ class SqliteReads:
             f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' "
             f"UNION ALL {columns} origin >= ?2 || '/' AND origin < ?2 || '0' ORDER BY id"
         )
-        return _states(self._database.rows(sql, (scope, root)))
+        return _states(self._connection.execute(sql, (scope, root)))
 
-    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+    def sources_at(self, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
         """Give, by origin, those of the sources that are in this scope."""
         rows: list[_SourceRow] = []
-        with self._database.read() as connection:
-            for start in range(0, len(origins), _BATCH):
-                batch = origins[start : start + _BATCH]
-                sql = (
-                    "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
-                    f"AND origin IN ({','.join('?' * len(batch))}) ORDER BY id"
-                )
-                rows += connection.execute(sql, (scope, *batch))
+        for start in range(0, len(origins), _BATCH):
+            batch = origins[start : start + _BATCH]
+            sql = (
+                "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
+                f"AND origin IN ({_marks(batch)}) ORDER BY id"
+            )
+            rows += self._connection.execute(sql, (scope, *batch))
         return _states(rows)
 
     def scopes(self, below: str) -> Sequence[str]:
@@ -169,82 +106,26 @@ class SqliteReads:
             "SELECT (SELECT min(scope) FROM objects o WHERE o.scope > found.scope AND o.scope < ?2) FROM found "
             "WHERE found.scope IS NOT NULL) SELECT scope FROM found WHERE scope IS NOT NULL"
         )
-        return [scope for (scope,) in self._database.rows(sql, (start, start[:-1] + "0"))]
+        return [scope for (scope,) in self._connection.execute(sql, (start, start[:-1] + "0"))]
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge whose evidence or derivation names this id."""
-        with self._read() as connection:
-            return self._tables(connection).dependents(identity)
+        return self._tables.dependents(identity)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return ids of objects of which a revision names this id."""
-        with self._read() as connection:
-            return self._tables(connection).referrers(identity)
+        return self._tables.referrers(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links that start or end at an object."""
-        with self._read() as connection:
-            seq = None if as_of is None else LogTables(connection).sequence(as_of)
-            return self._tables(connection).checked_links(identity, seq)
+        return self._tables.checked_links(identity, None if as_of is None else self.sequence(as_of))
 
-    def patch(self, patch_id: str) -> PatchRecord:
-        """Return the record of a patch."""
-        with self._read() as connection:
-            record = LogTables(connection, self._checks).record(patch_id)
-        if record is None:
-            raise missing_patch(patch_id)
-        return record
-
-    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
-        """Return the newest patches."""
-        with self._database.read() as connection:
-            return LogTables(connection).newest_records(status, limit)
-
-    def sequence(self, as_of: AsOf = None) -> int:
-        """Return the audit sequence number at a point in history."""
-        with self._read() as connection:
-            return LogTables(connection).sequence(as_of)
-
-    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return audit events in order, in batches, so that a long log does not fill memory."""
-
-        def batch(after: int, limit: int) -> Sequence[AuditEvent]:
-            with self._database.read() as connection:
-                return LogTables(connection).events(after=after, limit=limit)
-
-        return events_in_batches(batch, after=after, limit=limit)
-
-    def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
-        with self._read() as connection:
-            tables, log = self._tables(connection), LogTables(connection, self._checks)
-
-            def revision(identity: str, number: int) -> Object | None:
-                found = tables.revision(identity, number)
-                if found is None:
-                    log.require_erased(identity, number)
-                return found
-
-            return changes_told(log.events(after=max(after, 0), limit=max(limit, 0)), revision)
-
-    def events_of(self, identity: str) -> Sequence[AuditEvent]:
-        """Return the audit events about one object or patch."""
-        with self._database.read() as connection:
-            return LogTables(connection, self._checks).events_of(identity)
-
-    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
-        """Return everything the ledger holds, or the records of some tables, of one moment."""
-        with self._read(fresh=True) as connection:
-            yield from records_of(SqliteRows(connection), only)
-
-    @contextmanager
-    def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
-        """Hold a snapshot, and the rows of the ledger to what they should be."""
-        with rows_of("the ledger"), (self._database.read_fresh if fresh else self._database.read)() as connection:
-            yield connection
-
-    def _tables(self, connection: apsw.Connection) -> ObjectTables:
-        return ObjectTables(connection, self._checks)
+    def _get_at(self, as_of: AsOf) -> Callable[[str], Object | None]:
+        """Return what reads an object as it stands, or as it stood."""
+        if as_of is None:
+            return self._tables.get
+        seq = self.sequence(as_of)
+        return lambda identity: self._tables.get_as_of(identity, seq)
 
 
 def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
