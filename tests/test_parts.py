@@ -58,6 +58,7 @@ def listed(told: dict[str, Any]) -> set[str]:
     return {line.split()[0] for line in told["out"].splitlines() if line.startswith("  ") and line.split()}
 
 
+@pytest.mark.sampled(2)
 def test_without_a_part_the_help_lacks_its_commands_alone(without):
     part, seen = without
     gone = {part, *GO_WITH.get(part, ())}

@@ -53,7 +53,7 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for framework in frameworks_of(page):

@@ -14,7 +14,7 @@ from treering.stores.sqlite.reading import write_state
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.passages import as_code
-from treering.testing.index_questions import by_words
+from treering.testing.index_contract.stage import by_words
 
 
 @pytest.fixture

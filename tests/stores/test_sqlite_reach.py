@@ -7,7 +7,7 @@ from treering.stores.rows.packing import REINDEX
 from treering.stores.rows.passage_log import scope_terms
 from treering.stores.sqlite.index.tables import create_tables
 from treering.stores.sqlite.reading import sight
-from treering.testing.index_questions import read
+from treering.testing.index_contract.stage import read
 
 
 @pytest.fixture

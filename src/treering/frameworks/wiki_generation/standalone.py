@@ -22,8 +22,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.scope import ROOT
-from treering.frameworks.langchain.wiki.middleware import WikiMemoryMiddleware
-from treering.frameworks.langchain.wiki.scope import WikiRunContext, told_in_run
+from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
+from treering.frameworks.langchain.wiki_tools import WikiRunContext, told_in_run
 from treering.frameworks.wiki_generation.agent_writer import (
     PAGE,
     STRUCTURE,

@@ -10,8 +10,14 @@ from typing import TypeGuard, cast
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.models.function_embedder import EmbeddingFunction, FunctionEmbedder
-from treering.parts.client.backends import HOST_STORES, Neo4jConfig
-from treering.parts.client.config import BUILT_IN_DIMENSION, BUILT_IN_MODEL, BUILT_IN_MODELS, MemoryConfig
+from treering.parts.client.config import (
+    BUILT_IN_DIMENSION,
+    BUILT_IN_MODEL,
+    BUILT_IN_MODELS,
+    HOST_STORES,
+    MemoryConfig,
+    Neo4jConfig,
+)
 from treering.ports.models import Embedder
 from treering.spaces.wiring import ENGINES as WIRED_ENGINES
 from treering.spaces.wiring import OVER_CONNECTIONS

@@ -13,8 +13,12 @@ from treering.core.scope import ROOT
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.buffering import NoJournal, RefusedEntry, SetAside, WriteBuffer, WriteJournal
 from treering.parts.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    PART_OF,
     PREFIX,
     RELATIONS,
+    TYPE,
     MemoryDocument,
     MemoryItem,
     NestedContext,
@@ -25,9 +29,7 @@ from treering.parts.client.items.documents import (
     scope_of,
     session_text,
 )
-from treering.parts.client.items.filtering import Ages, RecallScope, Who, metadata_filter, reach_of
-from treering.parts.client.items.metadata import AGENT, CONTEXT, PART_OF, TYPE
-from treering.parts.client.items.recalling import MemoryQuery, recall
+from treering.parts.client.items.recalling import Ages, MemoryQuery, RecallScope, Who, metadata_filter, reach_of, recall
 from treering.parts.client.items.recording import (
     KeyedMemory,
     MemoryEntry,
@@ -38,7 +40,7 @@ from treering.parts.client.items.recording import (
 )
 from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.profiles import AgentProfile
-from treering.parts.client.records.records import Records
+from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.vector_engine import EngineReport

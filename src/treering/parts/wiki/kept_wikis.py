@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records.records import Records
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.parts.client.records import Records
 from treering.parts.wiki.files.manifest import check_page_paths
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.parts.wiki.pages import WikiPage, WikiPlan

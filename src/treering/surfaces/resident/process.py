@@ -50,7 +50,7 @@ from treering.surfaces.resident.client import (
 )
 from treering.system.settings import Settings
 
-__all__ = ["Request", "Resident", "main"]
+__all__ = ["HandedCommand", "Resident", "main"]
 
 _MOST_BYTES = 4_000_000
 _STREAMS = 3
@@ -62,7 +62,7 @@ _PEER = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HandedCommand:
     """What a client asks to be done, and with what."""
 
     mask: int
@@ -144,7 +144,7 @@ class Resident:
                         for file in request.files:
                             os.close(file)
 
-    def _request(self, line: socket.socket) -> Request | None:
+    def _request(self, line: socket.socket) -> HandedCommand | None:
         """Return what is asked, if that may be asked; a question about this process itself is answered here."""
         line.settimeout(WAITS_FOR_ANSWER)
         files: list[int] = []
@@ -160,14 +160,14 @@ class Resident:
             elif fields[:2] == [COMMAND, fingerprint()] and rights_of(client) == rights_of("self"):
                 mask, arguments, environment = fields_of(fields)
                 if len(files) == _STREAMS + 1 and is_short(arguments):
-                    return Request(mask, arguments, environment, files)
+                    return HandedCommand(mask, arguments, environment, files)
         except (OSError, ValueError, IndexError):
             pass
         for file in files:
             os.close(file)
         return None
 
-    def _answer(self, request: Request, line: socket.socket, tells: socket.socket) -> NoReturn:
+    def _answer(self, request: HandedCommand, line: socket.socket, tells: socket.socket) -> NoReturn:
         """Be the process of a client: do its command, tell its exit code, and tell our parent what was loaded."""
         before = set(sys.modules)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -277,7 +277,7 @@ def _encoder_place(place: Path) -> Path:
     return place.with_suffix(".vectors")
 
 
-def _take_place(request: Request) -> None:
+def _take_place(request: HandedCommand) -> None:
     """Become what the client's process would have been: its streams, folder, environment and arguments."""
     for number, file in enumerate(request.files[:_STREAMS]):
         os.dup2(file, number)

@@ -17,8 +17,23 @@ from treering.retrieval.index.projection import entries_of
 from treering.retrieval.search.fusion import day_share
 from treering.retrieval.text.analysis import query_terms
 from treering.testing.fakes import SteppingClock
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
-from treering.testing.index_questions import beside, by_days, by_words, days, heads, near, on_days, read, seen, visible
+from treering.testing.index_contract.stage import (
+    EMBEDDER,
+    IndexedSpace,
+    IndexStage,
+    LedgerWriter,
+    OpenIndex,
+    beside,
+    by_days,
+    by_words,
+    days,
+    heads,
+    near,
+    on_days,
+    read,
+    seen,
+    visible,
+)
 
 _NONE = 10**9
 """A key that no passage has."""

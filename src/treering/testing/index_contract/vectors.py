@@ -21,8 +21,17 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Hit, retrieve
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, answers, histories
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, OpenIndex
-from treering.testing.index_questions import cosines, days, heads, near, seen
+from treering.testing.index_contract.stage import (
+    EMBEDDER,
+    IndexedSpace,
+    IndexStage,
+    OpenIndex,
+    cosines,
+    days,
+    heads,
+    near,
+    seen,
+)
 
 _NONE = 10**9
 """A key that no passage has."""

@@ -14,9 +14,20 @@ from treering.core.objects import Source
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
 from treering.core.scope import parse_scope
 from treering.core.screening import instruction_flags, screened
-from treering.parts.client.items.documents import PREFIX, is_nested, related_ids, scope_of, session_text
-from treering.parts.client.items.filtering import Who
-from treering.parts.client.items.metadata import AGENT, CONTEXT, HAPPENED, SESSION, USER, normalised
+from treering.parts.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    HAPPENED,
+    PREFIX,
+    SESSION,
+    USER,
+    is_nested,
+    normalised,
+    related_ids,
+    scope_of,
+    session_text,
+)
+from treering.parts.client.items.recalling import Who
 from treering.ports.adapter import SegmentDraft
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS

@@ -12,7 +12,7 @@ from typing import Any
 
 from treering.core.canonical import parse_time
 from treering.core.objects import Source
-from treering.parts.client.items.metadata import HAPPENED, TYPE
+from treering.parts.client.items.documents import HAPPENED, TYPE
 from treering.parts.client.profiles import Switches
 from treering.ports.models import Reranker
 from treering.retrieval.search.reranking import Candidate, diversify

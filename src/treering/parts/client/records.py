@@ -16,12 +16,11 @@ from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.core.scope import ROOT
 from treering.core.screening import instruction_flags
-from treering.parts.client.items.documents import is_nested
-from treering.parts.client.items.metadata import CONTEXT, HAPPENED, SESSION, normalised
+from treering.parts.client.items.documents import CONTEXT, HAPPENED, SESSION, is_nested, normalised
 from treering.parts.client.items.recalling import MemoryQuery, recall
 from treering.parts.client.items.recording import first_line, text_drafts
 from treering.parts.client.profiles import Switches
-from treering.parts.client.records.names import (
+from treering.parts.client.record_names import (
     KeptRecord,
     RecordCollection,
     RecordDraft,

@@ -13,8 +13,16 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from treering.core.errors import TreeringError
-from treering.frameworks.langchain.wiki.scope import PACK, WikiAgentState, WikiRunContext, part_of, scope_of
-from treering.frameworks.langchain.wiki.tools import MEMORY_TOOLS, MemoryToolFailed, MemoryTools
+from treering.frameworks.langchain.wiki_tools import (
+    MEMORY_TOOLS,
+    PACK,
+    MemoryToolFailed,
+    MemoryTools,
+    WikiAgentState,
+    WikiRunContext,
+    part_of,
+    scope_of,
+)
 from treering.parts.wiki.memories.decisions import decision_key, decisions_of, recall_pack
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
 from treering.parts.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
