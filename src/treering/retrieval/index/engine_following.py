@@ -1,4 +1,7 @@
-"""Bringing an engine beside the space up to date, a moment's work at a time, with a durable cursor."""
+"""Bringing an engine beside the space up to date, a moment's work at a time, with a durable cursor.
+
+And what changed since then, which is searched beside it.
+"""
 
 import threading
 from collections import defaultdict
