@@ -31,7 +31,7 @@ _DECIDING = {
     "verbs": ("tests/verbs",),
     "stores/sqlite": tuple(
         f"{_STORES}/test_sqlite_{name}.py"
-        for name in ("ledger", "index", "index_contract", "filters", "vectors", "graph", "days", "leases")
+        for name in ("ledger", "index", "index_contract", "reading", "vectors", "graph", "days", "leases")
     ),
     "surfaces/http": tuple(
         f"{_REST}/test_{name}.py" for name in ("keys", "key_limits", "keys_of_routes", "sign_in", "mcp_over_http")
