@@ -280,7 +280,6 @@ def _text(head: PassageHead, read: ObjectsFound) -> str | None:
 
 _BATCH = 2_000
 
-
 MOST_CHANGED = 20_000
 """Passages that a tail may hold. Beyond, the built-in vectors are no dearer."""
 

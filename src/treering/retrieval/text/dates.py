@@ -401,7 +401,6 @@ _NO_VERB = r"(?!\s+(?:i|we|you|he|she|they|it|god)\b)"
 
 _IN = r"in|of|since|until|till|by|during|around|every"
 
-
 _IN_A_YEAR = r"in|of|since|until|till|from|by|before|after|during|around|about|year|than"
 
 

@@ -315,7 +315,6 @@ def nearest(vectors: dict[int, Vector], vector: Vector, keys: Sequence[int], lim
 WIDER = 4
 """So many times what is wanted is asked of an engine that cannot search with a filter."""
 
-
 FEW_ALLOWED = 4_000
 """Passages that pass a filter and are compared one by one where an engine cannot search them exactly."""
 
