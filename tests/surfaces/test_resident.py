@@ -304,6 +304,18 @@ def test_it_goes_when_nothing_is_asked_for_a_while(commands):
     eventually(lambda: commands.state() is None and not commands.sockets())
 
 
+def test_a_process_beside_it_keeps_the_model_and_goes_with_it(commands):
+    commands.environment["TREERING_RESIDENT_MINUTES"] = "0.1"
+    assert commands.run("vectors").returncode == 0
+    commands.started()
+    question = ("query", "--mode", "search", "how long does it wait")
+    first = commands.run(*question)
+    (encoder,) = eventually(lambda: list((commands.runtime / "treering").glob("*.vectors")))
+
+    assert commands.run(*question).stdout == first.stdout == commands.alone(*question).stdout
+    eventually(lambda: not commands.sockets() and not encoder.exists())
+
+
 def test_of_two_that_are_started_at_once_one_stays(commands):
     both = [commands.start("status", stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [one.wait(60) for one in both] == [0, 0]
