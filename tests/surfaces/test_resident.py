@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from treering import open as open_space
 from treering.models import bge
 from treering.surfaces.resident import client, process
 
@@ -102,12 +103,20 @@ def runtime():
     shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="module")
+def folder_with_space(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("with_space")
+    (folder / ".treering").mkdir(mode=0o700)
+    (folder / "notes.md").write_text(f"# Retries\n\n{_NOTE}\n", encoding="utf-8")
+    with open_space(f"sqlite:{folder}/.treering/treering.db", background=False) as space:
+        space.ingest("path", input={"path": str(folder)})
+    return folder
+
+
 @pytest.fixture
-def commands(tmp_path, runtime):
-    made = Commands(tmp_path, runtime)
-    assert made.run("init").returncode == 0
-    (tmp_path / "notes.md").write_text(f"# Retries\n\n{_NOTE}\n", encoding="utf-8")
-    assert made.run("ingest", "--mode", "path", ".").returncode == 0
+def commands(folder_with_space, tmp_path, runtime):
+    folder = shutil.copytree(folder_with_space, tmp_path / "mine")
+    made = Commands(folder, runtime)
     yield made
     state = made.state()
     if state:
@@ -120,10 +129,7 @@ def test_a_command_says_through_it_what_it_says_without(commands):
         (("query", "--mode", "search", "retries"), ""),
         (("query", "--mode", "search", "retries", "--json"), ""),
         (("query", "--mode", "nothing-like-it", "x"), ""),
-        (("query", "--no-such-flag"), ""),
-        (("query", "--help"), ""),
         (("lint",), ""),
-        (("review", "show", "pch:01m0000000000000000000000"), ""),
         ((*_RECORD, "--dry-run"), _TIMEOUTS),
         (("query", "--mode", "search", "--space", "sqlite:/nowhere/at/all.db", "x"), ""),
     ]
@@ -141,7 +147,7 @@ def test_each_command_has_its_own_folder_environment_and_umask(commands, tmp_pat
     commands.started()
     other = Commands(tmp_path / "other", commands.runtime)
     other.folder.mkdir()
-    other.run("init")
+    other.run("init", TREERING_RESIDENT="0")
 
     assert b"Retries" in commands.run("query", "--mode", "search", "retries").stdout
     assert b"Retries" not in other.run("query", "--mode", "search", "retries").stdout
@@ -158,6 +164,7 @@ def test_it_answers_hooks_and_short_commands_only():
     assert not any(client.is_short(one) for one in long)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("said", ["0", "off", "No", "false"])
 def test_a_setting_turns_it_off(commands, said):
     commands.run("status", TREERING_RESIDENT=said)
@@ -275,6 +282,7 @@ def test_a_process_of_another_version_refuses(commands):
         assert line.makefile("rb").read() == client.LISTENS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sent", [b"", b"\0\0\0\1", b"\xff\xff\xff\xff", b"\0\0\0\x09command\0x", b"\0\0\0\x01x"])
 def test_what_is_no_request_is_dropped_and_the_next_is_answered(commands, sent):
     commands.started()
@@ -304,14 +312,28 @@ def test_it_goes_when_nothing_is_asked_for_a_while(commands):
     eventually(lambda: commands.state() is None and not commands.sockets())
 
 
+def test_a_process_beside_it_keeps_the_model_and_goes_with_it(commands):
+    commands.environment["TREERING_RESIDENT_MINUTES"] = "0.1"
+    assert commands.run("vectors").returncode == 0
+    commands.started()
+    question = ("query", "--mode", "search", "how long does it wait")
+    first = commands.run(*question)
+    (encoder,) = eventually(lambda: list((commands.runtime / "treering").glob("*.vectors")))
+
+    assert commands.run(*question).stdout == first.stdout == commands.alone(*question).stdout
+    eventually(lambda: not commands.sockets() and not encoder.exists())
+
+
 def test_of_two_that_are_started_at_once_one_stays(commands):
     both = [commands.start("status", stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [one.wait(60) for one in both] == [0, 0]
     eventually(commands.state)
-    time.sleep(0.5)
 
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert sum(str(commands.runtime) in row for row in listed.splitlines()) == 1
+    def only_one():
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        return sum(str(commands.runtime) in row for row in listed.splitlines()) == 1
+
+    eventually(only_one)
 
 
 def test_status_tells_of_it(commands):

@@ -83,6 +83,7 @@ class Resident:
     idle_seconds: float
     _began: float = field(default_factory=time.monotonic)
     _answered: int = 0
+    _children: list[int] = field(default_factory=list)
     _encoder: "subprocess.Popen[bytes] | None" = None
 
     def run(self) -> None:
@@ -117,15 +118,12 @@ class Resident:
             last = time.monotonic()
             while True:
                 ready = waiting.select(self.idle_seconds)
-                working = _bury_the_dead()
-                if not working and time.monotonic() - last >= self.idle_seconds:
+                self._children = [child for child in self._children if _still_works(child)]
+                if not self._children and time.monotonic() - last >= self.idle_seconds:
                     return
                 for key, _ in ready:
                     if key.fileobj is told:
-                        loaded = told.recv(_MOST_BYTES).decode().splitlines()
-                        load(loaded)
-                        if _MODEL in loaded:
-                            self._start_encoder()
+                        self._learn(told.recv(_MOST_BYTES).decode().splitlines())
                         continue
                     line, _address = listener.accept()
                     with line:
@@ -133,16 +131,31 @@ class Resident:
                         if request is None:
                             continue
                         last = time.monotonic()
-                        child = os.fork()
-                        if child == 0:
-                            waiting.close()
-                            for inherited in (listener, told):
+                        if self._fork(request) == 0:
+                            for inherited in (waiting, listener, told):
                                 inherited.close()
                             os.close(lock)
                             self._answer(request, line, tells)
-                        self._answered += 1
-                        for file in request.files:
-                            os.close(file)
+
+    def _learn(self, loaded: Sequence[str]) -> None:
+        """Load what a child had to load, for the next ones."""
+        load(loaded)
+        if _MODEL in loaded:
+            self._start_encoder()
+
+    def _fork(self, request: HandedCommand) -> int:
+        """Make a child for a command. Return 0 in the child; where there are too many processes, make none."""
+        try:
+            child = os.fork()
+        except OSError:
+            child = -1  # the client hears nothing, and does it itself
+        if child > 0:
+            self._children.append(child)
+            self._answered += 1
+        if child != 0:
+            for file in request.files:
+                os.close(file)
+        return child
 
     def _request(self, line: socket.socket) -> HandedCommand | None:
         """Return what is asked, if that may be asked; a question about this process itself is answered here."""
@@ -267,8 +280,8 @@ def _asks_encoder(place: Path) -> Callable[[str, str], Vector | None]:
                 told = line.makefile("rb").read()
             except OSError:
                 return None
-        vector = np.frombuffer(told, np.float32)
-        return vector if vector.shape == (DIMENSION,) else None
+        whole = len(told) == DIMENSION * np.dtype(np.float32).itemsize
+        return np.frombuffer(told, np.float32) if whole else None
 
     return ask
 
@@ -317,15 +330,8 @@ def _whole(line: socket.socket, begin: bytes) -> bytes:
     return bytes(body)
 
 
-def _bury_the_dead() -> bool:
-    """Let the system forget children that ended; tell whether any is at work."""
-    while True:
-        try:
-            ended, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return False
-        if not ended:
-            return True
+def _still_works(child: int) -> bool:
+    return os.waitpid(child, os.WNOHANG)[0] == 0
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:
