@@ -24,15 +24,13 @@ from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
-from treering.verbs.catalog import CRYSTALLIZE, QUERY
+from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize import review
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
-from treering.verbs.ingest.ingest import TOOL as INGEST
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
-from treering.verbs.lint.lint import TOOL as LINT
 from treering.verbs.lint.upkeep import VECTORS
 from treering.verbs.query.browsing import ExpandReport, PageReport
 from treering.verbs.query.context import ContextReport
@@ -130,7 +128,7 @@ class Space:
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Bring outside input in: `source`, `path`, `repo`, `status`."""
-        return INGEST.call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
+        return TOOLS["ingest"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     @overload
     def query(
@@ -169,20 +167,20 @@ class Space:
     ) -> QueryReport:
         """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
         asked = _envelope(mode, scope, input, options)
-        return cast("QueryReport", QUERY.call(self.engine, asked, granted=EVERYTHING))
+        return cast("QueryReport", TOOLS["query"].call(self.engine, asked, granted=EVERYTHING))
 
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> WriteReport:
         """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
         asked = _envelope(mode, scope, input, options)
-        return cast("WriteReport", CRYSTALLIZE.call(self.engine, asked, granted=EVERYTHING))
+        return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
 
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
-        return LINT.call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
+        return TOOLS["lint"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""
