@@ -2,6 +2,10 @@
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 _HOOKS = (["session", "begin"], ["session", "keep"])
 
 
@@ -19,26 +23,25 @@ def main() -> None:
         process.main(arguments[1:], run_here)
         return
     if not client.is_used(arguments):
-        raise SystemExit(run_here())
+        run_here()
     code = client.hand_over(arguments)
     if code is not None:
         raise SystemExit(code)
     try:
-        code = run_here()
+        run_here()
     finally:
         client.start_resident()
-    raise SystemExit(code)
 
 
-def run_here() -> int:
+def run_here() -> "NoReturn":
     """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
     if sys.argv[1:] in _HOOKS:
         from treering.parts.coding_agents import session_hooks
 
-        return session_hooks.run(sys.argv[2])
+        raise SystemExit(session_hooks.run(sys.argv[2]))
     from treering.surfaces import cli
 
-    return cli.main()
+    cli.main()
 
 
 if __name__ == "__main__":

@@ -211,7 +211,7 @@ def test_ctrl_c_reaches_the_command(commands):
     commands.started()
     waiting = commands.start(*_RECORD, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     eventually(lambda: commands.state()["answered"] == 1)
-    time.sleep(0.3)
+    time.sleep(1)
     waiting.send_signal(signal.SIGINT)
     _, told = waiting.communicate(timeout=60)
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from types import FrameType
+from typing import NoReturn
 
 import typer
 
@@ -25,15 +26,15 @@ _OBJECTS_PER_COLLECTION = 50_000  # Python's default looks for cycles a hundred 
 _ASKS_VERSION = (["version"], ["--version"])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line as a process of its own; return the exit code: 0, or as `failures.EXIT_CODES` says."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     _accept_any_text()
     clean_terminals()
     sys.excepthook = tell_crash
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-    return run(arguments)
+    raise SystemExit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

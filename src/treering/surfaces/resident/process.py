@@ -54,6 +54,7 @@ __all__ = ["HandedCommand", "Resident", "main"]
 
 _MOST_BYTES = 4_000_000
 _STREAMS = 3
+_INTERRUPTED = 130
 _MODEL = "onnxruntime"
 """Its import starts a thread, and what the thread holds at a fork is never let go of: it is loaded in children only."""
 _ENCODER = "--encoder"
@@ -78,8 +79,8 @@ class Resident:
     """The process that listens. `place`: its socket."""
 
     place: Path
-    command: Callable[[], int]
-    """Does what `sys.argv` says, and returns the exit code."""
+    command: Callable[[], None]
+    """Does what `sys.argv` says, and leaves with the exit code."""
     idle_seconds: float
     _began: float = field(default_factory=time.monotonic)
     _answered: int = 0
@@ -193,7 +194,9 @@ class Resident:
         ask_elsewhere(_asks_encoder(_encoder_place(self.place)))
         code = 0
         try:
-            code = self.command()
+            self.command()
+        except KeyboardInterrupt:  # before the command line listens for it
+            code = _INTERRUPTED
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         except BaseException:  # noqa: BLE001 - told as Python tells it
@@ -235,7 +238,7 @@ def load(names: Iterable[str]) -> None:
     gc.freeze()
 
 
-def main(arguments: Sequence[str], command: Callable[[], int]) -> None:
+def main(arguments: Sequence[str], command: Callable[[], None]) -> None:
     """Load what the process that started this one had loaded, and listen. `command`: does what `sys.argv` says."""
     if arguments[0] == _ENCODER:
         embed_questions(_encoder_place(Path(arguments[1])))
