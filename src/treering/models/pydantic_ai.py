@@ -10,8 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING
 
 from treering.core.errors import InvalidInput, MissingExtra
-from treering.models.model_loop import ModelLoop
-from treering.models.pydantic_ai_errors import HINT, missing_setting, translating
+from treering.models.provider_calls import HINT, ModelLoop, missing_setting, translating
 from treering.ports.models import (
     MAX_OUTPUT_TOKENS,
     Answer,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.canonical import render_time
 from treering.sources.conversations.conversation import OTHER_PARTS, ConversationDraft, Parsed, Unread
-from treering.sources.reading.archives import Archive, Refused
+from treering.sources.reading.binary import Archive, Refused
 from treering.sources.reading.loose_json import (
     Malformed,
     Record,

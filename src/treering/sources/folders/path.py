@@ -27,14 +27,15 @@ from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import (
     FolderEntry,
     FoundFile,
+    OwnFilesAround,
     PassedOver,
     UnreadablePath,
     open_regular,
+    own_files_around,
     read_bytes,
     reason,
     walk,
 )
-from treering.sources.reading.own_files import OwnFilesAround, own_files_around
 from treering.sources.repository.repo_identity import (
     FileOrigins,
     OwningRepository,

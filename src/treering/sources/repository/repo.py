@@ -27,8 +27,13 @@ from treering.ports.adapter import (
 from treering.ports.format import Formats
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
-from treering.sources.reading.folder import read_bytes
-from treering.sources.reading.own_files import OwnFilesBelow, own_files_as_they_lie, own_files_below, own_manifests
+from treering.sources.reading.folder import (
+    OwnFilesBelow,
+    own_files_as_they_lie,
+    own_files_below,
+    own_manifests,
+    read_bytes,
+)
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id, changed_together, often_changed
 from treering.sources.repository.repo_identity import (

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-from treering.models.model_loop import ModelLoop
+from treering.models.provider_calls import ModelLoop
 from treering.ports.models import Embedder
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
