@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import typer
 from cli_stage import Stage
 
 from treering.surfaces.cli.app import app
-from treering.surfaces.cli.help import command_groups, examples
+from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,7 +65,15 @@ def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
     assert stage.done("version").out == stage.done("--version").out
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("--version",)])
+def test_the_modes_that_the_help_tells_are_those_of_the_catalogue() -> None:
+    shipped = resources.files("treering.surfaces.cli").joinpath("modes.json").read_text(encoding="utf-8")
+    again = "render it anew: python -m treering.surfaces.cli.help > src/…/cli/modes.json"
+    assert shipped == rendered_modes(), again
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("query", "--help"), ("lint", "--help"), ("version",), ("--version",)]
+)
 def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
