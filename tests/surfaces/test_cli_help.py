@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import typer
 from cli_stage import Stage
 
 from treering.surfaces.cli.app import app
-from treering.surfaces.cli.help import command_groups, examples
+from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,6 +65,12 @@ def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
     assert stage.done("version").out == stage.done("--version").out
 
 
+def test_the_modes_that_the_help_tells_are_those_of_the_catalogue() -> None:
+    shipped = resources.files("treering.surfaces.cli").joinpath("modes.json").read_text(encoding="utf-8")
+    again = "render it anew: python -m treering.surfaces.cli.help > src/…/cli/modes.json"
+    assert shipped == rendered_modes(), again
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("version",), ("--version",)])
 def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     program = (
@@ -72,6 +79,16 @@ def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None
         " & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("verb", TOOLS)
+def test_the_help_of_a_verb_loads_no_tools(verb: str) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        "print(sorted({'numpy', 'apsw', 'tree_sitter', 'treering.verbs.catalog'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, verb, "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

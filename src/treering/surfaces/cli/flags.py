@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import Context, Option, Typer
 
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, shipped_modes
 from treering.surfaces.cli.printing import say
 
 # What a shell completes: the modes of the verbs, and the kinds of what is recorded.
@@ -17,10 +17,8 @@ from treering.surfaces.cli.printing import say
 
 def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the modes of the verb whose command line is completed, each with what it does."""
-    from treering.verbs.catalog import TOOLS  # it brings all of the tools with it
-
-    tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
-    return [(mode.name, mode.summary) for mode in tool.modes.values() if mode.name.startswith(incomplete)]
+    known = shipped_modes()[ctx.command_path.rpartition(" ")[2]]
+    return [(name, summary) for name, summary, *_ in known if name.startswith(incomplete)]
 
 
 @cache

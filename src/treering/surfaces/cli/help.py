@@ -1,8 +1,11 @@
-"""What `--help` shows below the flags: the modes of a verb, straight from the catalogue, and examples."""
+"""What `--help` shows below the flags: the modes of a verb, as the catalogue declares them, and examples."""
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typer.core import TyperCommand, TyperGroup
@@ -255,14 +258,37 @@ class VerbCommand(Command):
 
     def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the modes, then the examples."""
-        # The catalogue brings all of the tools with it; only this help needs it.
-        from treering.verbs.catalog import TOOLS
-
-        tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
         with formatter.section("Modes"):
-            for mode in tool.modes.values():
-                formatter.write_dl([(mode.name, mode.summary)])
+            for name, summary, given, options in shipped_modes()[ctx.command_path.rpartition(" ")[2]]:
+                formatter.write_dl([(name, summary)])
                 with formatter.indentation():
-                    formatter.write_dl([("input", ", ".join(mode.input.model_fields) or "none")])
-                    formatter.write_dl([("options", ", ".join(mode.options.model_fields) or "none")])
+                    formatter.write_dl([("input", given or "none")])
+                    formatter.write_dl([("options", options or "none")])
         super().format_epilog(ctx, formatter)
+
+
+def shipped_modes() -> Mapping[str, Sequence[Sequence[str]]]:
+    """Read `modes.json`: the modes of each verb with name, summary, input and options, as `rendered_modes` wrote it."""
+    shipped: Mapping[str, Sequence[Sequence[str]]] = json.loads(
+        Path(__file__).with_name("modes.json").read_text(encoding="utf-8")
+    )
+    return shipped
+
+
+def rendered_modes() -> str:
+    """Write what the help tells of the modes, from the catalogue, as it is shipped in `modes.json`."""
+    from treering.verbs.catalog import TOOLS  # it brings all of the tools with it, which would slow the help down
+
+    told = {
+        verb: [
+            [mode.name, mode.summary, ", ".join(mode.input.model_fields), ", ".join(mode.options.model_fields)]
+            for mode in tool.modes.values()
+        ]
+        for verb, tool in TOOLS.items()
+    }
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    # Renders `modes.json` anew: python -m treering.surfaces.cli.help > …/modes.json
+    sys.stdout.write(rendered_modes())
