@@ -209,7 +209,12 @@ def test_a_process_that_does_not_answer_is_given_up_and_the_command_is_done_once
 
 def test_ctrl_c_reaches_the_command(commands):
     commands.started()
-    waiting = commands.start(*_RECORD, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    waiting = commands.start(
+        *_RECORD,
+        before=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may have it ignored
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     eventually(lambda: commands.state()["answered"] == 1)
     time.sleep(1)
     waiting.send_signal(signal.SIGINT)
