@@ -12,6 +12,7 @@ from treering.models.bge import BgeSmall
 from treering.models.pydantic_ai import PydanticAIModel
 from treering.models.pydantic_ai_embedder import open_embedder
 from treering.models.scripted import ScriptedModel
+from treering.models.static_model import StaticEmbedder
 from treering.ports.models import ToolCall
 from treering.testing.fakes import HashingEmbedder, OverlapReranker
 from treering.testing.model_contracts import EmbedderContract, ModelContract, RerankerContract
@@ -45,6 +46,12 @@ class TestBge(EmbedderContract):
     @pytest.fixture
     def embedder(self):
         return _BGE
+
+
+class TestStatic(EmbedderContract):
+    @pytest.fixture
+    def embedder(self):
+        return StaticEmbedder()
 
 
 class TestPydanticAIEmbedder(EmbedderContract):

@@ -169,12 +169,18 @@ class _Network:
 
 
 def _load(folder: Traversable | None, max_tokens: int) -> _Network:
-    place = folder or files(__package__) / "bge_small_en_v1_5_int8"
-    tokenizer = load_tokenizer(_verified(place, TOKENIZER), max_tokens)
-    return _Network(tokenizer, load_session(_verified(place, WEIGHTS)), max_tokens)
+    place = folder or place_of_model()
+    tokenizer = load_tokenizer(verified(place, TOKENIZER), max_tokens)
+    return _Network(tokenizer, load_session(verified(place, WEIGHTS)), max_tokens)
 
 
-def _verified(folder: Traversable, name: str) -> bytes:
+def place_of_model() -> Traversable:
+    """Return the folder of the model's two files in this package."""
+    return files(__package__) / "bge_small_en_v1_5_int8"
+
+
+def verified(folder: Traversable, name: str) -> bytes:
+    """Read a file of the model. Raises `Corrupt` if it is missing or changed."""
     hint = "Install treering again: pip install --force-reinstall --no-deps treering."
     file = folder / name
     if not file.is_file():

@@ -236,6 +236,21 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class CoarseEmbedder(Protocol):
+    """An ability that an embedder may have: it says that its vectors tell less of prose than those of a large model."""
+
+    @property
+    def prose_share(self) -> float:
+        """What its cosines count for among paragraphs of prose, against 1 for those of the built-in model."""
+        ...
+
+
+def prose_share_of(embedder: Embedder) -> float:
+    """Return what the cosines of an embedder count for among paragraphs of prose."""
+    return embedder.prose_share if isinstance(embedder, CoarseEmbedder) else 1.0
+
+
 # The port for reading a question and a text together.
 
 

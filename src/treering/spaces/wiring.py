@@ -223,7 +223,9 @@ BACKENDS: Table[Backend[OpenStores]] = Table(
 )
 """Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
 
-EMBEDDERS: Table[Callable[[int], Embedder]] = Table("treering.embedders", {BUILT_IN_EMBEDDER: BgeSmall})
+EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
+    "treering.embedders", {BUILT_IN_EMBEDDER: BgeSmall, "static": Place("treering.models.static_model:StaticEmbedder")}
+)
 """What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
 
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(

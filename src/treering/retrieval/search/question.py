@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treering.core.evidence import Locator, Segment, Turn
-from treering.ports.models import Embedder
+from treering.ports.models import Embedder, prose_share_of
 from treering.ports.passages import AskedDays, PassageHead, Reach
 from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
 from treering.retrieval.index.ties import is_turn
@@ -29,11 +29,13 @@ class Meaning:
     """What a question means, as a vector; in deep search with `leads`: the question together with what it led to.
 
     Adding what was found first to the question and asking again is what finds the second hop of a chain
-    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below` is what the embedder says of its cosines.
+    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below` and `prose_share` are what the embedder says of its
+    cosines.
     """
 
     own: Vector
     unrelated_below: float
+    prose_share: float = 1.0
     leads: tuple[Vector, ...] = ()
 
     def is_related(self, cosine: float) -> bool:
@@ -78,7 +80,7 @@ class Question:
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
         read = text[:LONGEST_QUERY]
         told = essence_of(read) if is_long(read) else read
-        meaning = Meaning(embedder.embed_query(told), embedder.unrelated_below) if embedder else None
+        meaning = _meaning(told, embedder) if embedder else None
         days = tuple(days_asked(read, now))
         return cls(read, terms_of(read), meaning, embedder, days, unread=len(text) - len(read), lag=lag)
 
@@ -88,6 +90,10 @@ class Question:
             return self
         vectors = tuple(self.embedder.embed_query(f"{self.text} {lead}") for lead in leads)
         return replace(self, meaning=replace(self.meaning, leads=vectors))
+
+
+def _meaning(told: str, embedder: Embedder) -> Meaning:
+    return Meaning(embedder.embed_query(told), embedder.unrelated_below, prose_share_of(embedder))
 
 
 def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:

@@ -39,7 +39,7 @@ from treering.retrieval.search.fusion import (
     rank_in_files,
 )
 from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
-from treering.retrieval.search.question import Arms, Question, clues_of, question_title, thread_clue
+from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, question_title, thread_clue
 from treering.retrieval.text.analysis import index_text
 
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
@@ -268,7 +268,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         found = yield from _found(question, arms, kind, candidates)
     first = candidates.known(hit.key for hit in found.ranked[:_FIRST])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
-    weights = _weights(kind, form, found)
+    weights = _weights(kind, form, found, question.meaning)
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
     wanted = (_BEFORE_FILES if by_files else 2) * pool
     ranked, given = found.ranked, found.arms
@@ -336,7 +336,7 @@ def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) 
     return _Found(kept, ranked, associate(question.text, question.terms, seeds, view))
 
 
-def _weights(kind: Route, form: Form | None, found: _Found) -> Mapping[str, float]:
+def _weights(kind: Route, form: Form | None, found: _Found, meaning: Meaning | None) -> Mapping[str, float]:
     """Choose by the form of what was found first; where forms mix, the weights of code, which serve all.
 
     All candidates are weighed alike, for scores under different weights do not compare: each form weighed by its
@@ -346,7 +346,8 @@ def _weights(kind: Route, form: Form | None, found: _Found) -> Mapping[str, floa
         return LOOKUP_WEIGHTS
     if form == "prose":
         compared = kind == "comparison" and len(found.association.named) >= _COMPARED
-        return COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
+        weights = COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
+        return {**weights, VECTORS: weights[VECTORS] * meaning.prose_share} if meaning else weights
     return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.models.provider_calls import ModelLoop
-from treering.ports.models import Embedder
+from treering.ports.models import Embedder, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.engine_following import PassageText
@@ -283,6 +283,11 @@ class QuestionRecorder:
     def unrelated_below(self) -> float:
         """The cosine below which a text says nothing about a question."""
         return self._embedder.unrelated_below
+
+    @property
+    def prose_share(self) -> float:
+        """What its cosines count for among paragraphs of prose."""
+        return prose_share_of(self._embedder)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Embed stored texts."""
