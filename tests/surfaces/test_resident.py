@@ -156,9 +156,18 @@ def test_each_command_has_its_own_folder_environment_and_umask(commands, tmp_pat
     assert commands.state()["answered"] == 3
 
 
-def test_it_answers_hooks_and_short_commands_only():
-    short = [["query", "x"], ["status"], ["session", "begin"], ["session", "keep"]]
-    long = [[], ["ingest", "."], ["serve"], ["mcp"], ["session", "work"], ["session", "keep", "--now", "x"], ["erase"]]
+def test_it_answers_short_commands_only():
+    short = [["query", "x"], ["status"], ["lint"]]
+    long = [
+        [],
+        ["ingest", "."],
+        ["serve"],
+        ["mcp"],
+        ["session", "begin"],
+        ["session", "work"],
+        ["session", "keep", "--now", "x"],
+        ["erase"],
+    ]
 
     assert all(client.is_short(one) for one in short)
     assert not any(client.is_short(one) for one in long)
