@@ -44,7 +44,7 @@ def is_used(arguments: list[str]) -> bool:
 
 
 def is_short(arguments: list[str]) -> bool:
-    """Tell whether a command is one of those that are short but for loading. Hooks load little, and would gain nothing."""
+    """Tell whether a command is short but for loading. Hooks load little, and would gain nothing."""
     return arguments != [] and arguments[0] in _COMMANDS
 
 
