@@ -139,7 +139,8 @@ class _Tables:
         whole = sums.astype(np.int64)
         norms = np.sqrt(np.einsum("nd,nd->n", whole, whole))
         sums[norms == 0, 0] = norms[norms == 0] = 1.0  # a text of tokens that count for nothing
-        return (sums / norms[:, np.newaxis]).astype(np.float32)
+        vectors: Vector = (sums / norms[:, np.newaxis]).astype(np.float32)
+        return vectors
 
 
 @dataclass(slots=True)
