@@ -4,7 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check check-all lint docs bench torture soak attack frameworks conformance mutants clean
+# Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: try check check-all lint types style docs bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -13,7 +16,8 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.developed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+	$(BIN)/python -m compileall -q -j 2 $(VENV)/lib src || true # a package may hold files for another Python
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.developed-all: $(VENV)/.developed
@@ -32,11 +36,18 @@ try: $(VENV)/.installed
 check: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# Types on one core; on the other the rest, and bytecode of the tests, which both workers would make otherwise.
 lint: $(VENV)/.developed
+	$(MAKE) --jobs 2 types style
+
+types: $(VENV)/.developed
+	$(BIN)/mypy
+
+style: $(VENV)/.developed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 
 # Everything at full size, in hours: all cases, all examples, branch coverage with a threshold, the frameworks that need
 # environments of their own, the attacks, and the rounds of killing.

@@ -14,7 +14,7 @@ from benchmarks.paired import Recall, compared, keep
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, evaluate_all
 from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.recall.search import DiscussionSearch, RecallMode
+from treering.parts.discussions.search import DiscussionSearch, RecallMode
 from treering.ports.models import Embedder
 from treering.verbs.ingest.turns import Message
 

@@ -17,10 +17,16 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
-from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.generators.generator import (
+    Background,
+    Chunk,
+    DiscussionSettings,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.recall.search import DiscussionSearch
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.search import DiscussionSearch
 from treering.ports.models import Usage
 from treering.verbs.ingest.turns import Message
 

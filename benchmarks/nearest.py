@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.ledgers import NO_SERVER, SERVER
 from benchmarks.plan import Plan
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import VectorTable
+from treering.retrieval.index.tables import VectorTable
 from treering.stores.engines.engine_address import parse_engine_address
 from treering.stores.engines.pgvector import PgvectorEngine, open_pgvector
 

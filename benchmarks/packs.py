@@ -22,7 +22,7 @@ from benchmarks.labelled_space import LabelledSpace
 from benchmarks.paired import estimates
 from benchmarks.plan import Plan
 from treering import Space
-from treering.core.pack import ContextPack, PackItem
+from treering.retrieval.search.packing import ContextPack, PackItem
 from treering.verbs.query.context import ContextReport
 
 BUDGETS = (1_000, 2_000, 4_000)

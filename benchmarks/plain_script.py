@@ -8,7 +8,7 @@ import apsw
 import numpy as np
 
 from treering.ports.models import Vector
-from treering.retrieval.index.vectors import restored, stored_form
+from treering.retrieval.index.tables import restored, stored_form
 
 DIMENSION = 384
 _POOL = 50

@@ -19,7 +19,7 @@ from benchmarks.paired import Recall
 from benchmarks.plan import Plan
 from treering import Space
 from treering.parts.wiki.pages import PageKind, WikiPage
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.verbs.query.search import SearchReport
 
 _QUICK_QUESTIONS = 4
@@ -53,7 +53,7 @@ def _grouped(questions: Sequence[CodeQuestion]) -> Iterator[tuple[str, str, list
 def _measured(repository: str, commit: str, asked: Sequence[CodeQuestion], plan: Plan) -> list[Row]:
     space = space_at(clone_of(repository), commit, plan.cache)
     started = time.process_time()
-    writer = rule_writer(space.engine)
+    writer = RuleWriter(space.engine)
     wiki = writer.plan()
     planned = time.process_time()
     pages = {page.path: writer.write(wiki, page) for page in wiki.pages}

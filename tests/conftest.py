@@ -6,7 +6,10 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, settings
 
-import space_parts
+# Before anything imports them: their asserts tell what was compared, as those of tests do.
+pytest.register_assert_rewrite("treering.testing.ledger_contract", "treering.testing.memory_client_contract")
+
+import space_parts  # noqa: E402 - it imports some of them
 
 # Read when the framework is imported: nothing of a test is sent anywhere.
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"

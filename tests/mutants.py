@@ -1,4 +1,4 @@
-"""Test the mutants of modules: `python tests/mutants.py core/scope.py verbs/rights.py`.
+"""Test the mutants of modules: `python tests/mutants.py core/scope.py verbs/envelope.py`.
 
 mutmut changes each module in small ways and runs the tests that reach what was changed. It is told of these modules
 and of the tests that decide about them alone, in a copy of the repository that is made anew (`mutants/`): told of
@@ -26,11 +26,12 @@ _DECIDING = {
     "retrieval": ("tests/retrieval", "tests/toy_store/test_toy_store.py", "tests/verbs/test_query.py"),
     "ports": (_LEDGER, "tests/toy_store/test_toy_store.py"),
     **dict.fromkeys(("verbs/confined_ledger.py", "verbs/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
-    "verbs/rights.py": ("tests/surfaces/test_rights.py",),
+    "verbs/envelope.py": ("tests/surfaces/test_rights.py", "tests/verbs"),
+    "verbs/lint/erasure.py": ("tests/verbs/test_erasure.py",),
     "verbs": ("tests/verbs",),
     "stores/sqlite": tuple(
         f"{_STORES}/test_sqlite_{name}.py"
-        for name in ("ledger", "index", "index_contract", "filters", "vectors", "graph", "days", "leases")
+        for name in ("ledger", "index", "index_contract", "reading", "vectors", "graph", "days", "leases")
     ),
     "surfaces/http": tuple(
         f"{_REST}/test_{name}.py" for name in ("keys", "key_limits", "keys_of_routes", "sign_in", "mcp_over_http")

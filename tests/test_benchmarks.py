@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from benchmarks.data import beam
 from benchmarks.figures import Figure, Missing
+from benchmarks.files import entered
 from benchmarks.paired import Recall, compared, keep, kept
+
+from treering.core.scope import is_within, parse_scope
 
 
 def _recall(*found: float, name: str = "set", cutoffs: tuple[int, ...] = (5,)) -> Recall:
@@ -110,3 +113,7 @@ def test_every_benchmark_is_one_that_can_be_run(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["--help"])
     assert set(BENCHMARKS) <= set(capsys.readouterr().out.replace(",", " ").split())
+
+
+def test_the_files_that_a_call_enters_are_named_with_their_functions() -> None:
+    assert entered(lambda: is_within(parse_scope("/a/b"), "/a")) == {"core/scope.py": {"is_within", "parse_scope"}}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def listed(told: dict[str, Any]) -> set[str]:
     return {line.split()[0] for line in told["out"].splitlines() if line.startswith("  ") and line.split()}
 
 
+@pytest.mark.sampled(2)
 def test_without_a_part_the_help_lacks_its_commands_alone(without):
     part, seen = without
     gone = {part, *GO_WITH.get(part, ())}
@@ -118,15 +120,21 @@ BEES = """
 import typer
 
 from treering.registry import Part
+from treering.surfaces.cli.help import Command, CommandHelp
 
 PART = Part(
     "bees",
+    help="acme_bees:HELP",
     commands=("acme_bees:add_commands",),
     operations="acme_bees:OPERATIONS",
     pages="acme_bees:PAGES",
     serving="acme_bees:serve",
     lint_rules="acme_bees:LINT_RULES",
     node_types="acme_bees:NODE_TYPES",
+)
+HELP = CommandHelp(
+    groups={"Bees": ("hive",), "Begin": ("wiki",)},
+    examples={"hive feed": (("sugar", "treering hive feed"),)},
 )
 NEEDS_WHAT_IS_NOWHERE = Part("lonely", needs=("a hive",), commands=("acme_bees:missing",))
 
@@ -136,7 +144,7 @@ def add_commands(app):
         app.command(name, help="Hum.")(hum)
     hive = typer.Typer(name="hive", help="Keep bees.")
     hive.command("count")(hum)
-    hive.command("feed")(hum)
+    hive.command("feed", cls=Command)(hum)
     app.add_typer(hive)
     app.add_typer(typer.Typer(name="review"))
 
@@ -160,12 +168,12 @@ from treering.parts.workflows.registry import NodeType
 from treering.ports.ledger import Ledger
 from treering.surfaces.http.callers import RouteAccess
 from treering.surfaces.http.contract import Route
-from treering.surfaces.http.parts import ServedPart
-from treering.surfaces.web.site import WebPage
+from treering.surfaces.http.served import ServedPart
+from treering.surfaces.web.view import WebPage
 from treering.surfaces.web.view import Rendered
 from treering.verbs.envelope import Operation, Value
 from treering.verbs.lint.survey import Finding, LintRule
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS
 
 
 class Nothing(Value):
@@ -186,7 +194,12 @@ async def answer():
 
 def serve(context, chosen):
     access = RouteAccess("anybody", READS, whole_space=False)
-    return ServedPart(routes=[Route("GET", "/v1/bees", "bees", "Count bees.", answer, access, gives=(Hive,))])
+    return ServedPart(
+        routes=[
+            Route("GET", "/v1/bees", "bees", "Count bees.", answer, access, gives=(Hive,)),
+            Route("POST", "/v1/bees", "keep_bees", "Keep bees.", answer, access, gives=(Hive,), takes=(Hive,)),
+        ]
+    )
 
 
 def unnamed(seen):
@@ -228,7 +241,7 @@ with open_space(address) as space:
     told["operation"] = space.perform("bees count").bees
 with TestClient(build_app(Serving(space=address, background=False)), base_url="http://127.0.0.1") as client:
     told["route"] = client.get("/v1/bees").json()
-    told["described"] = "/v1/bees" in client.get("/openapi.json").json()["paths"]
+    told["described"] = [*client.get("/openapi.json").json()["paths"]["/v1/bees"]]
     told["page"], told["home"] = client.get("/web/bees").text, client.get("/").text
     told["wiki"], told["graph"] = client.get("/web/wiki").text, client.get("/web/graph").text
 print(json.dumps(told))
@@ -258,6 +271,7 @@ def bees(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any],
     lines = [
         *("--help", "hum --times 2", "hive count", "init", "ingest note.md", "lint"),
         *("lint semantic --rule no-bees", "lint structure --rule cycle", "workflow run hum.yaml", "wiki --help"),
+        "hive feed --help",
     ]
     paths = {"PYTHONPATH": str(info.parent), "TREERING_BACKGROUND": "0", "TREERING_DATA_DIR": str(folder / "data")}
     done = ran(str(folder / "use_bees.py"), *lines, folder=folder, **paths)
@@ -274,18 +288,26 @@ def said(printed: str, line: str) -> str:
 def test_a_part_of_another_package_brings_commands_without_loading_the_rest_of_it(bees):
     printed, told, _ = bees
     assert told["light"]
-    assert told["codes"] == [0] * 10
+    assert told["codes"] == [0] * 11
     assert said(printed, "hum --times 2").strip() == "bzz bzz"
     assert "\nOther commands:\n  hum " in said(printed, "--help")
     assert "\n  hive " in said(printed, "--help")
     assert said(printed, "hive count").strip() == "bzz"
 
 
+def test_a_part_of_another_package_tells_of_its_commands_in_the_help_and_of_no_others(bees):
+    printed, _, _ = bees
+    helped = said(printed, "--help")
+    assert "\nBees:\n  hive " in helped
+    assert "\n  wiki " in helped.partition("\nWikis, conversations, tickets:\n")[2]
+    assert said(printed, "hive feed --help").rstrip().endswith("Examples:\n  # sugar\n  treering hive feed")
+
+
 def test_a_part_of_another_package_brings_an_operation_a_route_and_a_page(bees):
     _, told, _ = bees
     assert told["operation"] == 3
     assert told["route"] == {"bees": 3}
-    assert told["described"]
+    assert told["described"] == ["get", "post"]
     assert "<p>3 bees</p>" in told["page"]
     assert 'href="/web/bees">Bees</a>' in told["home"]
 
@@ -320,3 +342,13 @@ def test_a_part_that_cannot_be_loaded_or_lacks_what_it_needs_is_left_out(bees):
     printed, _, warned = bees
     assert "The part broken cannot be used: No module named 'acme_wasps'." in warned
     assert "lonely" not in printed
+
+
+def test_a_part_that_lies_in_an_archive_is_found(tmp_path):
+    with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
+        archive.writestr("acme_owls-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme-owls\nVersion: 1.0\n")
+        archive.writestr("acme_owls-1.0.dist-info/entry_points.txt", "[treering.parts]\nowls = acme_owls:PART\n")
+        archive.writestr("acme_owls.py", 'from treering.registry import Part\n\nPART = Part("owls")\n')
+    (tmp_path / "use_owls.py").write_text("from treering.registry import PARTS\n\nprint(PARTS['owls'].name)\n")
+    done = ran(str(tmp_path / "use_owls.py"), folder=tmp_path, PYTHONPATH=str(tmp_path / "packages.zip"))
+    assert done.stdout == "owls\n", done.stderr

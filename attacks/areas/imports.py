@@ -177,12 +177,12 @@ _HARMS: Mapping[str, Callable[[Path, Path], None]] = {
     "a text named by a way out": _named("../../secret.md"),
     "a text named by an absolute path": _named("/etc/passwd"),
     "a text that is a link": _linked_blob,
-    "a text that is none": _no_text,
+    "bytes that are not text": _no_text,
     "a pipe": _pipe,
     "a table that is a link": _linked_table,
     "a device": _device,
     "deep nesting": _deep,
-    "a manifest that is none": lambda export, _: (export / "manifest.json").write_bytes(b"\xff{") and None,
+    "a manifest that is not JSON": lambda export, _: (export / "manifest.json").write_bytes(b"\xff{") and None,
     "a manifest of another form": lambda export, _: (export / "manifest.json").write_text("[]") and None,
 }
 

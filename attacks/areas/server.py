@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from treering.surfaces.http.bounds import Transport, proxies_of
 
 from attacks.attack import Attack, Count
-from treering.surfaces.http.bounds import Transport, proxies_of
 
 _TESTS = Path(__file__).parents[2] / "tests"
 sys.path.extend(str(_TESTS / folder) for folder in (".", "surfaces/http"))

@@ -15,20 +15,19 @@ from treering.core.objects import Knowledge as Knowledge
 from treering.core.objects import Node as Node
 from treering.core.objects import Source as Source
 from treering.core.objects import WorkItem as WorkItem
-from treering.core.pack import ContextPack as ContextPack
 from treering.core.patch import Receipt as Receipt
 from treering.core.policy import Policy as Policy
 from treering.models.pydantic_ai import open_model as open_model
-from treering.parts.discussions.chat_memory import ChatBounds as ChatBounds
-from treering.parts.discussions.chat_memory import ChatMemory as ChatMemory
+from treering.parts.discussions.chat.chat_memory import ChatBounds as ChatBounds
+from treering.parts.discussions.chat.chat_memory import ChatMemory as ChatMemory
 from treering.parts.discussions.folder import read_discussion as read_discussion
 from treering.parts.discussions.folder import write_discussion as write_discussion
 from treering.parts.discussions.generators.built_in import BuiltInGenerator as BuiltInGenerator
 from treering.parts.discussions.generators.by_model import ModelGenerator as ModelGenerator
+from treering.parts.discussions.generators.generator import DiscussionSettings as DiscussionSettings
 from treering.parts.discussions.generators.generator import Generator as Generator
 from treering.parts.discussions.identity import discussion_ref as discussion_ref
-from treering.parts.discussions.recall.search import DiscussionSearch as DiscussionSearch
-from treering.parts.discussions.settings import DiscussionSettings as DiscussionSettings
+from treering.parts.discussions.search import DiscussionSearch as DiscussionSearch
 from treering.parts.discussions.wilmer import WilmerImport as WilmerImport
 from treering.parts.projects.spaces import Projects as Projects
 from treering.parts.projects.spaces import open_projects as open_projects
@@ -36,14 +35,14 @@ from treering.parts.projects.supervisor import Supervisor as Supervisor
 from treering.parts.projects.ticket import TicketMemory as TicketMemory
 from treering.parts.projects.ticket_record import Ticket as Ticket
 from treering.parts.workflows.catalog import NODE_TYPES as NODE_TYPES
+from treering.parts.workflows.checking import load
 from treering.parts.workflows.definition import NodeSettings as NodeSettings
 from treering.parts.workflows.generator import GeneratorWorkflows as GeneratorWorkflows
 from treering.parts.workflows.generator import WorkflowGenerator as WorkflowGenerator
 from treering.parts.workflows.registry import NodeType as NodeType
 from treering.parts.workflows.registry import Step
+from treering.parts.workflows.registry import scene_of as scene_of
 from treering.parts.workflows.running import Runner
-from treering.parts.workflows.scene import scene_of as scene_of
-from treering.parts.workflows.text import load
 from treering.ports.models import Answer as Answer
 from treering.ports.models import Embedder as Embedder
 from treering.ports.models import Excerpt as Excerpt
@@ -52,6 +51,7 @@ from treering.ports.models import Reranker as Reranker
 from treering.ports.models import Usage as Usage
 from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.extraction.by_model import ModelExtractor as ModelExtractor
+from treering.retrieval.search.packing import ContextPack as ContextPack
 from treering.sources.conversations.exports import read_conversations as read_conversations
 from treering.spaces.transfer import MoveReport as MoveReport
 from treering.spaces.transfer import move as move

@@ -5,10 +5,10 @@ from treering.parts.client.config import read_memory_config as read_memory_confi
 from treering.parts.client.hooks.execution_history import ExecutionHistoryMemoryBridge as ExecutionHistoryMemoryBridge
 from treering.parts.client.hooks.memory_access import MemoryDependencies as MemoryDependencies
 from treering.parts.client.hooks.memory_access import MemoryState as MemoryState
+from treering.parts.client.hooks.memory_access import memory_tools as memory_tools
 from treering.parts.client.hooks.memory_access import recalled_memories as recalled_memories
-from treering.parts.client.hooks.memory_tools import memory_tools as memory_tools
-from treering.parts.client.hooks.memory_tools import retrieve_memory as retrieve_memory
-from treering.parts.client.hooks.memory_tools import store_memory as store_memory
+from treering.parts.client.hooks.memory_access import retrieve_memory as retrieve_memory
+from treering.parts.client.hooks.memory_access import store_memory as store_memory
 from treering.parts.client.hooks.nodes import memory_node as memory_node
 from treering.parts.client.hooks.nodes import nested_memory as nested_memory
 from treering.parts.client.hooks.tool_runs import log_tool_runs as log_tool_runs

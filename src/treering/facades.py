@@ -5,17 +5,20 @@ checkers read it, and so does this module. `tests/test_facade.py` pins the names
 """
 
 import sys
-from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
-from typing import Any
 
-# Nothing else is imported here: every start of the command pays for it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+# Nothing else is imported here: every start of the command pays for it, and for the modules of typing and regular
+# expressions half as much again.
 
 
 def lazily(
-    facade: str, *, extras: Mapping[str, str] | None = None, framework: str = ""
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    facade: str, *, extras: "Mapping[str, str] | None" = None, framework: str = ""
+) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Return `__getattr__` and `__dir__` of the module `facade`, which has a stub.
 
     `extras`: the extra that installs a package that may be missing, by the package. `framework`: the name of a
@@ -26,7 +29,9 @@ def lazily(
     def homes() -> dict[str, tuple[str, str]]:
         return _names(str(sys.modules[facade].__file__).removesuffix(".py") + ".pyi")
 
-    def load(name: str) -> Any:
+    def load(name: str) -> "Any":
+        from importlib import import_module
+
         if name == "__all__":
             return sorted({*homes(), *(["__version__"] if facade == "treering" else [])})
         if name not in homes():
@@ -44,6 +49,18 @@ def lazily(
         return sorted({*vars(sys.modules[facade]), *homes()})
 
     return load, names
+
+
+class LazyModule:
+    """A module that is imported when something of it is first used: to declare a command loads next to nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> "Any":
+        from importlib import import_module
+
+        return getattr(import_module(self._name), name)
 
 
 def _names(stub: str) -> dict[str, tuple[str, str]]:

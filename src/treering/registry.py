@@ -5,10 +5,14 @@ thing is, as `module:name`; it is imported when it is first used. This module im
 it does not depend on what it finds.
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 _Thing = TypeVar("_Thing")
@@ -50,10 +54,37 @@ class Table(Mapping[str, _Thing]):
 
     @cached_property
     def _installed(self) -> dict[str, Place[_Thing]]:
-        # Imported here: it reads the list of every package that is installed.
+        if not _may_be_installed(self.group):
+            return {}
+        # Imported here: it is slow to load, and reads what every package says of itself.
         from importlib.metadata import entry_points
 
         return {point.name: Place(point.value) for point in sorted(entry_points(group=self.group))}
+
+
+def _may_be_installed(group: str) -> bool:
+    """Tell whether a package may add to a group of entry points.
+
+    In folders the files about packages are searched, in a fraction of the time that `importlib.metadata` takes: most
+    people have no package that adds to Treering. Archives, and finders of other kinds, may always have one.
+    """
+    other_finders = (hasattr(one, "find_distributions") for one in sys.meta_path if one is not PathFinder)
+    return any(other_finders) or any(_may_name(Path(folder), f"[{group}]".encode()) for folder in sys.path)
+
+
+def _may_name(folder: Path, group: bytes) -> bool:
+    """Tell whether a package of a folder names a group of entry points."""
+    try:
+        about = [one for one in folder.iterdir() if one.name.lower().endswith(("dist-info", "egg-info"))]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    for package in about:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if group in (package / "entry_points.txt").read_bytes():
+                return True
+    return False
 
 
 def load(place: str) -> Any:
@@ -77,13 +108,13 @@ class Part:
     operations: str = ""
     """A tuple of operations on a space, for Python and the command line."""
     spaces: str = ""
-    """A function from a place, empty for the usual one, and settings to further spaces (`surfaces.http.parts`)."""
+    """A function from a place, empty for the usual one, and settings to further spaces (`surfaces.http.served`)."""
     serving: str = ""
-    """A function from a server's context, and what its flags chose, to what it serves (`surfaces.http.parts`)."""
+    """A function from a server's context, and what its flags chose, to what it serves (`surfaces.http.served`)."""
     serving_flags: str = ""
     """A group of flags of `treering serve`, whose method `chosen(settings)` gives what `serving` is told of them."""
     pages: str = ""
-    """A tuple of pages of the web page (`surfaces.web.site.WebPage`)."""
+    """A tuple of pages of the web page (`surfaces.web.view.WebPage`)."""
     node_types: str = ""
     """A tuple of types of workflow nodes (`parts.workflows.registry.NodeType`)."""
     lint_rules: str = ""
@@ -94,6 +125,8 @@ class Part:
     """A function called with a space after the vectors that waited in it were made."""
     own_files: str = ""
     """What recognises files that the part wrote itself (`ports.adapter.OwnFiles`): nothing is evidence of itself."""
+    help: str = ""
+    """Examples of its commands, and the groups of the help that they stand in (`surfaces.cli.help.CommandHelp`)."""
 
 
 PARTS: Table[Part] = Table(
@@ -102,6 +135,7 @@ PARTS: Table[Part] = Table(
         "projects": Part(
             "projects",
             commands=("treering.parts.projects.commands:add_supervising",),
+            help="treering.parts.projects.commands:HELP",
             spaces="treering.parts.projects.spaces:spaces_at",
             serving="treering.parts.projects.routes:serve_projects",
             serving_flags="treering.parts.projects.commands:ProjectFlags",
@@ -109,6 +143,7 @@ PARTS: Table[Part] = Table(
         "discussions": Part(
             "discussions",
             commands=("treering.parts.discussions.commands:add_discussions",),
+            help="treering.parts.discussions.commands:HELP",
             operations="treering.parts.discussions.folder:OPERATIONS",
             pages="treering.parts.discussions.web:PAGES",
             serving="treering.parts.discussions.chat.endpoint:serve_chats",
@@ -122,6 +157,7 @@ PARTS: Table[Part] = Table(
                 "treering.parts.wiki.commands:add_wiki",
                 "treering.parts.wiki.commands:add_mongodb",
             ),
+            help="treering.parts.wiki.commands:HELP",
             operations="treering.parts.wiki.operations:OPERATIONS",
             pages="treering.parts.wiki.web:PAGES",
             own_files="treering.parts.wiki.own_pages:OWN_FILES",
@@ -130,12 +166,14 @@ PARTS: Table[Part] = Table(
             "workflows",
             needs=("discussions",),
             commands=("treering.parts.workflows.commands:add_workflows",),
+            help="treering.parts.workflows.commands:HELP",
             making="treering.parts.workflows.endpoints:plan_of",
         ),
         "coding_agents": Part(
             "coding_agents",
             commands=("treering.parts.coding_agents.commands:add_connecting",),
-            tending="treering.parts.coding_agents.agent_sessions:make_ready_again",
+            help="treering.parts.coding_agents.commands:HELP",
+            tending="treering.parts.coding_agents.running:make_ready_again",
         ),
     },
 )

@@ -3,15 +3,17 @@ from treering.frameworks.wiki_generation.standalone import WikiWorkflowState as 
 from treering.frameworks.wiki_generation.standalone import create_page_agent as create_page_agent
 from treering.frameworks.wiki_generation.standalone import create_structure_agent as create_structure_agent
 from treering.frameworks.wiki_generation.standalone import wiki_workflow as wiki_workflow
+from treering.parts.wiki.citing import PageStatus as PageStatus
 from treering.parts.wiki.files.folder import WikiFolder as WikiFolder
+from treering.parts.wiki.generating import WikiReport as WikiReport
 from treering.parts.wiki.memories.mongo_document import WikiMemory as WikiMemory
 from treering.parts.wiki.memories.mongo_store import MongoWikiMemories as MongoWikiMemories
-from treering.parts.wiki.memories.repository import EmbeddingTool as EmbeddingTool
-from treering.parts.wiki.memories.repository import WikiMemoryRepository as WikiMemoryRepository
 from treering.parts.wiki.memories.wiki_memory import MemoryType as MemoryType
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore as WikiGenerationStore
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryStore as WikiMemoryStore
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryType as WikiMemoryType
+from treering.parts.wiki.memories.wiki_memory_service import EmbeddingTool as EmbeddingTool
+from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryRepository as WikiMemoryRepository
 from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService as WikiMemoryService
 from treering.parts.wiki.operations import WikiStatus as WikiStatus
 from treering.parts.wiki.operations import WikiWritten as WikiWritten
@@ -23,6 +25,4 @@ from treering.parts.wiki.pages import WikiPage as WikiPage
 from treering.parts.wiki.pages import WikiPlan as WikiPlan
 from treering.parts.wiki.pages import WikiPublisher as WikiPublisher
 from treering.parts.wiki.pages import WikiWriter as WikiWriter
-from treering.parts.wiki.repository_material import WikiMaterial as WikiMaterial
-from treering.parts.wiki.writing.citing import PageStatus as PageStatus
-from treering.parts.wiki.writing.generating import WikiReport as WikiReport
+from treering.parts.wiki.subject import WikiMaterial as WikiMaterial

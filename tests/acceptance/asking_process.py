@@ -7,8 +7,7 @@ from project_parts import PROJECT, graph_of, open_projects
 
 from treering.ports.ledger import Selection
 from treering.verbs import catalog
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Envelope
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
 from treering.ports.search import EdgeType
 from treering.testing.fakes import HashingEmbedder
-from treering.testing.index_questions import heads
+from treering.testing.index_contract.stage import heads
 
 PROJECT = "acme"
 

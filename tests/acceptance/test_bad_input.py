@@ -56,7 +56,7 @@ CASES = {
         lambda known: {**FACT, "evidence_refs": [{"source_id": known["quote"]["source_id"], "segment_id": "seg_x"}]},
         {},
     ),
-    "an id that is none": ("query", "page", lambda known: {"id": "x"}, {}),
+    "a malformed id": ("query", "page", lambda known: {"id": "x"}, {}),
     "an id of nothing": ("crystallize", "knowledge", lambda known: {"id": NOWHERE, "summary": "x"}, {}),
     "a dependency in a circle": (
         "crystallize",
@@ -78,14 +78,14 @@ CASES = {
     ),
     "a bad window": ("query", "recent", lambda known: {"since": "2026-13-01T00:00:00Z"}, {}),
     "a text with half a character": ("crystallize", "work_item", lambda known: {"title": "x\ud800"}, {}),
-    "a number that is none": (
+    "a malformed number": (
         "crystallize",
         "knowledge",
         lambda known: {**FACT, "payload": {**FACT["payload"], "value": float("nan")}},
         {},
     ),
     "a path that is not there": ("ingest", "path", lambda known: {"path": "/no/such/place"}, {}),
-    "a repository that is none": ("ingest", "repo", lambda known: {"path": "/"}, {}),
+    "a folder that is not a repository": ("ingest", "repo", lambda known: {"path": "/"}, {}),
     "a path with a NUL": ("ingest", "path", lambda known: {"path": "a\0b"}, {}),
     "a folder outside of the repository": (
         "ingest",

@@ -10,9 +10,15 @@ from threading import Barrier, Thread
 import pytest
 
 from space_parts import open_space
-from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.generators.generator import (
+    Background,
+    Chunk,
+    DiscussionSettings,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.verbs.ingest.turns import Message
 
 SETTINGS = DiscussionSettings(max_messages=2, lookback=0)

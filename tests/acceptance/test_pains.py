@@ -11,7 +11,7 @@ from treering.core.errors import Denied, NotFound, TreeringError
 from treering.core.fencing import without_recalled
 from treering.ports.passages import Reach
 from treering.testing.fakes import HashingEmbedder
-from treering.testing.index_questions import near
+from treering.testing.index_contract.stage import near
 
 SCOPES = ("/", "/a", "/a/b", "/b", "/b/c")
 MARK = {scope: f"mark{at}word" for at, scope in enumerate(SCOPES)}

@@ -10,8 +10,7 @@ import treering
 from model_endpoint import endpoint
 from treering import project_memory
 from treering.core.errors import InvalidInput
-from treering.parts.projects.assessing import SYSTEM, Assessment, ModelAssessor, Script
-from treering.parts.projects.supervisor import Response, Supervisor
+from treering.parts.projects.supervisor import SYSTEM, Assessment, ModelAssessor, Response, Script, Supervisor
 from treering.parts.projects.ticket import Ticket, TicketMemory
 from treering.parts.projects.ticket_record import SHORT_CHARS, WHOLE_CHARS
 from treering.ports.ledger import Selection

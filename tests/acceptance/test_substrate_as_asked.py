@@ -6,12 +6,12 @@ import pytest
 
 from space_parts import put
 from treering.core.audit import AuditEvent
+from treering.core.canonical import PREFIXES
 from treering.core.errors import IllegalTransition, InvalidInput, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment
-from treering.core.ids import PREFIXES
 from treering.core.objects import PAYLOADS, Activity, Knowledge, Node, Source, WorkItem
-from treering.core.pack import ContextPack
 from treering.core.patch import Patch, Transition, Update
+from treering.retrieval.search.packing import ContextPack
 from treering.testing.builders import Builder
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import Envelope

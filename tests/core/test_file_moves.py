@@ -1,4 +1,4 @@
-from treering.core.matching import moved_files
+from treering.core.evidence import moved_files, moves_by_contents
 
 
 def test_a_file_of_the_same_name_and_content_has_moved():
@@ -37,3 +37,12 @@ def test_files_of_which_there_are_very_many_are_no_sign_of_a_move():
     gone = {f"file:/a/{number}/__init__.py": "empty" for number in range(1_000)}
     there = {f"file:/b/{number}/__init__.py": "empty" for number in range(1_000)}
     assert moved_files(gone, there) == {}
+
+
+def test_of_several_new_files_with_the_same_contents_each_is_taken_once_and_by_its_name_first():
+    gone = {"repo:x#LICENSE": "1", "repo:x#old/a.md": "1", "repo:x#b.md": "2", "repo:x#c.md": ""}
+    arrived = {"repo:x#new/LICENSE": "1", "repo:x#new/0.md": "1", "repo:x#new/c.md": ""}
+    assert moves_by_contents(gone, arrived) == {
+        "repo:x#LICENSE": "repo:x#new/LICENSE",
+        "repo:x#old/a.md": "repo:x#new/0.md",
+    }

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treering.core.canonical import PREFIXES, kind_of, make_id, make_segment_id
 from treering.core.errors import InvalidInput
-from treering.core.ids import PREFIXES, kind_of, make_id, make_segment_id
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 entropy = st.binary(min_size=10, max_size=10)

@@ -4,7 +4,8 @@ from typing import get_args
 import pytest
 
 from treering.core.errors import IllegalTransition
-from treering.core.lifecycle import (
+from treering.core.objects import TYPES, Object
+from treering.core.policy import (
     CURRENT,
     INITIAL,
     TRANSITIONS,
@@ -13,7 +14,6 @@ from treering.core.lifecycle import (
     is_current,
     is_over,
 )
-from treering.core.objects import TYPES, Object
 from treering.testing.builders import Builder, day
 from treering.testing.fakes import SteppingClock
 

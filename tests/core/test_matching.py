@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.core.matching import changed_stretches, matching_stretches
+from treering.core.evidence import changed_stretches, matching_stretches
 
 MANY = 10_000
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from treering.core.errors import InvalidInput
-from treering.core.scope import ROOT, Scope, is_within, lineage, parse_scope, sees
+from treering.core.scope import ROOT, Scope, ScopeGiven, is_within, lineage, parse_scope, scope_schema, sees
 
 parts = st.lists(st.sampled_from(["a", "b", "ab", "repo name", "ä"]), max_size=4)
 scopes = parts.map(lambda names: "/" + "/".join(names))
@@ -38,6 +38,39 @@ def test_a_scope_has_up_to_64_parts_of_up_to_128_characters() -> None:
 def test_a_model_says_what_is_wrong_with_a_scope_and_what_one_looks_like() -> None:
     with pytest.raises(ValidationError, match=r"'a/b' is not a scope\. A scope is a path such as /"):
         TypeAdapter(Scope).validate_python("a/b")
+
+
+@pytest.mark.parametrize(
+    ("given", "scope"), [("/a/", "/a"), ({}, "/"), ({"path": "/a"}, "/a"), ({"scope": "/a/b"}, "/a/b")]
+)
+def test_a_call_names_a_scope_by_its_path_or_by_an_object_that_holds_one(given: object, scope: str) -> None:
+    assert TypeAdapter(ScopeGiven).validate_python(given) == scope
+
+
+@pytest.mark.parametrize(
+    "given", [{"name": "/a"}, {"path": "/a", "scope": "/a"}, {"path": 1}, {"path": {"path": "/a"}}]
+)
+def test_an_object_that_holds_anything_else_is_no_scope(given: object) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(ScopeGiven).validate_python(given)
+    (error,) = refused.value.errors()
+    said = 'a scope is a path such as /repo/acme-web, or an object with it: {} or {"path": "/…"}'
+    assert error["msg"] == f"Value error, {said}"
+
+
+def test_the_schema_of_a_scope_has_both_of_its_forms() -> None:
+    path = {"type": "string", "description": "Where."}
+    assert scope_schema(description="Where.") == {
+        "anyOf": [
+            path,
+            {
+                "type": "object",
+                "properties": {"path": path, "scope": path},
+                "additionalProperties": False,
+                "maxProperties": 1,
+            },
+        ]
+    }
 
 
 def test_a_lineage_goes_from_the_root_to_the_scope() -> None:

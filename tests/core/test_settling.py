@@ -1,9 +1,9 @@
 import pytest
 
 from treering.core.errors import Defect
-from treering.core.lifecycle import WITHDRAWN_BY_CASCADE
 from treering.core.patch import Transition, Update
-from treering.core.writing import claims
+from treering.core.policy import WITHDRAWN_BY_CASCADE
+from treering.core.writing import integrity
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
@@ -22,8 +22,8 @@ def ledger():
 def test_a_comparison_that_contests_and_frees_in_turn_is_our_fault_and_ends(make, ledger, monkeypatch):
     known, rival = make.fact("Ada", "hives", 3), make.fact("Ada", "hives", 4)
     ledger.commit(make.patch(known))
-    rightly = claims._contradict
-    monkeypatch.setattr(claims, "_contradict", lambda one, other: one.status != "contested" and rightly(one, other))
+    rightly = integrity._contradict
+    monkeypatch.setattr(integrity, "_contradict", lambda one, other: one.status != "contested" and rightly(one, other))
     with pytest.raises(Defect) as caught:
         ledger.commit(make.patch(rival))
     assert set(caught.value.details["ids"]) == {known.id, rival.id}
@@ -37,7 +37,7 @@ def test_a_cascade_that_withdraws_the_same_again_is_our_fault_and_ends(make, led
     second = make.fact("Otto", "hives", 3, derived_from=(first.id,))
     ledger.commit(make.patch(source, first, second))
     ledger.commit(make.patch(Update(id=first.id, expected_revision=1, changes={"derived_from": [second.id]})))
-    monkeypatch.setattr(claims, "WITHDRAWN_BY_CASCADE", WITHDRAWN_BY_CASCADE | {"stale"})
+    monkeypatch.setattr(integrity, "WITHDRAWN_BY_CASCADE", WITHDRAWN_BY_CASCADE | {"stale"})
     with pytest.raises(Defect) as caught:
         ledger.commit(make.patch(Transition(id=source.id, expected_revision=1, to="archived")))
     assert set(caught.value.details["ids"]) == {first.id, second.id}

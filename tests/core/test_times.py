@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
-from treering.core.ids import parse_time, render_time
 
 zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 times = st.datetimes(min_value=datetime(1000, 1, 2), max_value=datetime(9999, 12, 30), timezones=zones)  # noqa: DTZ001 - bounds are naive by contract

@@ -20,15 +20,14 @@ from pydantic.fields import FieldInfo
 from treering.core import errors
 from treering.core.evidence import Locator
 from treering.core.filters import FIELDS, Operator
-from treering.core.lifecycle import CURRENT, INITIAL, TRANSITIONS
 from treering.core.objects import PAYLOADS, TYPES
-from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
+from treering.core.policy import ALL_CHANNELS, CURRENT, FUNCTIONAL_PREDICATES, INITIAL, TRANSITIONS, Policy
 from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
 from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
 from treering.sources.folders.upload import PackedBounds
 from treering.surfaces.cli.printing import EXIT_CODES, OTHER
 from treering.surfaces.http.bodies import MOST_VALUES
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.failures import STATUSES, Failure
 from treering.surfaces.python.operations import OPERATIONS
 from treering.system.settings import Settings
@@ -36,9 +35,8 @@ from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, Report, Tool
+from treering.verbs.envelope import Envelope, Mode, Operation, Report, Rights, Tool
 from treering.verbs.lint import semantic, structure
-from treering.verbs.rights import Rights
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPENAPI = Path(__file__).parents[1] / "surfaces/http/openapi.json"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from blocks import Block, blocks_of, commands_of
@@ -19,12 +20,15 @@ import treering.client
 import treering.project_memory
 import treering.testing
 import treering.wiki
-from treering.core.policy import Policy
+from treering.core.objects import PAYLOADS, TYPES, Channel
+from treering.core.policy import TRANSITIONS, Policy
 from treering.frameworks.extras import FRAMEWORKS, Framework
 from treering.system.settings import Settings
+from treering.verbs.catalog import TOOLS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+GLOSSARY = (DOCS / "glossary.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
 FRAMEWORK_FACADES = tuple(import_module(f"treering.{name}") for name in FRAMEWORKS)
@@ -49,7 +53,7 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for framework in frameworks_of(page):
@@ -188,11 +192,63 @@ def test_every_field_of_the_policy_says_what_it_means() -> None:
 
 
 def test_the_glossary_has_its_words_in_order_and_each_once() -> None:
-    lines = [line for line in (DOCS / "glossary.md").read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+    lines = [line for line in GLOSSARY.splitlines() if line.startswith("- ")]
     words = [found["word"].lower() for line in lines if (found := ENTRY.match(line))]
 
     assert len(words) == len(lines)
     assert words == sorted(set(words))
+
+
+def test_every_word_of_the_glossary_names_something_in_the_code() -> None:
+    entries = [found for line in GLOSSARY.splitlines() if (found := ENTRY.match(line))]
+    names = {_spaced(name) for name in _names_in_the_code()}
+
+    assert len(entries) > 100
+    assert [
+        entry["word"]
+        for entry in entries
+        if not any(_spaced(entry["word"]) in name for name in names)
+        and not names.intersection(_spaced(quoted.rpartition(".")[2]) for quoted in re.findall("`([^`]+)`", entry[0]))
+    ] == []
+
+
+def test_the_glossary_has_every_name_of_the_data() -> None:
+    rows = [line.strip("| ").split(" | ") for line in GLOSSARY.splitlines() if line.startswith("| ")]
+    named = {what: re.findall(r"`(\w+)`", names) for what, names in rows[1:]}
+
+    assert named == {
+        "types of objects": list(TYPES),
+        "kinds of knowledge": list(PAYLOADS),
+        "channels": list(get_args(Channel)),
+        **{f"statuses of {_with_article(kind)}": list(table) for kind, table in TRANSITIONS.items()},
+        **{f"modes of `{verb.name}`": list(verb.modes) for verb in TOOLS.values()},
+    }
+
+
+def _with_article(kind: str) -> str:
+    name = kind.replace("_", " ")
+    return name if kind == "knowledge" else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _spaced(name: str) -> str:
+    """Return the words of a name in lower case and singular, each between spaces."""
+    parts = re.findall("[A-Za-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name))
+    return "".join(f" {part.lower().removesuffix('s')}" for part in parts) + " "
+
+
+def _names_in_the_code() -> Iterator[str]:
+    """Yield the names of modules, classes and functions, and those assigned in modules and classes."""
+    source = ROOT / "src" / "treering"
+    for file in source.rglob("*.py"):
+        yield from file.relative_to(source).with_suffix("").parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield node.name
+            for statement in node.body if isinstance(node, ast.Module | ast.ClassDef) else ():
+                targets = (
+                    statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+                )
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from treering import Denied
 from treering.langgraph import TreeringStore
-from treering.parts.client.records.records import Records
+from treering.parts.client.records import Records
 from treering.testing import SteppingClock
 
 LABELS = st.sampled_from(["a", "b", "c d", "e/f", "%2F", "ü", ""])

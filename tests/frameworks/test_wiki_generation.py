@@ -74,6 +74,13 @@ def test_a_repository_is_known_by_its_id_once_its_folder_was_named(space, folder
     assert generate(space, FileWriter()).kept == 3
 
 
+def test_an_option_of_a_name_that_there_is_not_is_refused_before_anything_is_read(space, folder):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'publishr'"):
+        generate(space, FileWriter(), repository=folder, publishr="wiki")
+    with pytest.raises(InvalidInput, match="does not know the repository"):
+        generate(space, FileWriter())
+
+
 def test_a_folder_outside_of_git_has_a_wiki_too(space, tmp_path):
     place = tmp_path / "plain" / APP
     place.parent.mkdir(parents=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import treering
-from treering.parts.projects.assessing import Assessment, Briefing
-from treering.parts.projects.supervisor import Response
+from treering.parts.projects.supervisor import Assessment, Briefing, Response
 from treering.parts.projects.ticket import Ticket
 from treering.ports.ledger import Selection
 from treering.ports.models import Answer, Usage

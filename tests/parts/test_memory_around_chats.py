@@ -10,8 +10,8 @@ import pytest
 
 import space_parts
 from treering.core.errors import InvalidInput
-from treering.parts.discussions import chat_memory
-from treering.parts.discussions.chat_memory import Alarms, ChatBounds, ChatMemory, Storing
+from treering.parts.discussions.chat import chat_memory
+from treering.parts.discussions.chat.chat_memory import Alarms, ChatBounds, ChatMemory, Storing
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref
 from treering.parts.discussions.log.message_log import MessageLog

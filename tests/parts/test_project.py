@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import NotingModel, documents, objects, open_projects, outcomes
 
+from late_index import LateIndex
 from space_parts import open_space
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.evidence import Triple
@@ -17,10 +18,8 @@ from treering.parts.projects.documents import text_of
 from treering.parts.projects.project import ProjectMemory
 from treering.ports.passages import Reach
 from treering.retrieval.extraction.asking import Budget
-from treering.testing.late_index import LateIndex
 from treering.verbs import catalog
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import WRITES
+from treering.verbs.envelope import WRITES, Envelope
 
 CACHE = "The cache served stale pages; versioned keys fixed it."
 DEPLOY = "Deploys run at night and never on a Friday."

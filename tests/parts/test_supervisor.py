@@ -6,8 +6,7 @@ import pytest
 from memory_parts import CACHE, LESSON, NotingAssessor, NotingModel, NotingWorker, documents, done, go_on, objects
 
 from treering.core.errors import Unavailable
-from treering.parts.projects.assessing import ModelAssessor, Script
-from treering.parts.projects.supervisor import ANSWER_CHARS, Limits, Response, Supervisor
+from treering.parts.projects.supervisor import ANSWER_CHARS, Limits, ModelAssessor, Response, Script, Supervisor
 from treering.parts.projects.ticket import MemoryFailure, Ticket, TicketMemory
 from treering.system.machine import SystemClock
 from treering.testing.fakes import SteppingClock

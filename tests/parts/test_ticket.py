@@ -10,9 +10,8 @@ from treering.core.objects import Activity, Source, WorkItem
 from treering.parts.projects.project import ProjectMemory
 from treering.parts.projects.ticket import Completed, MemoryFailure, RunState, Ticket, TicketMemory
 from treering.verbs import catalog
-from treering.verbs.envelope import Envelope
+from treering.verbs.envelope import WRITES, Envelope
 from treering.verbs.lint.erasure import erase
-from treering.verbs.rights import WRITES
 
 DOCUMENT = f"Ticket: {CACHE.title}. {CACHE.description}. {LESSON}"
 LIKE_IT = Ticket(title="Cache again", description="Stale pages after the last deploy")

@@ -13,7 +13,8 @@ from treering.retrieval.text.analysis import (
     index_text,
     query_terms,
 )
-from treering.stores.sqlite.index.tables import IDENTIFIER_TOKENIZER, WORD_TOKENIZER, fts_query
+from treering.stores.sqlite.index.tables import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
+from treering.stores.sqlite.reading import fts_query
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 SYNTAX = st.lists(

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.clues import DATE, ROLE, SPEAKER, THREAD, WEIGHTS, clues_of, thread_clue
 from treering.retrieval.search.fusion import Fused
+from treering.retrieval.search.question import DATE, ROLE, SPEAKER, THREAD, WEIGHTS, clues_of, thread_clue
 
 TALK = "src:talk"
 

@@ -11,8 +11,8 @@ from treering.retrieval.extraction.extractive import (
     dated,
     entities_of,
     phrases_of,
-    retold,
     sentences_of,
+    sentences_of_summary,
     sort_of,
     told,
     weight_of,
@@ -146,7 +146,7 @@ def test_who_speaks_and_when_stands_where_it_changes_and_is_read_again():
     ]
     text = told(said)
     assert text == "[2024-05-01] Ada: I moved to Rome. I love Rome. [2024-05-02] Bob: The key is with Tom."
-    assert [(each.speaker, each.when, each.text) for each in retold(text)] == [
+    assert [(each.speaker, each.when, each.text) for each in sentences_of_summary(text)] == [
         ("Ada", "2024-05-01", "I moved to Rome."),
         ("Ada", "2024-05-01", "I love Rome."),
         ("Bob", "2024-05-02", "The key is with Tom."),
@@ -181,7 +181,7 @@ def test_names_dates_and_amounts_are_entities_and_the_rest_are_phrases():
 def test_every_text_can_be_cut_told_and_told_again(text):
     kept = best(sentences_of(text, speaker="Ada"), most=3, words=20)
     assert len(kept) <= 3
-    assert all(isinstance(each, Sentence) for each in retold(told(kept)))
+    assert all(isinstance(each, Sentence) for each in sentences_of_summary(told(kept)))
 
 
 def test_a_sentence_without_end_is_cut_and_costs_no_time():

@@ -3,9 +3,20 @@ import pytest
 from treering.core.evidence import EvidenceRef
 from treering.core.fencing import fence
 from treering.core.objects import PAYLOADS
-from treering.core.pack import Citation, ContextPack, PackItem
 from treering.core.screening import instruction_flags
-from treering.retrieval.search.packing import SECTIONS, UnnumberedItem, cite, pack, quoted, render, section_of, titled
+from treering.retrieval.search.packing import (
+    SECTIONS,
+    Citation,
+    ContextPack,
+    PackItem,
+    UnnumberedItem,
+    cite,
+    pack,
+    quoted,
+    render,
+    section_of,
+    titled,
+)
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 
 

@@ -5,7 +5,6 @@ from treering.core.filters import parse_filter
 from treering.core.scope import ROOT
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run
-from treering.retrieval.search.clues import THREAD
 from treering.retrieval.search.fusion import (
     CODE_WEIGHTS,
     COMPARISON_WEIGHTS,
@@ -14,7 +13,7 @@ from treering.retrieval.search.fusion import (
     POOL,
     PROSE_WEIGHTS,
 )
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import THREAD, Question
 from treering.retrieval.search.ranking import rank, search_arms
 from treering.testing.fakes import HashingEmbedder
 

@@ -3,7 +3,7 @@
 import pytest
 
 from treering.core.evidence import Lines, Segment, Turn
-from treering.retrieval.search.clues import asks, reply_among
+from treering.retrieval.search.question import asks, reply_among
 
 
 def turn(position: int, text: str, speaker: str, *, number: int | None = None) -> Segment:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
-from treering.retrieval.index.vectors import MAX_KEY, VectorTable
+from treering.retrieval.index.tables import MAX_KEY, VectorTable
 
 DIMENSION = 70  # not a multiple of 64, so that the padding of sign bits is exercised
 TOLERANCE = 1e-4

@@ -1,6 +1,6 @@
 from treering.ports.passages import PassageHead
-from treering.retrieval.search.fusion import PLACES, ArmScore, Fused
-from treering.retrieval.search.whole_files import path_of, places_named, rank_in_files
+from treering.retrieval.index.code_places import role_weights
+from treering.retrieval.search.fusion import PLACES, ArmScore, Fused, path_of, places_named, rank_in_files
 
 
 def head(key, path, role="code"):
@@ -12,7 +12,7 @@ def head(key, path, role="code"):
 def ranked(*scores, heads, question="how are uploads retried", words=None, parts=None):
     hits = [Fused(key, score, (parts or {}).get(key, {})) for key, score in enumerate(scores)]
     words = words if words is not None else dict(enumerate(scores))
-    return rank_in_files(hits, heads, words, question)
+    return rank_in_files(hits, heads, words, question, role_weights(question))
 
 
 def test_passages_of_one_file_support_each_other():

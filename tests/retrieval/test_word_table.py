@@ -1,6 +1,6 @@
 import numpy as np
 
-from treering.retrieval.index.word_table import Postings, WordTable
+from treering.retrieval.index.tables import Postings, WordTable
 
 
 def postings(*keys):

@@ -14,9 +14,15 @@ from pathlib import Path
 
 import treering
 from treering import Space
-from treering.parts.discussions.generators.generator import Background, Chunk, Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.generators.generator import (
+    Background,
+    Chunk,
+    DiscussionSettings,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.ports.models import Usage
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.ingest.turns import Message

@@ -4,7 +4,7 @@
 
 Each round stores some memories, retrieves, and opens the space anew. A store may be refused, with an error of
 Treering; then nothing of it is kept. It exits with 1 where a memory is lost, set aside or found poisoned, or where an
-error comes that is none of Treering's.
+error comes that Treering does not define.
 """
 
 import argparse
@@ -195,7 +195,7 @@ def _round(outcome: Outcome, config: MemoryConfig, chance: random.Random, known:
                     known.append(client.store(f"Finding {number} of the fuzz", given))
                 except treering.TreeringError as error:
                     outcome.refused[f"{type(error).__name__}: {error.message[:60]}"] += 1
-                except Exception as error:  # noqa: BLE001 - any error that is none of Treering's is what it looks for
+                except Exception as error:  # noqa: BLE001 - it looks for errors that Treering does not define
                     outcome.wrong.append(f"store {number}: {error!r:.200} of {_shown(given):.120}")
             outcome.stored = len(known)
             for profile in ("plain", "all"):

@@ -15,9 +15,9 @@ from treering.ports.adapter import (
     Failed,
     Reading,
     ReadLimits,
+    RootRead,
     Skipped,
     SourceDraft,
-    Surveyed,
     Unchanged,
     Vanished,
 )
@@ -37,7 +37,7 @@ def read(
     readings = RepoAdapter().read(
         str(target), known=known or AlreadyRead(), limits=limits or ReadLimits(), options=options
     )
-    return [one for one in readings if not isinstance(one, Surveyed)]
+    return [one for one in readings if not isinstance(one, RootRead)]
 
 
 def by_path(readings: Iterable[Reading]) -> dict[str, Reading]:

@@ -7,10 +7,15 @@ import pytest
 from treering.core.errors import InvalidInput, NotFound
 from treering.models.scripted import ScriptedModel
 from treering.parts.discussions.generators.by_model import ModelGenerator
-from treering.parts.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.generators.generator import (
+    Background,
+    Chunk,
+    DiscussionSettings,
+    GeneratedMemory,
+    SpokenLine,
+)
 from treering.parts.workflows.catalog import NODE_TYPES
-from treering.parts.workflows.discussion_config import PlanReader, read_config
+from treering.parts.workflows.endpoints import PlanReader, read_config
 from treering.parts.workflows.generator import WorkflowGenerator
 from treering.retrieval.extraction.asking import Budget
 from treering.testing.fakes import SteppingClock

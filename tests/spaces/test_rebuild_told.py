@@ -10,10 +10,11 @@ import pytest
 import treering
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.search import Lag
+from treering.stores.rows.upkeep import VERSION
 from treering.stores.sqlite import opening
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
-from treering.stores.sqlite.index.tables import VERSION, write_state
+from treering.stores.sqlite.reading import write_state
 from treering.surfaces.cli import run
 from treering.testing.fakes import HashingEmbedder
 
@@ -146,7 +147,7 @@ def test_a_document_that_the_index_does_not_know_yet_is_erased_with_its_earlier_
         memory.index("acme", [text])
         with memory.engine("acme") as engine:
             own = engine.index._own
-            with own.upkeep._database.write() as connection:
+            with own.vectors._hold_to_write() as connection:
                 write_state(connection, VERSION, 1)
                 own.prepare(connection)
             assert engine.index.upkeep.behind().waiting == 2

@@ -3,9 +3,6 @@ from postgres_team import Databases, Team
 
 import postgres_server
 
-# The contract's asserts explain themselves like those of any test module.
-pytest.register_assert_rewrite("treering.testing.ledger_contract")
-
 
 @pytest.fixture(scope="session")
 def server():

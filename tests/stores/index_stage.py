@@ -14,7 +14,7 @@ from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
-from treering.testing.index_questions import by_names, by_place, by_words, heads, near
+from treering.testing.index_contract.stage import by_names, by_place, by_words, heads, near
 
 EMBEDDER = HashingEmbedder()
 

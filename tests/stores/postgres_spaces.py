@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import psycopg
 
-from treering.stores.postgres.connection import exchange
+from treering.stores.postgres.connection import transactions
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import target_of
 from treering.stores.postgres.ledger.ledger import PostgresLedger
@@ -51,7 +51,7 @@ class Sent:
 @contextmanager
 def sent_by(monkeypatch):
     """Note what connections send."""
-    sent, execute, results = Sent(), psycopg.Connection.execute, exchange._results
+    sent, execute, results = Sent(), psycopg.Connection.execute, transactions._results
 
     def executing(self, query, *arguments, **options):
         sent.trips.append([query])
@@ -63,5 +63,5 @@ def sent_by(monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(psycopg.Connection, "execute", executing)
-        patched.setattr(exchange, "_results", exchanging)
+        patched.setattr(transactions, "_results", exchanging)
         yield sent

@@ -9,7 +9,7 @@ import treering
 from treering.stores.postgres.connection.directory import Directory
 from treering.stores.postgres.connection.schema import migrate
 from treering.stores.postgres.connection.target import database_of
-from treering.stores.postgres.servers.placing import add_server
+from treering.stores.postgres.placing import add_server
 from treering.system.address import parse_address
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock

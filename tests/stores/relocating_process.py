@@ -8,9 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
+from treering.stores.postgres import placing, relocating
 from treering.stores.postgres.connection.directory import Directory
 from treering.stores.postgres.connection.target import database_of
-from treering.stores.postgres.servers import placing, relocating
 from treering.system.address import parse_address
 from treering.system.machine import SystemClock
 from treering.testing.fakes import HashingEmbedder

@@ -11,8 +11,8 @@ from treering.core.filters import parse_filter
 from treering.core.policy import Policy
 from treering.ports.ledger import Selection
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.ledger.rows import verify_ledger
 from treering.stores.sqlite.ledger.schema import VERSION
+from treering.stores.sqlite.ledger.session import SqliteRows
 from treering.testing.fakes import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -71,7 +71,7 @@ def test_a_decision_of_an_older_version_verifies_where_it_can_only_be_read(tmp_p
     file = tmp_path / "space.db"
     shutil.copy(FIXTURES / "ledger_v3.db", file)
     with closing(sqlite3.connect(file)) as connection:
-        assert verify_ledger(apsw.Connection(str(file)), anchor=None)
+        assert SqliteRows(apsw.Connection(str(file))).verify(anchor=None)
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
 

@@ -8,9 +8,10 @@ from treering.ports.passages import Reach
 from treering.ports.search import NearRequest
 from treering.ports.vector_engine import ChosenEngine, VectorChanges
 from treering.stores.engines.faiss_engine import FaissEngine, VectorFolder
-from treering.stores.postgres.index import followed_rows, vector_feed
+from treering.stores.postgres.index import index_state
+from treering.stores.postgres.index import vectors as vector_feed
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vector_feed import PostgresVectorFeed
+from treering.stores.postgres.index.vectors import PostgresVectorFeed
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
@@ -176,7 +177,7 @@ def test_a_moment_that_the_log_no_longer_reaches_is_unknown(open_fed, clock, mon
     fed = open_fed()
     make = Builder(clock)
     begin = fed.feed.moment()
-    for module in (followed_rows, vector_feed):
+    for module in (index_state, vector_feed):
         monkeypatch.setattr(module, "LOG_KEPT", 3)
     for number in range(4):
         assert fed.feed.since(begin, 5).left == 0

@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 from postgres_spaces import new_space, open_target
 
+from treering.core.canonical import render_time
 from treering.core.filters import Compare, matches, parse_filter
-from treering.core.ids import render_time
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.stores.postgres.index.index import PostgresIndex

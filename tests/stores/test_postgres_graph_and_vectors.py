@@ -20,8 +20,7 @@ from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, 
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger, with_triples
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex
-from treering.testing.index_questions import cosines, near, seen
+from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex, cosines, near, seen
 
 ADA, BABBAGE, HOPPER = "ada lovelace", "charles babbage", "grace hopper"
 _MET = "Ada Lovelace met Charles Babbage."
@@ -97,7 +96,7 @@ def test_what_one_process_writes_another_one_walks_and_compares(opening, name):
 
 
 def test_a_process_that_fell_far_behind_catches_up(opening, name, monkeypatch):
-    monkeypatch.setattr("treering.stores.postgres.index.followed_rows.LOG_KEPT", 2)
+    monkeypatch.setattr("treering.stores.postgres.index.index_state.LOG_KEPT", 2)
     here, there = opening(name), opening(name)
     first = here.make.source(_MET)
     here.commit(first)

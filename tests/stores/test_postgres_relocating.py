@@ -15,11 +15,11 @@ import treering
 from treering.core.errors import Conflict, NotFound, Unavailable
 from treering.core.patch import Erase
 from treering.ports.stores import Relocation, StayedThere
+from treering.stores.postgres import relocating
 from treering.stores.postgres.connection import schema
 from treering.stores.postgres.connection.schema import INDEX_TABLES
-from treering.stores.postgres.servers import relocating
-from treering.stores.postgres.servers.placing import moving_alone, unfinished
-from treering.stores.postgres.servers.relocating import relocate
+from treering.stores.postgres.placing import moving_alone, unfinished
+from treering.stores.postgres.relocating import relocate
 from treering.system.machine import SystemClock
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock

@@ -11,7 +11,7 @@ from postgres_spaces import new_space, target_in
 import postgres_server
 from space_parts import note, open_space
 from treering.core.errors import InvalidInput
-from treering.ports.stores import LateReads, late_reads
+from treering.ports.runtime import LateReads, late_reads
 from treering.stores.postgres.connection.routes import Replica
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import target_of

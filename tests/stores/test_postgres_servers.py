@@ -11,8 +11,8 @@ from postgres_spaces import new_space
 import postgres_server
 import treering
 from treering.core.errors import Unavailable
-from treering.stores.postgres.servers.placing import add_server
-from treering.stores.postgres.servers.relocating import relocate
+from treering.stores.postgres.placing import add_server
+from treering.stores.postgres.relocating import relocate
 from treering.surfaces import cli
 from treering.system.machine import SystemClock
 from treering.testing.builders import Builder

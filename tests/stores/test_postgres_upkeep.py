@@ -15,7 +15,7 @@ from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER
-from treering.testing.index_questions import by_words, heads, seen
+from treering.testing.index_contract.stage import by_words, heads, seen
 
 TEXTS = ("Bees live in a hive_box.", "Ants dig hills.", "Moths fly at night.")
 

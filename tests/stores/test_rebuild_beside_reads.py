@@ -13,8 +13,10 @@ from test_sqlite_index_histories import Histories
 
 from treering.ports.index import Behind
 from treering.ports.search import Lag
-from treering.stores.sqlite.index.replay import advance_replay
-from treering.stores.sqlite.index.tables import PROJECTION_VERSION, TARGET, VERSION, read_state, write_state
+from treering.stores.rows.upkeep import TARGET, VERSION
+from treering.stores.sqlite.index.index import SqliteReplay
+from treering.stores.sqlite.index.tables import PROJECTION_VERSION
+from treering.stores.sqlite.reading import read_state, write_state
 from treering.testing.fakes import START, SteppingClock
 
 _OTHER = PROJECTION_VERSION - 1
@@ -214,7 +216,7 @@ def test_an_older_treering_makes_it_whole_at_once_and_this_one_begins_again_afte
     # An older version knows nothing of what waits: it finds a version that is not its own, and leaves its own.
     with space.database.write() as connection:
         waiting = list(connection.execute("SELECT object_id FROM waiting_objects"))
-        while advance_replay(connection, space.index._extractor, seconds=1).waiting:
+        while SqliteReplay(connection, space.index._extractor).advance(seconds=1).waiting:
             pass
         connection.execute("CREATE TABLE waiting_objects(object_id TEXT PRIMARY KEY) WITHOUT ROWID")
         connection.executemany("INSERT INTO waiting_objects VALUES(?)", waiting)

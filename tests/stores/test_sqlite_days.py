@@ -3,7 +3,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from index_stage import open_space, seen
 
-import treering.testing.index_questions as index_questions
+import treering.testing.index_contract.stage as index_questions
 from treering.core.evidence import Turn
 from treering.ports.passages import AskedDays
 

@@ -4,16 +4,17 @@ from pathlib import Path
 import pytest
 from index_stage import open_space, seen
 
-from treering.core.ids import parse_time
+from treering.core.canonical import parse_time
 from treering.ports.search import TextQuery
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.tables import FULL_TEXT, write_state
+from treering.stores.sqlite.index.tables import FULL_TEXT
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.stores.sqlite.opening import SqliteJobs
+from treering.stores.sqlite.reading import write_state
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.passages import as_code
-from treering.testing.index_questions import by_words
+from treering.testing.index_contract.stage import by_words
 
 
 @pytest.fixture

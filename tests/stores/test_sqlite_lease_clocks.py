@@ -9,8 +9,8 @@ import space_parts
 from treering.core.errors import InvalidInput, Unavailable
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.ports.runtime import LONGEST_SECONDS, VECTORS
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.opening import SqliteLeases

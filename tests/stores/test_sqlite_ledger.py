@@ -38,6 +38,7 @@ class TestSqliteLedgerOnAFile(LedgerContract):
             ledger.close()
 
 
+@pytest.mark.nightly
 class TestSqliteLedgerInMemory(LedgerContract):
     @pytest.fixture
     def open_ledger(self, clock: SteppingClock) -> Iterator[OpenLedger]:

@@ -3,11 +3,11 @@ import pytest
 
 from treering.core.errors import Corrupt
 from treering.ports.passages import Reach
-from treering.stores.rows.fold import scope_terms
-from treering.stores.rows.row_failures import REINDEX
-from treering.stores.sqlite.index.reach import sight
+from treering.stores.rows.packing import REINDEX
+from treering.stores.rows.passage_log import scope_terms
 from treering.stores.sqlite.index.tables import create_tables
-from treering.testing.index_questions import read
+from treering.stores.sqlite.reading import sight
+from treering.testing.index_contract.stage import read
 
 
 @pytest.fixture

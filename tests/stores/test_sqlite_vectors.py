@@ -3,7 +3,7 @@ import pytest
 from index_stage import EMBEDDER, open_space, seen
 
 from treering.ports.search import Lag
-from treering.testing.index_questions import cosines, near
+from treering.testing.index_contract.stage import cosines, near
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from index_stage import EMBEDDER, open_space, seen
 from treering.core.patch import Erase
 from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import text as text_search
-from treering.stores.sqlite.index.reach import sight
 from treering.stores.sqlite.index.words import rank_words
-from treering.testing.index_questions import near
+from treering.stores.sqlite.reading import sight
+from treering.testing.index_contract.stage import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()
 TERMS = "bee ant hum dig uber night_shift honeycomb 7 anne absent".split()

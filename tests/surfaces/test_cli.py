@@ -128,7 +128,7 @@ class TestIngest:
         ):
             assert told.code == 1
             assert "line 4" in told.out
-            assert "1 skipped" in told.out  # a server that cannot tell what it asks is left alone
+            assert "1 skipped" in told.out  # a server whose robots.txt cannot be read is not asked
         assert stage.run("ingest", "--mode", "url", "nowhere.txt").code == 2
 
     def test_work_that_is_not_committed_is_read_on_request(self, stage: Stage) -> None:
@@ -557,6 +557,7 @@ class TestTheProcess:
         code = """
 import os, signal, time
 from treering.surfaces import cli
+from treering.surfaces.cli import app as commands
 
 def app(**options):
     try:
@@ -565,7 +566,7 @@ def app(**options):
     except KeyboardInterrupt:
         raise ImportError("a module could not be loaded") from None
 
-cli.app = app
+commands.app = app
 cli.main([])
 """
         command = [sys.executable, "-c", code]

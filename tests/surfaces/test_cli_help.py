@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,11 @@ import typer
 from cli_stage import Stage
 
 from treering.surfaces.cli.app import app
-from treering.surfaces.cli.help import EXAMPLES, GROUPS
+from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *EXAMPLES]
+COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *examples()]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -41,19 +42,19 @@ def test_the_help_of_a_verb_names_every_mode_of_the_catalogue(stage: Stage, verb
 
 
 def test_every_example_is_a_command_line_that_exists(stage: Stage) -> None:
-    flags: dict[str, str] = {name: stage.done(*name.split(), "--help").out for name in EXAMPLES}
-    for name, examples in EXAMPLES.items():
-        for _, example in examples:
+    flags: dict[str, str] = {name: stage.done(*name.split(), "--help").out for name in examples()}
+    for name, lines in examples().items():
+        for _, example in lines:
             for flag in re.findall(r"--[a-z-]+", example):
                 known = "".join(flags.values()) if "&&" in example else flags[name]
                 assert flag in known, example
 
 
 def test_every_command_stands_in_one_group_of_the_help(stage: Stage) -> None:
-    grouped = [name for names in GROUPS.values() for name in names]
+    grouped = [name for names in command_groups().values() for name in names]
     assert sorted(grouped) == sorted(typer.main.get_command(app).commands)
     told = stage.done("--help").out
-    assert all(f"\n{title}:\n" in told for title in GROUPS)
+    assert all(f"\n{title}:\n" in told for title in command_groups())
 
 
 def test_without_a_command_the_help_is_shown(stage: Stage) -> None:
@@ -64,13 +65,40 @@ def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
     assert stage.done("version").out == stage.done("--version").out
 
 
+def test_the_modes_that_the_help_tells_are_those_of_the_catalogue() -> None:
+    shipped = resources.files("treering.surfaces.cli").joinpath("modes.json").read_text(encoding="utf-8")
+    again = "render it anew: python -m treering.surfaces.cli.help > src/…/cli/modes.json"
+    assert shipped == rendered_modes(), again
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("version",), ("--version",)])
 def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
-        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy', 'importlib.metadata'}"
+        " & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("verb", TOOLS)
+def test_the_help_of_a_verb_loads_no_tools(verb: str) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        "print(sorted({'numpy', 'apsw', 'tree_sitter', 'treering.verbs.catalog'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, verb, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_the_version_is_told_without_loading_the_commands(argument: str) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        "print([name for name in sys.modules if name.startswith(('treering.surfaces.cli.app', 'treering.parts.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, argument], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -153,8 +153,9 @@ def test_a_line_of_the_log_and_its_traceback_cannot_steer_a_terminal():
 def test_the_message_of_an_unforeseen_error_cannot_steer_a_terminal(tmp_path):
     program = (
         "import treering.surfaces.cli as cli\n"
+        "import treering.surfaces.cli.app as commands\n"
         f"def crash(*_, **__): raise RuntimeError({STEERING!r})\n"
-        "cli.app = crash\n"
+        "commands.app = crash\n"
         "cli.main(['query', 'x'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=60, check=False)
@@ -173,11 +174,13 @@ def test_nothing_else_in_the_package_prints():
         # hooks of coding agents load nothing of the command line; both are cleaned
         "parts/coding_agents/session_hooks.py:sys.stderr.write",
         "parts/coding_agents/session_hooks.py:sys.stdout.write",
+        "surfaces/cli/help.py:sys.stdout.write",  # our own listing, for the repository
+        "surfaces/cli/printing.py:Console",
+        "surfaces/cli/printing.py:console.print",
         "surfaces/cli/printing.py:typer.confirm",
         "surfaces/cli/printing.py:typer.echo",
-        "surfaces/cli/rendering/lines.py:Console",
-        "surfaces/cli/rendering/lines.py:console.print",
         "surfaces/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
+        "surfaces/resident/client.py:sys.stderr.write",  # a sentence of ours alone
     ]
 
 

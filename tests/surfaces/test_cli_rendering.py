@@ -2,9 +2,9 @@ import io
 
 from rich.console import Console
 
-from treering.core.pack import Citation, ContextPack, PackItem
+from treering.retrieval.search.packing import Citation, ContextPack, PackItem
+from treering.surfaces.cli.printing import IndentedLine, line, show
 from treering.surfaces.cli.rendering import render
-from treering.surfaces.cli.rendering.lines import IndentedLine, line, show
 from treering.verbs.lint.lint import LintReport
 from treering.verbs.lint.survey import Finding
 from treering.verbs.query.context import ContextReport

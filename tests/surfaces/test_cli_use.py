@@ -8,7 +8,7 @@ import sys
 import pytest
 from cli_stage import README, Stage
 
-from treering.surfaces.cli.kinds import KINDS
+from treering.surfaces.cli.flags import known_kinds
 
 
 def test_a_kind_that_there_is_not_lists_all_kinds(stage: Stage) -> None:
@@ -17,7 +17,7 @@ def test_a_kind_that_there_is_not_lists_all_kinds(stage: Stage) -> None:
     assert told.code == 2
     assert "Did you mean 'decision'?" in told.err
     words = set(re.findall(r"\w+", told.err))
-    assert {kind for kinds in KINDS.values() for kind in kinds} <= words
+    assert {kind for kinds in known_kinds().values() for kind in kinds} <= words
 
 
 @pytest.mark.parametrize(

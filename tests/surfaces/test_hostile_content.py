@@ -228,6 +228,7 @@ def test_what_a_command_prints_of_hostile_content_steers_no_terminal(place, monk
 OTHERS = """
 import logging, sys, threading, warnings
 import treering.surfaces.cli as cli
+from treering.surfaces.cli import app as commands
 
 def fail(text):
     raise RuntimeError(text)
@@ -243,7 +244,7 @@ def work(*_, **__):
     print(text, file=sys.stderr)
     return 0
 
-cli.app = work
+commands.app = work
 cli.main(["query", "x"])
 """
 

@@ -11,7 +11,7 @@ from treering.core.errors import Unavailable
 from treering.core.fencing import without_recalled
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.surfaces.mcp import build_server
-from treering.surfaces.mcp.server import Watch
+from treering.surfaces.mcp.server import CallProgress
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_progress_is_told_and_only_grows(address, tmp_path):
 
 
 def test_work_in_several_parts_is_told_as_one_count():
-    watch, told = Watch(), []
+    watch, told = CallProgress(), []
 
     async def tell(done, total, what):
         told.append((done, total, what))
@@ -130,7 +130,7 @@ def test_work_in_several_parts_is_told_as_one_count():
 
 
 def test_work_nobody_waits_for_stops_at_its_next_report():
-    watch = Watch()
+    watch = CallProgress()
     watch.report("reading", 1, 9)
 
     watch.give_up()

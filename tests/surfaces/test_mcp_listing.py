@@ -8,9 +8,9 @@ from mcp_types import ListToolsResult, Tool
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import NoFiles
 from treering.surfaces.mcp.dispatcher import ToolDispatcher, help_on
-from treering.surfaces.mcp.listing import OPEN, granted_modes, rendered, tool_listing
+from treering.surfaces.mcp.listing import granted_modes, rendered, tool_listing
 from treering.surfaces.mcp.server import instructions
-from treering.verbs.catalog import TOOLS
+from treering.verbs.catalog import NEW_OBJECT_FIELDS, TOOLS
 
 LISTED = {verb: granted_modes(tool) for verb, tool in TOOLS.items()}
 """The tools with the modes that an agent may use."""
@@ -57,7 +57,11 @@ def test_help_tells_every_field_of_every_mode_with_its_values_and_meaning():
     for verb, tool in LISTED.items():
         for mode in tool.modes.values():
             text, data = help_on(verb, mode.name)
-            models = [mode.input, mode.options, *([OPEN[mode.input]] if mode.input in OPEN else [])]
+            models = [
+                mode.input,
+                mode.options,
+                *([NEW_OBJECT_FIELDS[mode.input]] if mode.input in NEW_OBJECT_FIELDS else []),
+            ]
             for model in models:
                 for name, field in model.model_fields.items():
                     assert f"- {name}: " in text

@@ -20,8 +20,7 @@ from treering.surfaces.mcp.listing import HELP, tool_listing
 from treering.surfaces.python.operations import OF_PARTS, ON_SPACES, OPERATIONS, UPKEEP
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS
-from treering.verbs.envelope import Operation
-from treering.verbs.rights import EVERYTHING, READS
+from treering.verbs.envelope import EVERYTHING, READS, Operation
 
 GOLDEN = Path(__file__).with_name("golden") / "operations.txt"
 VERBS = {f"{tool.name} {mode.name}": mode for tool in TOOLS.values() for mode in tool.modes.values()}

@@ -80,8 +80,8 @@ def test_no_answer_over_mcp_has_it(address):
 def test_what_is_served_and_asked_for_is_shown_without_it(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_SPACE", NOWHERE)
     settings = Settings.read()
-    serving = Serving.of(settings, space=SERVED, parts={"projects": ServedProjects(tmp_path)}, files=None)
+    serving = Serving(space=settings.space_address(SERVED), parts={"projects": ServedProjects(tmp_path)})
     assert SECRET not in f"{settings!r}{serving!r}{Access(space=SERVED)!r}"
     with pytest.raises(UnknownBackend) as caught:
-        build_app(Serving.of(settings, space="", parts={"projects": ServedProjects(tmp_path)}, files=None))
+        build_app(Serving(space=settings.space_address(None), parts={"projects": ServedProjects(tmp_path)}))
     assert SECRET not in str(caught.value.as_dict())

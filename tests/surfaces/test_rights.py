@@ -18,9 +18,8 @@ from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.surfaces.mcp.listing import tool_listing
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs import catalog
-from treering.verbs.envelope import Envelope, Mode, Report, Value
+from treering.verbs.envelope import EVERYTHING, READS, WRITES, Envelope, Mode, Report, Rights, Value
 from treering.verbs.ingest.ingest import IngestOptions, PathInput, ingest_path
-from treering.verbs.rights import EVERYTHING, READS, WRITES, Rights
 
 RIGHTS = [field.name for field in fields(Rights)]
 REFUSED_BY_A_SERVER = [name for name in RIGHTS if name != "writes"]

@@ -8,9 +8,9 @@ import pytest
 from toy_store.toy_engine import toy_engine
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.recall.search import DiscussionSearch
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.search import DiscussionSearch
 from treering.parts.projects.project import ProjectMemory
 from treering.retrieval.index.passages import passages_of
 from treering.surfaces.python.space import Space

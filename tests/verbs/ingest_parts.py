@@ -34,9 +34,8 @@ from treering.sources.reading.text import segment_text
 from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Envelope
+from treering.verbs.envelope import EVERYTHING, Envelope
 from treering.verbs.ingest.ingest import TOOL
-from treering.verbs.rights import EVERYTHING
 
 ADA = Author(actor="ada", channel="user")
 

@@ -8,8 +8,7 @@ import pytest
 from space_parts import decide, note, only_id, state_fact, task
 from treering.testing.fakes import SteppingClock
 from treering.verbs.catalog import call
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Envelope
 
 PAST = "2026-01-01T00:00:00Z"
 ASKED = "Deploy the Billing service although deploys are frozen"

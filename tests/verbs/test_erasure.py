@@ -405,6 +405,23 @@ def test_reasons_that_name_it_are_named(space):
     assert [place for place in receipt.out_of_reach if "audit events" in place]
 
 
+def test_reasons_that_name_one_of_several_by_title_or_origin_are_told_by_their_events(space):
+    quote = note(space, PHRASE, origin="diary.md", title="Notes")
+    known = decide(space, f"The {WORD} way", quote)
+    by_title, by_origin = f"Correct The {WORD} way", "diary.md was a draft"
+    for mode, changed, reason in (
+        ("knowledge", {"id": known, "summary": "x"}, by_title),
+        ("knowledge", {"id": known, "summary": "y"}, "Shorter"),
+        ("source", {"id": quote["source_id"], "status": "archived"}, by_origin),
+    ):
+        space.crystallize(mode, input=changed, options={"reason": reason})
+    events = space.engine.ledger.events_of
+    (first,) = [event.seq for event in events(known) if event.reason == by_title]
+    (last,) = [event.seq for event in events(quote["source_id"]) if event.reason == by_origin]
+    told = [place for place in space.erase([known, quote["source_id"]]).out_of_reach if "audit events" in place]
+    assert told == [f"the reasons given for audit events {first}, {last}, which name it"]
+
+
 def test_a_proof_that_fails_takes_no_erasure_back(filled, monkeypatch):
     space, ids = filled
 

@@ -17,7 +17,7 @@ from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.stores.sqlite.opening import SqliteJobs
-from treering.testing.index_questions import by_words, heads
+from treering.testing.index_contract.stage import by_words, heads
 
 PYPROJECT = """\
 [project]

@@ -8,7 +8,7 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.fencing import without_recalled
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.testing.builders import Builder
-from treering.testing.index_questions import by_words
+from treering.testing.index_contract.stage import by_words
 
 NOWHERE = "know:" + "0" * 26
 

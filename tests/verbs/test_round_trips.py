@@ -8,8 +8,7 @@ import pytest
 from space_parts import decide, note, open_space, task
 from treering.ports.index import Index
 from treering.verbs.catalog import call
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Envelope
 
 MOST_OF_SEARCH = 8
 MOST_OF_CONTEXT = 16

@@ -9,15 +9,14 @@ import apsw
 import pytest
 
 from space_parts import decide, move, note, put, read, records, state_fact, status, task
+from treering.core.canonical import PREFIXES
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
-from treering.core.ids import PREFIXES
 from treering.core.patch import AddLink, Create, Link, MoveScope, Update
 from treering.ports.ledger import Selection
 from treering.testing.builders import Builder
 from treering.verbs.catalog import TOOLS, call
 from treering.verbs.confined_ledger import confined
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import EVERYTHING
+from treering.verbs.envelope import EVERYTHING, Envelope
 
 NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 

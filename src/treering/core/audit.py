@@ -9,9 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import Instant, canonical_json, digest
 from treering.core.errors import Corrupt
-from treering.core.ids import Instant
 
 GENESIS = "0" * 40
 

@@ -1,13 +1,16 @@
-"""Segments of sources, the references that rest on them, and finding them again after an edit."""
+"""Segments of sources, the evidence that rests on them, and finding them again after an edit."""
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from treering.core.canonical import digest
-from treering.core.ids import Instant
-from treering.core.matching import matching_stretches
+from treering.core.canonical import Instant, digest
 
 # Where in a source a segment stands, typed by the kind of source.
 
@@ -152,7 +155,7 @@ class Segment(BaseModel):
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
     """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
-    """What it imports, calls and uses of other code, as the code says it (`core.code_use`)."""
+    """What it imports, calls and uses of other code, as the code says it (`retrieval.index.code_names`)."""
 
 
 class EvidenceRef(BaseModel):
@@ -203,3 +206,212 @@ def find_lines(quote: str, text: str) -> tuple[int, int] | None:
         if lines[start] == wanted[0] and lines[start : start + len(wanted)] == wanted:
             return start + 1, start + len(wanted)
     return None
+
+
+# Matching two sequences in order, as a diff does, at a cost that grows little faster than their length.
+
+
+_COMPARED = 40_000
+"""The most pairs of items that are compared at once: two stretches of 200."""
+_DEEPEST = 20  # cuts within cuts
+
+_Key = TypeVar("_Key", bound=Hashable)
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Items of both sequences that are equal: `size` of them, from `old` on in one and from `new` on in the other."""
+
+    old: int
+    new: int
+    size: int
+
+
+def matching_stretches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Stretch]:
+    """Return what two sequences share, in the order of both. Short ones share the longest runs, as in `difflib`."""
+    found: list[Stretch] = []
+    for at_old, at_new in _pairs(old, new, (0, len(old)), (0, len(new)), 0):
+        last = found[-1] if found else None
+        if last and (at_old, at_new) == (last.old + last.size, last.new + last.size):
+            found[-1] = Stretch(last.old, last.new, last.size + 1)
+        else:
+            found.append(Stretch(at_old, at_new, 1))
+    return found
+
+
+def changed_stretches(old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield what is between the matching stretches: where it begins and ends in `old`, and where in `new`."""
+    at_old = at_new = 0
+    for one in [*matching_stretches(old, new), Stretch(len(old), len(new), 0)]:
+        if (at_old, at_new) != (one.old, one.new):
+            yield at_old, one.old, at_new, one.new
+        at_old, at_new = one.old + one.size, one.new + one.size
+
+
+def _pairs(
+    old: Sequence[Hashable], new: Sequence[Hashable], within_old: Pair, within_new: Pair, depth: int
+) -> Iterator[Pair]:
+    (start, end), (first, last) = within_old, within_new
+    if (end - start) * (last - first) <= _COMPARED:
+        yield from _compared(old, new, within_old, within_new)
+        return
+    while start < end and first < last and old[start] == new[first]:
+        yield start, first
+        start, first = start + 1, first + 1
+    tail = 0
+    while start < end - tail and first < last - tail and old[end - tail - 1] == new[last - tail - 1]:
+        tail += 1
+    end, last = end - tail, last - tail
+    yield from _inner_pairs(old, new, (start, end), (first, last), depth)
+    yield from ((end + step, last + step) for step in range(tail))
+
+
+def _inner_pairs(
+    old: Sequence[Hashable], new: Sequence[Hashable], within_old: Pair, within_new: Pair, depth: int
+) -> Iterator[Pair]:
+    (start, end), (first, last) = within_old, within_new
+    if (end - start) * (last - first) <= _COMPARED:
+        yield from _compared(old, new, within_old, within_new)
+        return
+    cuts = _anchors(_once(old, start, end), _once(new, first, last)) if depth < _DEEPEST else []
+    if not cuts:
+        # Nothing stands in both once: the first of an item is the first there, the second the second, and so on.
+        yield from _anchors(_numbered(old, start, end), _numbered(new, first, last))
+        return
+    for cut, other in [*cuts, (end, last)]:
+        yield from _pairs(old, new, (start, cut), (first, other), depth + 1)
+        if cut < end:
+            yield cut, other
+        start, first = cut + 1, other + 1
+
+
+def _compared(old: Sequence[Hashable], new: Sequence[Hashable], within_old: Pair, within_new: Pair) -> Iterator[Pair]:
+    """Match short stretches: the longest run first."""
+    (start, end), (first, last) = within_old, within_new
+    blocks = SequenceMatcher(None, old[start:end], new[first:last], autojunk=False).get_matching_blocks()
+    return ((start + one.a + step, first + one.b + step) for one in blocks for step in range(one.size))
+
+
+def _once(items: Sequence[Hashable], start: int, end: int) -> dict[Hashable, int]:
+    """Return the places of the items that a stretch has once."""
+    places: dict[Hashable, int] = {}
+    for at in range(start, end):
+        places[items[at]] = -1 if items[at] in places else at
+    return {item: at for item, at in places.items() if at >= 0}
+
+
+def _numbered(items: Sequence[Hashable], start: int, end: int) -> dict[tuple[Hashable, int], int]:
+    """Return the places of the items of a stretch, each with how many equal ones stand before it."""
+    counts: dict[Hashable, int] = defaultdict(int)
+    places: dict[tuple[Hashable, int], int] = {}
+    for at in range(start, end):
+        places[items[at], counts[items[at]]] = at
+        counts[items[at]] += 1
+    return places
+
+
+def _anchors(old: dict[_Key, int], new: dict[_Key, int]) -> list[Pair]:
+    """Return the longest list of places of equal items that rises in both (by patience sorting)."""
+    pairs = sorted((old[key], new[key]) for key in old.keys() & new.keys())
+    tops: list[int] = []
+    ends: list[int] = []  # of `pairs`, by the length of the list that ends there
+    before: list[int] = []
+    for place, (_, at) in enumerate(pairs):
+        length = bisect_left(tops, at)
+        before.append(ends[length - 1] if length else -1)
+        tops[length : length + 1], ends[length : length + 1] = [at], [place]
+    chosen: list[Pair] = []
+    place = ends[-1] if ends else -1
+    while place >= 0:
+        chosen.append(pairs[place])
+        place = before[place]
+    return chosen[::-1]
+
+
+# Telling moved files by what they say: a folder that is gone, and one where most of its files stand again.
+
+
+_Parts = tuple[str, ...]
+_Folders = tuple[_Parts, _Parts]
+_MOST_ALIKE = 20
+"""Files that say the same: more of them, such as empty ones, are no sign of a move."""
+_BETWEEN = re.compile("[/#]")
+
+
+def moves_by_contents(gone: Mapping[str, str], arrived: Mapping[str, str]) -> dict[str, str]:
+    """Return, by the origins of files that are gone, the new origins with the same contents, each taken once.
+
+    Both give fingerprints by origin. Of several that say the same, one of the same name is taken. An empty fingerprint
+    is like no other: empty files are all alike, and one that arrives is no sign that another one moved.
+    """
+    places: dict[str, list[str]] = defaultdict(list)
+    for origin, fingerprint in arrived.items():
+        if fingerprint:
+            places[fingerprint].append(origin)
+    moves: dict[str, str] = {}
+    for origin, fingerprint in gone.items():
+        if same := places.get(fingerprint):
+            name = _parts(origin)[-1]
+            moves[origin] = min(same, key=lambda new: (_parts(new)[-1] != name, new))
+            same.remove(moves[origin])
+    return moves
+
+
+def moved_files(gone: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
+    """Return, by the origins of files that are gone, the origins at which they stand now.
+
+    `gone` and `there` give fingerprints by origin. A file stands where one of its name says the same. Where more than
+    half of the files that are gone from a folder stand again in another one, under the same paths, the folder has
+    moved: then so have its other files, whatever they say now. An empty fingerprint is like no other.
+    """
+    same = _by_fingerprint(there)
+    same_content = {origin: list(_same_content(origin, fingerprint, same)) for origin, fingerprint in gone.items()}
+    votes = Counter(folders for found in same_content.values() for folders in {_folders(*pair) for pair in found})
+    moves: dict[str, str] = {}
+    for origin, found in same_content.items():
+        best = max(found, key=lambda pair: (votes[_folders(*pair)], pair[1]), default=None)
+        if best is not None:
+            moves[origin] = best[1]
+    return moves | _carried_along(gone, there, moves, votes)
+
+
+def _by_fingerprint(there: Mapping[str, str]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for origin, fingerprint in there.items():
+        if fingerprint:
+            found[fingerprint].append(origin)
+    return {fingerprint: origins for fingerprint, origins in found.items() if len(origins) <= _MOST_ALIKE}
+
+
+def _same_content(origin: str, fingerprint: str, there: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+    name = _parts(origin)[-1]
+    return ((origin, other) for other in there.get(fingerprint, ()) if _parts(other)[-1] == name)
+
+
+def _folders(before: str, after: str) -> _Folders:
+    """Return what differs of two origins: both without the parts at the end that they share."""
+    old, new = _parts(before), _parts(after)
+    shared = 0
+    while shared < min(len(old), len(new)) - 1 and old[-shared - 1] == new[-shared - 1]:
+        shared += 1
+    return old[: len(old) - shared], new[: len(new) - shared]
+
+
+def _carried_along(
+    gone: Mapping[str, str], there: Mapping[str, str], moves: Mapping[str, str], votes: Counter[_Folders]
+) -> dict[str, str]:
+    """Return the files that moved with most of their folder and say something else now."""
+    places = {_parts(origin): origin for origin in there}
+    carried: dict[str, str] = {}
+    for (old, new), count in votes.most_common():
+        left = [origin for origin in gone if _parts(origin)[: len(old)] == old and len(_parts(origin)) > len(old)]
+        for origin in left if 2 * count > len(left) else ():
+            place = places.get(new + _parts(origin)[len(old) :])
+            if place is not None and origin not in moves:
+                carried.setdefault(origin, place)
+    return carried
+
+
+def _parts(origin: str) -> _Parts:
+    return tuple(_BETWEEN.split(origin))

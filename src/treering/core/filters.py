@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput, nearest
-from treering.core.ids import parse_time, render_time
 
 Operator = Literal["eq", "ne", "in", "lt", "lte", "gt", "gte", "exists", "prefix"]
 Scalar = str | int | float | bool

@@ -9,10 +9,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from treering.core.canonical import Json, JsonObject, canonical_json, digest, normalise, normalise_text
+from treering.core.canonical import (
+    Instant,
+    Json,
+    JsonObject,
+    canonical_json,
+    digest,
+    kind_of,
+    normalise,
+    normalise_text,
+)
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import EvidenceRef, Segment
-from treering.core.ids import Instant, kind_of
 from treering.core.scope import Scope
 
 # What each kind of knowledge says, as one model per kind.

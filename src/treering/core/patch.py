@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import Instant, canonical_json, digest
 from treering.core.errors import InvalidInput
-from treering.core.ids import Instant
 from treering.core.objects import AnyObject, Channel, Object, Source
 from treering.core.scope import Scope
 

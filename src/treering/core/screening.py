@@ -186,7 +186,7 @@ def instruction_flags(text: str) -> tuple[str, ...]:
     polite order about what belongs to its writer: "please transfer $500 from my account"), `hidden_unicode` (tag
     characters, bidirectional overrides, runs of invisible characters).
     """
-    plain = as_a_model_reads(text)
+    plain = without_disguise(text)
     flags = dict.fromkeys(shape.flag for shape in _SHAPES if shape.shows_in(plain))
     hidden = ("hidden_unicode",) if _is_hiding(text) else ()
     return (*flags, *hidden)
@@ -226,7 +226,7 @@ class _Shape:
         return False
 
 
-def as_a_model_reads(text: str) -> str:
+def without_disguise(text: str) -> str:
     """Return `text` in lower case without what hides words from a pattern but not from a model.
 
     That is: width, styled letters, invisible characters.

@@ -7,8 +7,8 @@ from agent_framework import AgentSession, ContextProvider, HistoryProvider, Mess
 
 from treering.core.canonical import canonical_json, digest
 from treering.frameworks.client import AnyClient, KeyedText, TextCollection, blocking, fenced_texts, in_thread
-from treering.parts.client.records.names import RecordCollection
-from treering.parts.client.records.records import RecordEntry, RecordLog
+from treering.parts.client.record_names import RecordCollection
+from treering.parts.client.records import RecordEntry, RecordLog
 
 _HOME = "agent-framework"
 _REASON = "Memories of Microsoft Agent Framework"

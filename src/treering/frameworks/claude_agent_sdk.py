@@ -28,10 +28,10 @@ from claude_agent_sdk.types import (
 from treering.core.errors import TreeringError
 from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
 from treering.parts.client.client import BlockingMemoryClient
-from treering.parts.client.items.metadata import TYPE
-from treering.parts.client.items.tool_runs import ToolRun
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records.records import Records, searchable
+from treering.parts.client.hooks.execution_history import ToolRun
+from treering.parts.client.items.documents import TYPE
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "claude-agent-sdk"

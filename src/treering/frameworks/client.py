@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from treering.core.fencing import fence
 from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient
 from treering.parts.client.items.documents import MemoryItem
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records.records import searchable
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.parts.client.records import searchable
 from treering.verbs.engine import retry_on_conflict
 
 AnyClient = MemorySystemClient | BlockingMemoryClient

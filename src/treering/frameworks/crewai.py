@@ -9,9 +9,9 @@ import numpy as np
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.items.metadata import plain_value
-from treering.parts.client.records.names import RecordCollection, RecordDraft
-from treering.parts.client.records.records import searchable
+from treering.parts.client.items.documents import plain_value
+from treering.parts.client.record_names import RecordCollection, RecordDraft
+from treering.parts.client.records import searchable
 
 _HOME = "crewai"
 _REASON = "Memories of CrewAI"

@@ -14,9 +14,9 @@ from treering.core.filters import Compare
 from treering.frameworks.client import AnyClient, blocking
 from treering.parts.client.client import BlockingMemoryClient
 from treering.parts.client.config import MemoryConfig
-from treering.parts.client.items.metadata import TYPE, plain_value
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records.records import searchable
+from treering.parts.client.items.documents import TYPE, plain_value
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.parts.client.records import searchable
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "haystack"

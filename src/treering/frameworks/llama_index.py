@@ -11,10 +11,9 @@ from pydantic import Field
 
 from treering.core.fencing import fence
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.items.documents import MemoryItem
-from treering.parts.client.items.metadata import SESSION, TYPE
+from treering.parts.client.items.documents import SESSION, TYPE, MemoryItem
 from treering.parts.client.profiles import AgentProfile
-from treering.parts.client.records.records import searchable
+from treering.parts.client.records import searchable
 
 _MESSAGE = "message"
 _KEPT_ROLES = ("user", "assistant")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import unquote
 
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records.records import Records, searchable
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 ROOT = "/memories"

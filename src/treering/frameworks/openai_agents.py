@@ -8,9 +8,9 @@ from agents.memory import SessionABC, SessionSettings
 from agents.run import CallModelData, ModelInputData
 
 from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
-from treering.parts.client.items.metadata import TYPE
-from treering.parts.client.records.names import RecordCollection
-from treering.parts.client.records.records import RecordEntry, RecordLog, searchable
+from treering.parts.client.items.documents import TYPE
+from treering.parts.client.record_names import RecordCollection
+from treering.parts.client.records import RecordEntry, RecordLog, searchable
 
 _HOME = "openai-agents"
 _REASON = "A session of the OpenAI Agents SDK"

@@ -1,8 +1,9 @@
 """Pydantic AI: a capability with the tools of a memory, recall before the model is asked, and logged runs of tools."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any, Self
 
 from pydantic_ai import RunContext
@@ -15,7 +16,6 @@ from pydantic_ai.toolsets import FunctionToolset
 
 from treering.frameworks.client import recalled_text
 from treering.parts.client.client import MemorySystemClient
-from treering.parts.client.hooks import memory_tools
 from treering.parts.client.hooks.memory_access import (
     CLIENT,
     CONFIG,
@@ -25,6 +25,8 @@ from treering.parts.client.hooks.memory_access import (
     attempted,
     memory_access,
     read_field,
+    retrieve_memory,
+    store_memory,
 )
 from treering.parts.client.hooks.tool_runs import log_tool_runs
 from treering.parts.client.profiles import AgentProfile
@@ -152,23 +154,16 @@ def memory_toolset(
 ) -> FunctionToolset[Any]:
     """Return the tools `retrieve_memory` and `store_memory`. What is not given is that of the agent's dependencies."""
 
-    async def retrieve_memory(
-        ctx: RunContext[Any], query: str, top_k: int = 5, filters: dict[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
-        return await memory_tools.retrieve_memory(_Held(_held(ctx)), query, top_k, filters)
+    def of_run(tool: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        @wraps(tool)
+        async def called(ctx: RunContext[Any], *given: Any, **named: Any) -> Any:
+            return await tool(_Held(_dependencies(ctx, client, session_id, agent_profile)), *given, **named)
 
-    async def store_memory(
-        ctx: RunContext[Any], content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
-    ) -> dict[str, Any]:
-        return await memory_tools.store_memory(_Held(_held(ctx)), content, metadata, importance)
-
-    def _held(ctx: RunContext[Any]) -> dict[str, Any]:
-        return _dependencies(ctx, client, session_id, agent_profile)
+        return called
 
     toolset = FunctionToolset[Any]()
     for tool in (retrieve_memory, store_memory):
-        tool.__doc__ = getattr(memory_tools, tool.__name__).__doc__
-        toolset.add_function(tool, takes_ctx=True)
+        toolset.add_function(of_run(tool), takes_ctx=True)
     return toolset
 
 

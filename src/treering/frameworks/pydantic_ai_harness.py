@@ -16,9 +16,9 @@ from pydantic_ai_harness.memory import (
 
 from treering.core.canonical import digest
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.items.filtering import metadata_filter
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft
-from treering.parts.client.records.records import Records, searchable
+from treering.parts.client.items.recalling import metadata_filter
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft
+from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "pydantic-ai-harness"

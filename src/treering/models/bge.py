@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
-
 
 # Networks in ONNX files with their tokenizers, on the CPU: how they are loaded, whatever they compute.
 
@@ -82,6 +81,14 @@ PREPARATION = "p1"
 """Version of everything done to a text before the model sees it. A change here makes other vectors."""
 
 
+_elsewhere: list[Callable[[str, str], Vector | None]] = []
+
+
+def ask_elsewhere(ask: Callable[[str, str], Vector | None]) -> None:
+    """Have questions embedded by `ask(model_id, question)`, where it can: a process in which the model is loaded."""
+    _elsewhere[:] = [ask]
+
+
 class BgeSmall:
     """Embeds with bge-small-en-v1.5 (384 dimensions). Constructing it is instant: it loads on first use.
 
@@ -129,6 +136,10 @@ class BgeSmall:
 
     def embed_query(self, text: str) -> Vector:
         """Embed what somebody asks: `float32[384]`, unit length."""
+        if self._network is None and self._folder is None:
+            for ask in _elsewhere:
+                if (vector := ask(self.model_id, text)) is not None:
+                    return vector
         return self._loaded().vector(QUERY_PREFIX + text)
 
     def _loaded(self) -> _Network:

@@ -10,8 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING
 
 from treering.core.errors import InvalidInput, MissingExtra
-from treering.models.model_loop import ModelLoop
-from treering.models.pydantic_ai_errors import HINT, missing_setting, translating
+from treering.models.provider_calls import HINT, ModelLoop, missing_setting, translating
 from treering.ports.models import (
     MAX_OUTPUT_TOKENS,
     Answer,
@@ -52,7 +51,7 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     Without `api_key` a provider reads the key from its own environment variable; an endpoint gets none.
 
     Raises `MissingExtra` where pydantic-ai is not installed, `InvalidInput` for a model nobody knows, a missing
-    key, a URL that is none, or a provider whose package is not installed.
+    key, an invalid URL, or a provider whose package is not installed.
     """
     if find_spec("pydantic_ai") is None:
         raise MissingExtra(EXTRA, needed_for="A language model")
@@ -208,7 +207,7 @@ def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:
 
 
 def endpoint_provider(called: str, model: str, base_url: str, api_key: str | None) -> OpenAICompatibleProvider:
-    """Return the provider behind a URL. Raises `UserError` where that is none, or the model has no name."""
+    """Return the provider behind a URL. Raises `UserError` where that is not a URL, or the model has no name."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 

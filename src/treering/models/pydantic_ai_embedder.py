@@ -13,9 +13,8 @@ import numpy as np
 
 from treering.core.errors import InvalidInput, MissingExtra, Unavailable
 from treering.models.function_embedder import unit_vectors, unrelated_below
-from treering.models.model_loop import ModelLoop
+from treering.models.provider_calls import ModelLoop, missing_setting, translating
 from treering.models.pydantic_ai import ENDPOINT, EXTRA, TIMEOUT_SECONDS, endpoint_provider, provider_with_key
-from treering.models.pydantic_ai_errors import missing_setting, translating
 from treering.ports.models import Embedder, Vector
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ class SegmentDraft:
     definitions: tuple[Definition, ...] = ()
     """The definitions that fill a part of code: knowledge about one of them outlives a change of the rest."""
     uses: tuple[str, ...] = ()
-    """What it imports, calls and uses of other code, as `core.code_use.CodeUse` writes it."""
+    """What it imports, calls and uses of other code, as `retrieval.index.code_names.CodeUse` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RootNodes:
     """How the nodes of a root and its sources belong together, of everything that is there now."""
 
     whole: str
@@ -146,16 +146,16 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class RootRead:
     """The last reading of a root. `survey` tells how its nodes and sources belong together, if anybody asks."""
 
     origin: str
     whole: str
     """The node of the root itself, as `kind:slug`."""
-    survey: Callable[[], Ground]
+    survey: Callable[[], RootNodes]
 
 
-Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed | Surveyed
+Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed | RootRead
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,7 @@ def _linking(event: AuditEvent) -> Linked | Unlinked | None:
 
 
 def _ends(event: AuditEvent) -> tuple[str, ...]:
-    """Return the ids of what a link that an event tells of joins."""
+    """Return the ids that the link of an event joins."""
     linking = _linking(event)
     return (linking.link.source, linking.link.target) if linking else ()
 

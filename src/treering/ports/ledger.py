@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import render_time
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
-from treering.core.ids import render_time
 from treering.core.objects import Activity, Knowledge, Object, Source, WorkItem, title_of
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.writing.copying import LedgerPart, Outcomes
+from treering.core.writing.integrity import references_of
 from treering.core.writing.plan import Plan
-from treering.core.writing.references import references_of
 from treering.ports.index import Change
 
 _Place = TypeVar("_Place", bound=Hashable)
@@ -234,7 +234,7 @@ class Ledger(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """The policy in force now: the one that the audit log tells of last, the default as long as it tells of none.
+        """The policy in force now: the one that the audit log recorded last, the default where it records none.
 
         A write is held to the policy in force in its own transaction, whatever was read before.
         """
@@ -321,7 +321,7 @@ class Ledger(Protocol):
         ...
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in exactly this scope, as `sources` tells of each."""
+        """Give, by origin, those of the sources that are in exactly this scope, as `sources` gives them."""
         ...
 
     def scopes(self, below: str) -> Sequence[str]:
@@ -333,7 +333,7 @@ class Ledger(Protocol):
         ...
 
     def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id in a field (`core.writing.references`), in order.
+        """Return ids of objects of which a revision names this id in a field (`core.writing.integrity`), in order.
 
         Whether an object names it now is in the object: `read` tells them apart.
         """

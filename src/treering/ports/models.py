@@ -299,7 +299,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Something a text speaks of, as it is written there.
+    """Something a text mentions, as it is written there.
 
     `start` and `end` are character offsets in the excerpt's text, end exclusive; both are 0 where the entity
     comes from the title, the heading or the speaker.

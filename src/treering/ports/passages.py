@@ -23,7 +23,7 @@ class Reach:
     at: int | None = None
     """An audit sequence number: only passages as they stood then."""
     now: datetime | None = None
-    """The time it is asked for: what was over by then (`core.lifecycle.is_over`) is withdrawn. `None`: not judged.
+    """The time it is asked for: what was over by then (`core.policy.is_over`) is withdrawn. `None`: not judged.
 
     An index need not know it: the ledger decides.
     """
@@ -56,7 +56,7 @@ class Passage:
     live: bool
     triples: tuple[Triple, ...] = ()
     uses: tuple[str, ...] = ()
-    """What code imports, calls and uses otherwise, as `core.code_use.CodeUse` writes it."""
+    """What code imports, calls and uses otherwise, as `retrieval.index.code_names.CodeUse` writes it."""
     defines: tuple[str, ...] = ()
     """The qualified names of definitions that fill a part of it."""
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)

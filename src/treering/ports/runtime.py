@@ -1,4 +1,4 @@
-"""The port for time and chance."""
+"""What work runs under: the clock, interrupts, reads that may be late, the job log, leases and the backlog."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from treering.core.ids import make_id, make_segment_id
+from treering.core.canonical import make_id, make_segment_id
 
 
 class Clock(Protocol):
@@ -211,7 +211,7 @@ class Backlog(Protocol):
         ...
 
     def claim(self, kind: str, owner: str, *, seconds: float) -> Claim | None:
-        """Claim the work that has waited longest of what nobody is at; `None` where there is none."""
+        """Claim the unclaimed work that has waited longest; `None` where there is none."""
         ...
 
     def done(self, claim: Claim) -> None:
@@ -219,16 +219,16 @@ class Backlog(Protocol):
         ...
 
     def postpone(self, claim: Claim, *, seconds: float) -> None:
-        """Leave work to whoever comes after so many seconds."""
+        """Release work, to be claimed again after so many seconds."""
         ...
 
     def waiting(self) -> int:
-        """Count what was promised and is not done, also what somebody is at."""
+        """Count what was promised and is not done, claimed or not."""
         ...
 
 
 class SpacesWithWork(Protocol):
-    """Looks, over all spaces of a database, which have background work that nobody is at."""
+    """Finds, over all spaces of a database, those with unclaimed background work."""
 
     def names(self) -> Sequence[str]:
         """Return their names, always in the same order. Raises `Unavailable`."""
@@ -237,3 +237,63 @@ class SpacesWithWork(Protocol):
     def close(self) -> None:
         """Give up the connections."""
         ...
+
+
+# Reads that may be of a moment ago: a store may answer them from a replica, and tells how old the answer may be.
+
+
+NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """How old an answer may be: it holds everything that was committed `seconds` ago or earlier.
+
+    `sequence`: the last audit event that it holds. `behind`: how many more there are known to be.
+    """
+
+    sequence: int
+    seconds: float
+    behind: int
+
+
+class LateReads:
+    """The reads of one call. None is of an earlier moment than those before it, nor than `at_least`.
+
+    `told`: how old the oldest answer of a replica may be; `None` as long as all were of now.
+    """
+
+    def __init__(self, at_least: int) -> None:
+        self.at_least = at_least
+        self.told: Staleness | None = None
+
+    def saw(self, sequence: int, staleness: Staleness | None = None) -> None:
+        """Note what a read saw: the state of an audit event, and how old it may be where a replica answered."""
+        self.at_least = max(self.at_least, sequence)
+        if staleness and (self.told is None or staleness.seconds > self.told.seconds):
+            self.told = staleness
+
+
+_LATE_READS: ContextVar[LateReads | None] = ContextVar("treering_late_reads", default=None)
+
+
+@contextmanager
+def late_reads(*, at_least: int = 0) -> Iterator[LateReads]:
+    """Allow the reads that this thread does inside to be late, but of the audit event `at_least` or a later one."""
+    late = LateReads(at_least)
+    token = _LATE_READS.set(late)
+    try:
+        yield late
+    finally:
+        _LATE_READS.reset(token)
+
+
+def current_late_reads() -> LateReads | None:
+    """Return what the reads of this thread are allowed; `None` where they have to be of now."""
+    return _LATE_READS.get()
+
+
+def require_newest() -> None:
+    """Have the rest of the reads under way be of now."""
+    if late := _LATE_READS.get():
+        late.at_least = NEVER

@@ -188,7 +188,7 @@ class VectorClaims(Protocol):
     """
 
     def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
-        """Claim texts that nobody has claimed, at most so many, for so many seconds; return them.
+        """Claim at most so many unclaimed texts for so many seconds; return them.
 
         Nobody is waited for. The order is that of `Vectors.pending`.
         """
@@ -221,7 +221,7 @@ class EdgeType(IntEnum):
     """Why two nodes are tied."""
 
     MENTION = 0
-    """A passage speaks of an entity."""
+    """A passage mentions an entity."""
     TITLE = 1
     """A passage's source is called so."""
     FACT = 2

@@ -1,14 +1,15 @@
-"""What is asked of a database: all that one open space keeps, as one value."""
+"""What is asked of a database: all that one open space keeps, its access keys, and servers that share spaces."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from treering.core.audit import Anchor
+from treering.core.objects import Channel
 from treering.core.policy import Policy
+from treering.core.scope import ROOT
 from treering.ports.copying import Told
 from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
@@ -42,7 +43,7 @@ class IncomingCopy(Protocol):
     """Keeps a space closed to all others while a copy is put there: it is usable when it is complete, not before."""
 
     def begin(self) -> None:
-        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        """Refuse, durably, to open the space from now on, and all writes but those of the copy."""
         ...
 
     def end(self) -> None:
@@ -60,7 +61,7 @@ class BackUp(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Whether a database keeps whoever is connected to one of its spaces."""
+    """Whether a database confines a connection to one of its spaces."""
 
     role: str
     """As whom the space is opened there."""
@@ -148,7 +149,7 @@ class StayedThere:
 
 
 class ServerDirectory(Protocol):
-    """The servers of a directory, for who administers them."""
+    """The servers of a directory, for their administrators."""
 
     def add(self, name: str, address: str) -> int:
         """Add a server; return the number of spaces that it has already. Raises `InvalidInput`, `Conflict`."""
@@ -174,61 +175,72 @@ class ServerDirectory(Protocol):
         ...
 
 
-# Reads that may be of a moment ago: a store may answer them from a replica, and tells how old the answer may be.
+# The port of access keys: who may ask a server that other machines reach, for what, and until when.
 
 
-NEVER = 2**63 - 1
+KeyRight = Literal["read", "write", "review", "admin"]
+"""What a key lets its holder do; each includes those before it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Staleness:
-    """How old an answer may be: it holds everything that was committed `seconds` ago or earlier.
+class KeyLimits:
+    """How much the holder of a key may ask of one server. `None`: as much as that server allows every key."""
 
-    `sequence`: the last audit event that it holds. `behind`: how many more there are known to be.
-    """
-
-    sequence: int
-    seconds: float
-    behind: int
-
-
-class LateReads:
-    """The reads of one call. None is of an earlier moment than those before it, nor than `at_least`.
-
-    `told`: how old the oldest answer of a replica may be; `None` as long as all were of now.
-    """
-
-    def __init__(self, at_least: int) -> None:
-        self.at_least = at_least
-        self.told: Staleness | None = None
-
-    def saw(self, sequence: int, staleness: Staleness | None = None) -> None:
-        """Note what a read saw: the state of an audit event, and how old it may be where a replica answered."""
-        self.at_least = max(self.at_least, sequence)
-        if staleness and (self.told is None or staleness.seconds > self.told.seconds):
-            self.told = staleness
+    requests_per_minute: int | None = None
+    at_once: int | None = None
+    """Requests that are answered at the same time."""
+    max_body_bytes: int | None = None
+    """The largest body of a request. A server that takes less than this says so."""
 
 
-_CURRENT: ContextVar[LateReads | None] = ContextVar("treering_late_reads", default=None)
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """One key, without its secret."""
+
+    id: str
+    """Public: it is part of the key, and names it in lists and logs."""
+    name: str
+    """Unique among the keys that are not revoked. What is written with the key is written by an actor of this name."""
+    digest: bytes
+    """The SHA-256 of the secret."""
+    space: str
+    """The space it opens, as `system.access_keys.space_name` writes it. A project is a space, too."""
+    scope: str = ROOT
+    """The scope it is confined to: it sees and changes what lies there and below, and nothing above or beside it."""
+    right: KeyRight = "read"
+    channel: Channel = "agent"
+    created: datetime | None = None
+    expires: datetime | None = None
+    """From then on it opens nothing."""
+    revoked: datetime | None = None
+    used: datetime | None = None
+    """When it was used last, exact to a minute."""
+    limits: KeyLimits = field(default_factory=KeyLimits)
 
 
-@contextmanager
-def late_reads(*, at_least: int = 0) -> Iterator[LateReads]:
-    """Allow the reads that this thread does inside to be late, but of the audit event `at_least` or a later one."""
-    late = LateReads(at_least)
-    token = _CURRENT.set(late)
-    try:
-        yield late
-    finally:
-        _CURRENT.reset(token)
+class AccessKeys(Protocol):
+    """Keeps keys, durably. Safe to use from many threads and processes."""
 
+    def add(self, key: AccessKey) -> None:
+        """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
+        ...
 
-def current_late_reads() -> LateReads | None:
-    """Return what the reads of this thread are allowed; `None` where they have to be of now."""
-    return _CURRENT.get()
+    def find(self, key_id: str) -> AccessKey | None:
+        """Return a key, also one that is revoked or has expired."""
+        ...
 
+    def all(self) -> Sequence[AccessKey]:
+        """Return all keys, the oldest first."""
+        ...
 
-def require_newest() -> None:
-    """Have the rest of the reads under way be of now."""
-    if late := _CURRENT.get():
-        late.at_least = NEVER
+    def revoke(self, key_id: str, *, at: datetime) -> None:
+        """Have a key open nothing from now on. A key that is revoked already keeps its time."""
+        ...
+
+    def note_use(self, key_id: str, *, at: datetime) -> None:
+        """Keep when a key was used last."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections."""
+        ...

@@ -76,7 +76,7 @@ class CleanText:
     max_chars: int
     """The most characters of a segment."""
     language: str = ""
-    """Of the code it is; empty where it is none."""
+    """The language of the code; empty where it is not code."""
 
     def place(self) -> Place:
         """Return what locates its segments."""

@@ -25,8 +25,7 @@ from treering.system.address import Address
 from treering.system.machine import make_folder, private, write_new
 from treering.system.settings import Settings
 from treering.verbs.engine import Progress, silent
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import DECIDES, READS
+from treering.verbs.envelope import DECIDES, READS, Call, Nothing, Operation, Value
 
 FORMAT = "treering-export"
 VERSION = 3

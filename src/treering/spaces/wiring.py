@@ -21,17 +21,15 @@ from treering.core.patch import Author
 from treering.core.policy import Policy
 from treering.models.bge import BUILT_IN_EMBEDDER, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser
-from treering.ports.access_keys import AccessKeys
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.runtime import Clock, SpacesWithWork
-from treering.ports.stores import BackUp, Needs, ServerDirectory, Stores
+from treering.ports.stores import AccessKeys, BackUp, Needs, ServerDirectory, Stores
 from treering.registry import Place, Table
-from treering.retrieval.engines.engine_following import PassageDescriber
-from treering.retrieval.engines.engine_vectors import FEW_ALLOWED, EngineIndex, EngineVectors
+from treering.retrieval.index.engine_following import PassageDescriber
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
 from treering.stores.engines.engine_address import (
@@ -44,7 +42,7 @@ from treering.stores.engines.engine_address import (
     OpenEngine,
     OverConnection,
 )
-from treering.stores.engines.selection import SelectedEngine
+from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVectors, SelectedEngine
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, make_folder, write_new
 from treering.system.settings import Settings
@@ -52,7 +50,6 @@ from treering.verbs.engine import Engine, Progress, Vectoriser
 
 if TYPE_CHECKING:
     from treering.stores.engines.host import HostStore
-
 
 # Where the head of an audit log is kept outside its space.
 
@@ -362,7 +359,7 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
 def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
     """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
     with _postgres_needed("A directory of servers"):
-        from treering.stores.postgres.servers.servers import PostgresServers
+        from treering.stores.postgres.relocating import PostgresServers
     model = embedder or BgeSmall()
     return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
 
@@ -558,7 +555,7 @@ def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedde
     """Return what opens the engine that a program gives."""
     if isinstance(given, EngineBackend):
         return given
-    from treering.retrieval.engines.engine_following import PassageTexts
+    from treering.retrieval.index.engine_following import PassageTexts
     from treering.stores.engines.host import HostEngine, QuestionRecorder, StateFile
 
     texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)

@@ -17,10 +17,10 @@ from typing import Any
 from treering.core.errors import Conflict, InvalidInput, nearest
 from treering.core.objects import Channel
 from treering.core.scope import ROOT, parse_scope
-from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits, KeyRight
 from treering.ports.runtime import Clock
+from treering.ports.stores import AccessKey, AccessKeys, KeyLimits, KeyRight
 from treering.system.address import SPACE, Address
-from treering.verbs.rights import DECIDES, READS, WRITES, Rights
+from treering.verbs.envelope import DECIDES, READS, WRITES, Rights
 
 GRANTED: Mapping[KeyRight, Rights] = {
     "read": READS,
@@ -61,7 +61,7 @@ def make_key(
 ) -> tuple[str, AccessKey]:
     """Make a key; return what its holder gets, which is kept nowhere, and what is kept.
 
-    Raises `InvalidInput` for a name, a right or a scope that is none, and for a time that is over.
+    Raises `InvalidInput` for an invalid name, right or scope, and for a time that is over.
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(

@@ -82,7 +82,7 @@ def file_address(path: Path | str) -> Address:
 def parse_address(text: str, *, named: Path) -> Address:
     """Read an address as people write it. `named`: the folder of named spaces.
 
-    Raises `InvalidInput` for what is none; whatever stands behind a scheme is not repeated, for it may be a password.
+    Raises `InvalidInput` for any other text; whatever stands behind a scheme is not repeated: it may be a password.
     Whether there is a store for a scheme is not looked at.
     """
     if text in _MEMORY_WORDS:

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from treering.system.address import Address, file_address, parse_address
 FOLDER = ".treering"
 FILE = "treering.db"
 COMMON_KEY = "OPENAI_API_KEY"
+_MINUTES = re.compile(r"\d{1,5}(\.\d{1,5})?")
 _FALSE = {"0", "false", "no", "off"}
 
 
@@ -33,6 +35,10 @@ class Settings:
     """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` beside the space."""
     background: bool = True
     """`TREERING_BACKGROUND=0`: make no vectors in the background."""
+    resident: str = ""
+    """`TREERING_RESIDENT=0`: no process stays loaded for the next command; `1`: in a checkout and in CI one does."""
+    resident_minutes: float = 10.0
+    """`TREERING_RESIDENT_MINUTES`: how long that process waits for a command before it goes; default 10."""
     underscore_names: bool = False
     """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
     threads: int = 1
@@ -67,8 +73,15 @@ class Settings:
             raise InvalidInput(
                 f"TREERING_THREADS must be a number from 1 to 64, not {threads!r}.", hint="Set it, or leave it unset."
             )
+        minutes = given.get("TREERING_RESIDENT_MINUTES", "") or "10"
+        if not _MINUTES.fullmatch(minutes):
+            raise InvalidInput(
+                f"TREERING_RESIDENT_MINUTES must be a number, not {minutes!r}.", hint="Such as 10, or 0.5."
+            )
         return cls(
             space=given.get("TREERING_SPACE", ""),
+            resident=given.get("TREERING_RESIDENT", ""),
+            resident_minutes=float(minutes),
             data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
             actor=given.get("TREERING_ACTOR", "") or _login(),
             keys=given.get("TREERING_KEYS", ""),

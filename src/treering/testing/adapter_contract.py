@@ -23,9 +23,9 @@ from treering.ports.adapter import (
     Failed,
     Reading,
     ReadLimits,
+    RootRead,
     Skipped,
     SourceDraft,
-    Surveyed,
     Unchanged,
     Vanished,
 )
@@ -230,7 +230,7 @@ def _read(
     target: str | None = None,
 ) -> list[Reading]:
     """Return what is told of items; how a root's nodes belong together is told of none."""
-    return [one for one in _reading(material, known, limits, target) if not isinstance(one, Surveyed)]
+    return [one for one in _reading(material, known, limits, target) if not isinstance(one, RootRead)]
 
 
 def _take(readings: Iterator[Reading]) -> None:

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from treering.core.canonical import parse_time
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
-from treering.core.ids import parse_time
 from treering.core.objects import Activity, Channel, Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import Author, Create, Operation, Patch
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id

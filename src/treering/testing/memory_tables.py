@@ -14,8 +14,8 @@ from treering.core.patch import Link, PatchRecord, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.copying import account
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write, rests_on
+from treering.core.writing.integrity import references_of
 from treering.core.writing.journal import POLICY, policy_in
-from treering.core.writing.references import references_of
 from treering.ports.ledger import Record
 
 

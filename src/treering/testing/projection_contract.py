@@ -25,6 +25,7 @@ from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, histories
 from treering.testing.index_contract.stage import LedgerWriter
+from treering.testing.ledger_contract.stage import LedgerStage
 from treering.testing.memory_ledger import MemoryLedger
 
 Contents = Callable[[], object]
@@ -34,20 +35,12 @@ OpenProjection = Callable[[], tuple[Projection, Contents]]
 """Opens a new projection. The fixture that makes it closes what it opened."""
 
 
-class ProjectionContract:
+class ProjectionContract(LedgerStage):
     """Inherit this in a test class and return the fixture `open_projection`."""
-
-    @pytest.fixture
-    def clock(self) -> SteppingClock:
-        return SteppingClock()
 
     @pytest.fixture
     def ledger(self, clock: SteppingClock) -> Ledger:
         return MemoryLedger(clock=clock)
-
-    @pytest.fixture
-    def make(self, clock: SteppingClock) -> Builder:
-        return Builder(clock)
 
     def test_a_new_one_begins_at_the_beginning(self, open_projection: OpenProjection) -> None:
         projection, _ = open_projection()

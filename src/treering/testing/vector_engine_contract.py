@@ -29,8 +29,8 @@ from treering.ports.ledger import Ledger
 from treering.ports.passages import Reach
 from treering.ports.search import Near, NearRequest, Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges, VectorEngine, VectorFeed
-from treering.retrieval.engines.engine_following import EngineFollower
-from treering.retrieval.engines.engine_vectors import EngineInUse, EngineTail, EngineVectors
+from treering.retrieval.index.engine_following import EngineFollower, EngineInUse, EngineTail
+from treering.stores.engines.selection import EngineVectors
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import STEPS, HistoryWriter
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, LedgerWithIndex

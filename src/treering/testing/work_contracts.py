@@ -1,4 +1,4 @@
-"""What every log of jobs must do, as tests.
+"""What every log of jobs and all leases must do, as tests.
 
 A backend's own test class inherits `JobsContract`:
 
@@ -26,21 +26,14 @@ from treering.ports.ledger import Ledger
 from treering.ports.runtime import LONGEST_SECONDS, JobLog, Leases
 from treering.testing.builders import Builder
 from treering.testing.fakes import START, SteppingClock
+from treering.testing.ledger_contract.stage import LedgerStage
 
 OpenJobs = Callable[[], tuple[Ledger, JobLog]]
 """Opens a new ledger on the test's clock, and the jobs beside it. The fixture that makes it closes what it opened."""
 
 
-class JobsContract:
+class JobsContract(LedgerStage):
     """Inherit this in a test class and return the fixture `open_jobs`."""
-
-    @pytest.fixture
-    def clock(self) -> SteppingClock:
-        return SteppingClock()
-
-    @pytest.fixture
-    def make(self, clock: SteppingClock) -> Builder:
-        return Builder(clock)
 
     @pytest.fixture
     def opened(self, open_jobs: OpenJobs) -> tuple[Ledger, JobLog]:

@@ -22,14 +22,14 @@ Progress = Callable[[str, int, int | None], None]
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
-    """Report progress to nobody."""
+    """Discard reports of progress."""
 
 
 class Vectoriser(Protocol):
     """Makes the vectors that wait, in the background."""
 
     def start(self) -> None:
-        """See to it that somebody embeds what waits. Returns at once."""
+        """Have what waits embedded, by this process or another. Returns at once."""
         ...
 
     def finish(self, progress: Progress) -> None:

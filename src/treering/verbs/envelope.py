@@ -1,8 +1,8 @@
-"""The one envelope of all four verbs, and what every report carries."""
+"""The envelope of all four verbs, the rights it is checked against, and what every report carries."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import cache, partial, reduce
 from math import ceil
 from operator import or_
@@ -12,15 +12,92 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, ge
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from treering.core.canonical import digest
-from treering.core.errors import InvalidInput, nearest
+from treering.core.errors import Denied, InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
-from treering.ports.stores import Staleness, late_reads
+from treering.ports.runtime import Staleness, late_reads
 from treering.verbs.engine import Engine
-from treering.verbs.rights import Rights, require
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
+
+# What operations do beyond reading a space, and what surfaces let their callers do. One value says both.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What an operation needs, or what a surface grants. No field has a default: each is said."""
+
+    writes: bool
+    """Changes the space."""
+    reads_files: bool
+    """Reads files or folders that the caller names."""
+    writes_files: bool
+    """Writes files or folders that the caller names."""
+    fetches: bool
+    """Reads from a network."""
+    destroys: bool
+    """Removes content for good. It cannot be taken back."""
+    needs_person: bool
+    """Is a decision for a person."""
+
+    def __or__(self, other: "Rights") -> "Rights":
+        """Return what either of two says."""
+        return Rights(**{name: value or getattr(other, name) for name, value in asdict(self).items()})
+
+    def __and__(self, other: "Rights") -> "Rights":
+        """Return what both of two say."""
+        return Rights(**{name: value and getattr(other, name) for name, value in asdict(self).items()})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what it says, in the order of the fields."""
+        return tuple(name for name, value in asdict(self).items() if value)
+
+    def beyond(self, granted: "Rights") -> tuple[str, ...]:
+        """Name what is needed here and not granted there."""
+        return tuple(name for name in self.names if not getattr(granted, name))
+
+
+READS = Rights(writes=False, reads_files=False, writes_files=False, fetches=False, destroys=False, needs_person=False)
+"""Reads the space, and does nothing else."""
+WRITES = replace(READS, writes=True)
+"""Writes what can be taken back."""
+DECIDES = replace(WRITES, needs_person=True)
+"""Writes what a person has to decide."""
+EVERYTHING = Rights(writes=True, reads_files=True, writes_files=True, fetches=True, destroys=True, needs_person=True)
+"""What a person's own program may do."""
+
+
+def require(what: str, needed: Rights, *, granted: Rights) -> None:
+    """Raise `Denied` where an operation, called `what`, needs more than is granted."""
+    missing = needed.beyond(granted)
+    if missing:
+        does = " and ".join(_DOES[name] for name in missing)
+        raise Denied(
+            f"{what} {does}, which is not allowed here.",
+            hint=" ".join(_HINTS[name] for name in missing),
+            details={"operation": what, "not_granted": list(missing)},
+        )
+
+
+_DOES: Mapping[str, str] = {
+    "writes": "changes the space",
+    "reads_files": "reads files",
+    "writes_files": "writes files",
+    "fetches": "reads from the network",
+    "destroys": "removes content for good",
+    "needs_person": "is for a person to decide",
+}
+_HINTS: Mapping[str, str] = {
+    "writes": "Ask where the space is not only read.",
+    "reads_files": "Start the server with --files FOLDER, or give the text itself with mode 'source'.",
+    "writes_files": "Use the command line on the machine that holds the space.",
+    "fetches": "Start the server with --allow-urls, or fetch it yourself and give the text with mode 'source'.",
+    "destroys": "Use the command line, or start `treering serve` with --allow erase.",
+    "needs_person": "Use the command line at a terminal, or start `treering serve` with --allow review.",
+}
+
 
 # The paths among the values of a call.
 
@@ -213,9 +290,9 @@ class Operation(Generic[Answer]):
         """
         require(self.name, self.rights, granted=granted)
         asked = parse(self.input, given or {}, where="input")
-        wishes = parse(self.options, options or {}, where="options")
+        chosen = parse(self.options, options or {}, where="options")
         reaching = lent(engine, self.rights, granted=granted)
-        return self.answer(Call(reaching, parse_scope(scope)), asked, wishes)
+        return self.answer(Call(reaching, parse_scope(scope)), asked, chosen)
 
     def answer(self, call: Call, given: Value, options: Value) -> Answer:
         """Run it on checked values. Raises `Denied` for a path among them that the call may not read.

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from treering.core.canonical import Instant, parse_time
 from treering.core.evidence import place_in
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
-from treering.core.ids import Instant, parse_time
-from treering.core.lifecycle import CURRENT, is_over
 from treering.core.objects import Object
-from treering.core.policy import TrustLevel
+from treering.core.policy import CURRENT, TrustLevel, is_over
 from treering.core.scope import ROOT, is_within
 from treering.ports.ledger import AsOf, Head, ObjectRequest
 from treering.ports.passages import PassageRequest, Reach
@@ -163,7 +162,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
     return Reach(
         scope=call.scope,
         descend=options.descend,
-        where=_confined(call, parse_filter(options.filter)),
+        where=_confined(call, parse_filter(options.filter) if options.filter else EVERYTHING),
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
@@ -350,7 +349,7 @@ _ALTERED_SHOWN = 5
 _ALTERED_HINT = "Something changed the space's file behind its ledger: run lint audit at the scope /."
 
 
-def stood_at(found: Retrieval, reach: Reach) -> int:
+def answered_sequence(found: Retrieval, reach: Reach) -> int:
     """Return the sequence number an answer stands for."""
     return found.sequence if reach.at is None else reach.at
 
@@ -397,7 +396,7 @@ def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
     return frozenset(head.id for head in current) - over
 
 
-def told_status(status: str, *, current: bool) -> str:
+def shown_status(status: str, *, current: bool) -> str:
     """Return a status for people: `over` stands beside one that does not say so itself."""
     return status if current or status not in _STANDING else f"{status}, over"
 

@@ -9,10 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.canonical import canonical_json
+from treering.core.canonical import canonical_json, is_patch
 from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
-from treering.core.ids import is_patch
 from treering.core.objects import Object
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.policy import Policy
@@ -277,7 +276,7 @@ class ScopedLedger:
 
     @contextmanager
     def _as_missing(self, identity: str) -> Iterator[None]:
-        """Answer an altered object of another scope like an id that nobody has."""
+        """Answer an altered object of another scope like an unknown id."""
         try:
             yield
         except Corrupt:

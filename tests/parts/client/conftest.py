@@ -7,9 +7,6 @@ import pytest
 import neo4j_server
 import postgres_server
 
-# The contract's asserts explain themselves like those of any test module.
-pytest.register_assert_rewrite("treering.testing.memory_client_contract")
-
 
 @pytest.fixture
 def client():

@@ -4,8 +4,8 @@ import sys
 
 import client_parts
 
-from treering.parts.client.records.names import RecordCollection
-from treering.parts.client.records.records import RecordEntry, RecordLog
+from treering.parts.client.record_names import RecordCollection
+from treering.parts.client.records import RecordEntry, RecordLog
 
 CALLS = RecordCollection(("calls",))
 

@@ -101,6 +101,7 @@ class TestPostgresPool(MemoryClientContract):
                 assert not connection.autocommit
 
 
+@pytest.mark.nightly
 class TestPgvector(MemoryEngineContract):
     """A ledger in a file, and a Postgres with pgvector that searches its vectors."""
 
@@ -168,6 +169,7 @@ class TestRedisClient(MemoryEngineContract):
         return lambda: flush(redis_url)
 
 
+@pytest.mark.nightly
 class TestNeo4j(MemoryEngineContract):
     engine = "Neo4j"
 
@@ -193,6 +195,7 @@ class TestNeo4jDriver(MemoryClientContract):
             driver.verify_connectivity()
 
 
+@pytest.mark.nightly
 class TestMongo(MemoryEngineContract):
     engine = "MongoDB"
 

@@ -10,8 +10,8 @@ import pytest
 from log_worker import CALLS
 
 from treering import Conflict
-from treering.parts.client.records.names import RecordCollection, RecordDraft
-from treering.parts.client.records.records import RecordEntry, RecordLog
+from treering.parts.client.record_names import RecordCollection, RecordDraft
+from treering.parts.client.records import RecordEntry, RecordLog
 
 NOTES = RecordCollection(("notes", "a b"))
 

@@ -1,6 +1,7 @@
 import asyncio
 import copy
 import gc
+import inspect
 import pickle
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ import client_parts
 import pytest
 
 import treering
-from treering.client import MemoryConfig, MemoryDocument, MemorySystemClient
+from treering.client import BlockingMemoryClient, MemoryConfig, MemoryDocument, MemorySystemClient
 from treering.parts.client.items.documents import RELATIONS
 
 
@@ -506,3 +507,15 @@ def test_a_filter_passes_what_holds_the_value_in_a_list(configured, filters, fou
         memories = client.retrieve("finding", top_k=10, filters=filters)
         assert {memory.metadata["name"] for memory in memories} == found
         assert all(set(memory.metadata) <= {"tags", "runs", "name", "timestamp"} for memory in memories)
+
+
+def test_the_two_clients_take_the_same_arguments_and_tell_what_they_do():
+    assert inspect.signature(MemorySystemClient) == inspect.signature(BlockingMemoryClient)
+    assert "vector_store" in inspect.signature(MemorySystemClient).parameters
+    for name in ("store_once", "retrieve", "get_related_memories", "merge_nested_context", "delete", "catch_up"):
+        waited, blocking = getattr(MemorySystemClient, name), getattr(BlockingMemoryClient, name)
+        assert inspect.iscoroutinefunction(waited)
+        assert inspect.signature(waited) == inspect.signature(blocking)
+        assert waited.__doc__ == blocking.__doc__
+        assert blocking.__doc__
+    assert [*inspect.signature(BlockingMemoryClient.delete).parameters] == ["self", "memory_id", "erase"]

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
-from treering.parts.coding_agents.connecting import ConnectionRecords, plan_connection
+from treering.parts.coding_agents.connecting import (
+    CLIENTS,
+    ConnectionRecords,
+    StartCommand,
+    client_named,
+    plan_connection,
+)
 from treering.parts.coding_agents.json_text import read_json
-from treering.parts.coding_agents.known_clients import CLIENTS, StartCommand, client_named
 
 SERVER = StartCommand("/opt/bin/treering", ("mcp", "--space", "sqlite:/p/.treering/treering.db", "--files", "/p"))
 HOOKS = StartCommand("/opt/bin/treering", ("session",))

@@ -8,10 +8,10 @@ from decimal import Decimal
 
 from treering.core.errors import Unavailable
 from treering.parts.discussions.generators.by_model import ModelGenerator, Prompt, Prompts
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.identity import discussion_ref
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.parts.discussions.making import MemoryMaker
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.versions import Memories, Versions
 from treering.ports.ledger import Selection
 from treering.ports.models import Answer, Usage

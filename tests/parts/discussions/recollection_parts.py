@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from treering.parts.discussions.generators.generator import Generated, GeneratedMemory, GeneratedText
+from treering.parts.discussions.generators.generator import (
+    DiscussionSettings,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.verbs.ingest.turns import Message
 
 SETTINGS = DiscussionSettings(max_messages=1, lookback=0, retry_seconds=0.0)

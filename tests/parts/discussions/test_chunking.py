@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.log.blocks import ChunkState, StoredMessage
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.chunks import chunk_key, due_chunks
 
 SETTINGS = DiscussionSettings(chunk_tokens=100, max_messages=3, lookback=2)

@@ -2,7 +2,7 @@ import pytest
 from discussion_parts import said, talk
 
 from treering.core.fencing import fence, without_recalled
-from treering.parts.discussions.companion import NOTHING, Companion
+from treering.parts.discussions.chat.companion import NOTHING, Companion
 from treering.parts.discussions.identity import discussion_ref, without_tags
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.parts.discussions.summaries.versions import Versions

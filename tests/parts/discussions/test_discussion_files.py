@@ -9,7 +9,7 @@ from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said
 from space_parts import records
 from treering.core.errors import NotFound, Unavailable
 from treering.parts.discussions.folder import read_discussion, write_discussion
-from treering.parts.discussions.recall.search import DiscussionSearch
+from treering.parts.discussions.search import DiscussionSearch
 
 ODD = (*TALK, "a\n\n---\n\nb\u2028c", "ok", 'x "y" --> z', "the end")
 CONDENSING = replace(SETTINGS, condense_every=2, condense_after=1, min_per_summary=1)

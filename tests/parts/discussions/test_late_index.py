@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from recollection_parts import SETTINGS, TALK, Script, said, summaries
 
+from late_index import LateIndex
 from treering.core.patch import Update
 from treering.parts.discussions.identity import apply_patch
 from treering.parts.discussions.memory import DiscussionMemory
 from treering.parts.discussions.operations import SEARCH
-from treering.parts.discussions.recall.search import DiscussionSearch
-from treering.testing.late_index import LateIndex
-from treering.verbs.rights import EVERYTHING
+from treering.parts.discussions.search import DiscussionSearch
+from treering.verbs.envelope import EVERYTHING
 
 MODES = ("keywords", "natural", "semantic", "hybrid")
 

@@ -4,7 +4,7 @@ from recollection_parts import SETTINGS, TALK, Script, opened, said, summaries, 
 from space_parts import records
 from treering.core.errors import InvalidInput
 from treering.parts.discussions.memory import DiscussionMemory, Recollection
-from treering.parts.discussions.recall.stateless import StatelessDiscussion
+from treering.parts.discussions.stateless import StatelessDiscussion
 
 
 @pytest.mark.parametrize("identity", ["", "  ", "a/b", "..", "a\\b", "a\nb", "x" * 129, None, 7])

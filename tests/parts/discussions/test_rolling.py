@@ -5,7 +5,7 @@ from recollection_parts import SETTINGS, TALK, Script, item, opened, said, summa
 
 from space_parts import records
 from treering.core.errors import Conflict, InvalidInput, Unavailable
-from treering.parts.discussions.summaries.rolling import SummaryKeeper
+from treering.parts.discussions.summaries.keepers import SummaryKeeper
 from treering.parts.discussions.summaries.versions import Versions
 
 QUIET = replace(SETTINGS, summary=False, state=False)

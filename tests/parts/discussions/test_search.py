@@ -7,7 +7,7 @@ from recollection_parts import BEGAN, SETTINGS, Script, item, opened, said, talk
 from space_parts import open_space
 from treering.core.errors import InvalidInput
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.recall.search import DiscussionSearch, FieldWeights
+from treering.parts.discussions.search import DiscussionSearch, FieldWeights
 from treering.verbs.ingest.turns import Message
 
 LINES = (

@@ -4,8 +4,8 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, opened, said, talked
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.parts.discussions.summaries.lines import with_hand
-from treering.parts.discussions.summaries.state import MOST_LINES
+from treering.parts.discussions.summaries.keepers import MOST_LINES
+from treering.parts.discussions.summaries.lines import with_manual_lines
 
 DOCUMENT = "# Boat\n- red\n- in Turin\n\n# People\n- Ada"
 
@@ -172,4 +172,4 @@ def test_without_a_state_document_in_the_settings_none_is_kept(space):
     ],
 )
 def test_a_missing_line_comes_back_under_its_heading_or_at_the_end(text, earlier, written, whole):
-    assert with_hand(text, earlier, written=written, struck=()) == whole
+    assert with_manual_lines(text, earlier, written=written, struck=()) == whole

@@ -4,8 +4,8 @@ import pytest
 from recollection_parts import BEGAN, Script, said, summaries
 
 from treering.core.fencing import fence
-from treering.parts.discussions.recall.search import DiscussionSearch
-from treering.parts.discussions.recall.stateless import StatelessDiscussion
+from treering.parts.discussions.search import DiscussionSearch
+from treering.parts.discussions.stateless import StatelessDiscussion
 from treering.verbs.ingest.turns import Message
 
 LINES = (

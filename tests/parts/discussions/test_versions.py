@@ -6,7 +6,7 @@ from space_parts import all_of, open_space, records
 from treering.core.errors import Conflict, Denied
 from treering.core.objects import Source
 from treering.parts.discussions.identity import discussion_ref
-from treering.parts.discussions.summaries.versions import Stand, Versions
+from treering.parts.discussions.summaries.versions import TextState, Versions
 
 PLACE = discussion_ref("0f8fad5b-d9cb-469f-a165-70867728950e")
 
@@ -22,7 +22,7 @@ def write(versions, text, **fields):
 
 def test_a_discussion_without_a_version_has_none_and_looking_for_one_writes_nothing(space, versions):
     before = records(space)
-    assert (versions.current(), versions.all(), versions.stand()) == (None, [], Stand(None))
+    assert (versions.current(), versions.all(), versions.stand()) == (None, [], TextState(None))
     assert records(space) == before
 
 
@@ -106,7 +106,7 @@ def test_lines_written_by_hand_outlive_the_version_they_were_written_into(space,
     write(versions, "generated")
     write(versions, "generated\nmine", by_hand=["mine"], struck_by_hand=["theirs"])
     space.with_actor("ada", channel="user").erase([item.id for item in all_of(space, "source")])
-    assert versions.stand() == Stand(None, ("mine",), ("theirs",))
+    assert versions.stand() == TextState(None, ("mine",), ("theirs",))
 
 
 def test_secrets_are_taken_out(versions):

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 
 FILES = {
     "README.md": (
@@ -100,13 +100,13 @@ _WHO = {"NAME": "Ada", "EMAIL": "ada@example.org", "DATE": "2026-01-02T03:04:05+
 
 def wiki(space, **options):
     """Return the pages of a wiki by path, in the order of the plan."""
-    writer = rule_writer(space.engine, **options)
+    writer = RuleWriter(space.engine, **options)
     plan = writer.plan()
     return {page.path: writer.write(plan, page) for page in plan.pages}
 
 
 def inputs(space):
     """Return the digests of what the pages are made of, by path."""
-    writer = rule_writer(space.engine)
+    writer = RuleWriter(space.engine)
     plan = writer.plan()
     return {page.path: writer.inputs(plan, page) for page in plan.pages}

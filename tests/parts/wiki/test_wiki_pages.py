@@ -16,7 +16,7 @@ import space_parts
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import segment_hash
 from treering.parts.wiki.pages import WikiWriter
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 
 GOLDEN = Path(__file__).parent / "golden" / "bakery.md"
 _LINK = re.compile(r"\]\((\w+):([^)#\s]+)(?:#([^)\s]+))?\)")
@@ -57,7 +57,7 @@ def test_the_wiki_of_a_small_repository_reads_as_agreed(read_space):
 
 
 def test_the_rule_writer_is_a_writer_of_wikis(space):
-    writer: WikiWriter = rule_writer(space.engine)
+    writer: WikiWriter = RuleWriter(space.engine)
     assert writer
 
 
@@ -138,7 +138,7 @@ def test_reading_the_same_commit_again_changes_no_page(read_space, bakery):
 
 
 def test_inputs_are_those_of_the_page_that_is_written(read_space):
-    writer = rule_writer(read_space.engine)
+    writer = RuleWriter(read_space.engine)
     plan = writer.plan()
     for page in plan.pages:
         first = writer.inputs(plan, page)
@@ -258,24 +258,24 @@ def test_a_folder_that_is_no_repository_has_a_wiki_without_commits(tmp_path, spa
 
 def test_a_scope_without_a_repository_says_what_to_do(space):
     with pytest.raises(NotFound, match="no repository"):
-        rule_writer(space.engine).plan()
+        RuleWriter(space.engine).plan()
 
 
 def test_a_scope_with_two_repositories_asks_which_one(tmp_path, space):
     for name in ("one", "two"):
         Bakery(tmp_path / name, {**FILES, "NAME": name}).ingest(space)
     with pytest.raises(InvalidInput) as refused:
-        rule_writer(space.engine).plan()
+        RuleWriter(space.engine).plan()
     roots = refused.value.details["roots"]
     assert len(roots) == 2
     assert wiki(space, root=roots[0])
 
 
 def test_a_plan_of_something_that_is_gone_asks_for_another(read_space, bakery):
-    old = rule_writer(read_space.engine).plan()
+    old = RuleWriter(read_space.engine).plan()
     (page,) = [page for page in old.pages if page.path == "modules/bakery-oven.md"]
     bakery.git("mv", "src/bakery/oven.py", "src/bakery/stove.py")
     bakery.commit({})
     bakery.ingest(read_space)
     with pytest.raises(NotFound, match="oven"):
-        rule_writer(read_space.engine).write(old, page)
+        RuleWriter(read_space.engine).write(old, page)

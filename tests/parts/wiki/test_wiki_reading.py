@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from treering.parts.wiki.repository.prose import first_paragraph, first_sentence, words_of
 from treering.parts.wiki.repository.sections import blocks_of, headings_of
 from treering.parts.wiki.repository.signatures import shortened, signature_at
-from treering.parts.wiki.rules.page_body import opening, plain, shown
+from treering.parts.wiki.rules.page_body import paragraph_start, plain, shown
 
 LANGUAGES = {
     "package.json": '{"name": "@shop/web", "version": "1.0.0"}\n',
@@ -143,7 +143,9 @@ def test_the_plan_says_of_each_module_what_it_is_for(shop):
     "text", ["# a", "- a", "1. a", "> a", "a | b", "[x]: y", "<b>", "==a==", "$x$", "{{ a }}", "~~a~~"]
 )
 def test_words_of_a_stored_text_are_no_markup(text):
-    tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(opening(plain(text)))
+    tokens = (
+        MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(paragraph_start(plain(text)))
+    )
     assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
     assert {child.type for child in tokens[1].children} <= {"text", "text_special"}
     assert "".join(child.content for child in tokens[1].children) == text

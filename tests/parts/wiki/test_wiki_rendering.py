@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.parts.wiki.files.changes import KnownFile, changes_for
 from treering.parts.wiki.files.links import (
     BodyLink,
     FileAddresses,
@@ -19,7 +18,7 @@ from treering.parts.wiki.files.links import (
 )
 from treering.parts.wiki.files.manifest import WikiManifest, check_page_paths, manifest_text, read_manifest
 from treering.parts.wiki.files.regions import KEEP, block_digests, merged, part
-from treering.parts.wiki.files.rendering import render_pages
+from treering.parts.wiki.files.rendering import KnownFile, changes_for, render_pages
 from wiki_by_hand import COMMIT, page, small_wiki, wiki
 
 GITHUB = "https://github.com/acme/shop"

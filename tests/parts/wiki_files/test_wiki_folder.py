@@ -155,14 +155,14 @@ def test_a_manifest_that_cannot_be_read_stops_everything(published):
 
 
 def test_a_file_that_changes_while_the_wiki_is_published_stays(published, monkeypatch):
-    exchange = switching.exchange
+    swap = switching.swap_folders
 
     def edited_meanwhile(new, folder):
         if not (published / "mine.txt").exists() and not (new / "mine.txt").exists():
             (published / "mine.txt").write_text("mine")
-        exchange(new, folder)
+        swap(new, folder)
 
-    monkeypatch.setattr("treering.parts.wiki.files.folder.exchange", edited_meanwhile)
+    monkeypatch.setattr("treering.parts.wiki.files.folder.swap_folders", edited_meanwhile)
     with pytest.raises(Conflict, match="changed while"):
         WikiFolder(published).publish(*small_wiki("Other rules."))
     assert (published / "mine.txt").read_text() == "mine"

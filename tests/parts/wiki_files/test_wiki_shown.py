@@ -10,12 +10,11 @@ import pytest
 
 from treering.core.errors import NotFound
 from treering.parts.wiki.files.folder import WikiFolder
-from treering.parts.wiki.files.link_check import broken_links
 from treering.parts.wiki.files.links import FileAddresses
 from treering.parts.wiki.files.regions import KEEP
+from treering.parts.wiki.operations import broken_links
 from treering.parts.wiki.rules.architecture_page import Arrow, flowchart
-from treering.parts.wiki.serving import wiki_server
-from treering.parts.wiki.showing import WikiBrowser, html_of
+from treering.parts.wiki.showing import WikiBrowser, html_of, wiki_server
 from wiki_by_hand import page, small_wiki, wiki
 
 

@@ -3,10 +3,9 @@ from workflow_parts import ask, problems, say
 
 from treering.core.errors import InvalidInput
 from treering.parts.workflows.catalog import NODE_TYPES
-from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.workflows.checking import WorkflowEnvironment, load
 from treering.parts.workflows.definition import NodeSettings
 from treering.parts.workflows.registry import NodeType, NodeTypes
-from treering.parts.workflows.text import load
 
 CASES = {
     "a type nobody knows": (
@@ -21,7 +20,7 @@ CASES = {
         ["node 1, contents: there is no such key. Did you mean 'content'?"],
     ),
     "a missing key": ([{"type": "Standard"}], ["node 1, prompt: Field required"]),
-    "a text that is none": ([say(7)], ["node 1, content: it has to be a text"]),
+    "a number instead of a text": ([say(7)], ["node 1, content: it has to be a text"]),
     "a truth that is a word": (
         [say("x", returnToUser="yes")],
         ["node 1, returnToUser: Input should be a valid boolean"],

@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages, run
 
+from late_index import LateIndex
 from space_parts import all_of
 from treering.core.errors import Denied, Unavailable
 from treering.core.policy import Policy
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.identity import NOTHING_YET
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.settings import DiscussionSettings
-from treering.parts.workflows.scene import scene_of
-from treering.testing.late_index import LateIndex
+from treering.parts.workflows.registry import scene_of
 
 TALK = [f"message number {number}" for number in range(10)]
 

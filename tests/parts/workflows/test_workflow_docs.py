@@ -4,8 +4,7 @@ import pytest
 
 from treering.parts.discussions.identity import NOTHING_YET
 from treering.parts.workflows.catalog import NODE_TYPES
-from treering.parts.workflows.definition import NodeSettings, spellings
-from treering.parts.workflows.variables import CHAT_VARIABLES
+from treering.parts.workflows.definition import CHAT_VARIABLES, NodeSettings, spellings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "howto" / "run-workflows.md").read_text(encoding="utf-8")
 

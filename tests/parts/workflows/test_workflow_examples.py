@@ -6,9 +6,8 @@ from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages,
 
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.workflows.checking import WorkflowEnvironment, load, read
 from treering.parts.workflows.generator import GeneratorWorkflows, WorkflowGenerator
-from treering.parts.workflows.text import load, read
 from treering.testing.fakes import SteppingClock
 
 FOLDER = files("treering.parts.workflows") / "examples"

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from treering.core.errors import InvalidInput
+from treering.parts.workflows.checking import MOST_CHARS, load
 from treering.parts.workflows.definition import MOST_NODES
-from treering.parts.workflows.text import MOST_CHARS, load
 
 NODES = [{"id": "one", "type": "StaticResponse", "content": "a"}, {"type": "StaticResponse", "content": "b"}]
 

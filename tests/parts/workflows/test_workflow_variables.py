@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.parts.workflows.variables import Template
+from treering.parts.workflows.definition import Template
 
 VALUES = {"a": "1", "b": "{a}", "c": "{{a}}}", "name_2": "two"}
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from treering.core.errors import InvalidInput, Unavailable
+from treering.parts.discussions.generators.generator import DiscussionSettings
 from treering.parts.discussions.memory import DiscussionMemory
-from treering.parts.discussions.recall.stateless import StatelessDiscussion
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.stateless import StatelessDiscussion
 from treering.parts.workflows.checking import ANYTHING, from_data
+from treering.parts.workflows.registry import Scene, scene_of
 from treering.parts.workflows.running import Runner
-from treering.parts.workflows.scene import Scene, scene_of
 from treering.ports.models import Answer, Usage
 from treering.testing.fakes import SteppingClock
 from treering.verbs.ingest.turns import Message

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from treering.ports.models import Excerpt, Extraction, Form
 from treering.retrieval.extraction.built_in import BuiltInExtractor
-from treering.retrieval.extraction.words import PLEASANTRIES, PRONOUNS
+from treering.retrieval.extraction.names import PLEASANTRIES, PRONOUNS
 
 FORMS: tuple[Form, ...] = ("prose", "dialogue", "code", "data")
 WORDS = [

@@ -4,7 +4,7 @@ import zipfile
 import pytest
 from export_parts import chatgpt, packed, read
 
-from treering.sources.reading.archives import Archive, Refused, ZipBounds, open_archive
+from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 
 SMALL = ZipBounds(max_members=3, max_bytes=10_000, max_ratio=20, ratio_from=1_000)
 

@@ -11,7 +11,7 @@ from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 from treering.sources.conversations.exports import ExportBounds
 from treering.sources.folders.path import PathAdapter
 from treering.sources.formats import built_in_formats
-from treering.sources.reading.archives import ZipBounds
+from treering.sources.reading.binary import ZipBounds
 
 TALK = (("user", "Green or black tea?"), ("assistant", "Green tea."), ("user", "ok"), ("assistant", "Enjoy."))
 FIRST, SECOND = f"chatgpt:{ONE}", f"chatgpt:{TWO}"

@@ -13,8 +13,7 @@ from treering.sources.web.fetching import Connector, Fetcher, is_public
 from treering.sources.web.sitemaps import parse_sitemap
 from treering.sources.web.url import CrawlPace, UrlAdapter
 from treering.verbs import catalog
-from treering.verbs.envelope import Envelope
-from treering.verbs.rights import EVERYTHING
+from treering.verbs.envelope import EVERYTHING, Envelope
 
 HERE = "127.0.0.1"
 TEXT = "<article><h1>Waits</h1><p>Größere Pausen sind länger, and nobody waits for longer than that.</p></article>"

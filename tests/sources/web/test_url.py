@@ -457,8 +457,7 @@ def test_what_is_kept_through_the_verb_is_updated_and_archived(space) -> None:
 
 def ingest(engine, **given: str):
     from treering.verbs import catalog
-    from treering.verbs.envelope import Envelope
-    from treering.verbs.rights import EVERYTHING
+    from treering.verbs.envelope import EVERYTHING, Envelope
 
     return catalog.call(engine, "ingest", Envelope(mode="url", input=given), granted=EVERYTHING)
 
@@ -497,8 +496,25 @@ def test_a_line_of_robots_txt_that_cannot_be_read_hides_no_other(line: str) -> N
     assert rules.delay(least=1, most=30) == 1
 
 
+@pytest.mark.parametrize(
+    ("rules", "path", "allowed"),
+    [
+        ("Disallow: /a\nAllow: /a/b", "/a/b", True),
+        ("Allow: /\nDisallow: /private", "/private", False),
+        ("Disallow: /*.pdf$", "/x.pdf", False),
+        ("Disallow: /*.pdf$", "/x.pdf?y", True),
+        ("\nDisallow: /a", "/a", False),
+        ("Disallow: /a\n\nUser-agent: *\nDisallow: /b", "/b", False),
+    ],
+)
+def test_the_longest_rule_of_robots_txt_counts_and_stars_stand_for_anything(
+    rules: str, path: str, allowed: bool
+) -> None:
+    assert Politeness.of(f"User-agent: *\n{rules}", "Treering/1").allows(f"https://x.org{path}") is allowed
+
+
 def test_a_delay_that_never_ends_is_cut() -> None:
-    assert Politeness.of("User-agent: *\nCrawl-delay: " + "9" * 4_000, "Treering").delay(least=1, most=30) == 30
+    assert Politeness.of("User-agent: *\nCrawl-delay: " + "9" * 300, "Treering").delay(least=1, most=30) == 30
 
 
 def test_robots_txt_is_asked_for_so_many_addresses_and_no_more() -> None:

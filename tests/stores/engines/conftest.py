@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import pytest
 
 from held_back import HeldBack, HeldBackIndex, embed_all
-from treering.retrieval.engines.engine_following import EngineFollower, PassageDescriber
-from treering.retrieval.engines.engine_vectors import EngineIndex, EngineInUse, EngineTail, EngineVectors
+from treering.retrieval.index.engine_following import EngineFollower, EngineInUse, EngineTail, PassageDescriber
+from treering.stores.engines.selection import EngineIndex, EngineVectors
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
-from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed
+from treering.stores.sqlite.index.vectors import SqliteVectorFeed
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
 from treering.testing.vector_engine_contract import FedSpace, follow_up

@@ -65,6 +65,7 @@ class TestVectorsInMongo(ByMeaning):
         return open_composed
 
 
+@pytest.mark.nightly
 class TestLateIndexWithMongo(LateIndexContract):
     @pytest.fixture
     def open_index(self, open_late):

@@ -98,6 +98,7 @@ class TestIndexWithNeo4j(ByMeaning, Upkeeping):
         return open_composed
 
 
+@pytest.mark.nightly
 class TestLateIndexWithNeo4j(LateIndexContract):
     @pytest.fixture
     def searching(self):

@@ -80,6 +80,7 @@ class TestVectorsInPgvector(ByMeaning, Upkeeping):
         return open_composed
 
 
+@pytest.mark.nightly
 class TestLateIndexWithPgvector(LateIndexContract):
     @pytest.fixture
     def open_index(self, open_late):

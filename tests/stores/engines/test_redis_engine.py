@@ -58,6 +58,7 @@ class TestVectorsInRedis(ByMeaning, Upkeeping, Together, Histories):
         return open_composed
 
 
+@pytest.mark.nightly
 class TestLateIndexWithRedis(LateIndexContract):
     @pytest.fixture
     def open_index(self, open_late):

@@ -17,7 +17,7 @@ from rest_parts import running
 
 from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
 from treering.parts.discussions.chat.upstream import UpstreamPlace
-from treering.parts.discussions.settings import MakingPlan
+from treering.parts.discussions.generators.generator import MakingPlan
 
 _STREAM = re.compile(rb'"stream": ?true')
 KEY = "sk-of-the-operator"

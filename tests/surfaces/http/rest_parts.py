@@ -8,12 +8,23 @@ from typing import Any
 
 import httpx
 
+from treering.parts.discussions.chat import endpoint as chat_endpoint
 from treering.parts.discussions.chat.endpoint import ServedChats
+from treering.parts.projects import routes as project_routes
 from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
-from treering.surfaces.http.bounds import Transport
-from treering.surfaces.http.serving import Server, listen
+from treering.surfaces.http.serving import Server, Transport, listen
+from treering.surfaces.python import operations
 from treering.testing.fakes import HashingEmbedder
+from treering.verbs import catalog
+
+EXAMPLES = {
+    **{f"wiki_{verb}": examples for verb, examples in catalog.EXAMPLES.items()},
+    **{name.replace(" ", "_"): examples for name, examples in operations.EXAMPLES.items()},
+    **{f"project_memory_{name}": examples for name, examples in project_routes.EXAMPLES.items()},
+    "chat_completions": chat_endpoint.EXAMPLES,
+}
+"""The bodies that the contract shows, by operation and by what one wants."""
 
 
 @contextmanager

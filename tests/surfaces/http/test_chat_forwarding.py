@@ -8,7 +8,7 @@ from rest_parts import running
 
 from treering.core.errors import InvalidInput
 from treering.parts.discussions.chat.upstream import UpstreamPlace
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 
 JSON = {"Content-Type": "application/json"}
 PATH = "/v1/chat/completions"

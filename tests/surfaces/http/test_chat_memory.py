@@ -18,13 +18,13 @@ from chat_parts import (
     turns,
     without_end,
 )
+from rest_parts import EXAMPLES
 
 import space_parts
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import discussion_ref, unnamed_discussion
 from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.settings import MakingPlan
-from treering.surfaces.python.examples import EXAMPLES
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.ingest.turns import Message
 

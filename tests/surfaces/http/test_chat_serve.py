@@ -77,24 +77,24 @@ def killed(folder, *arguments):
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("kill", range(3))
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_path, stream):
+def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_path, stream, kill):
     # So much at once takes a while to store. Time is given without end: only whether it is waited for matters.
     earlier = [f"Message {number} " + "of a long conversation about the garden. " * 20 for number in range(150)]
     patience = ("--memory-wait", "60000", "--memory-store-wait", "60000")
-    for kill in range(3):
-        with (
-            scripted() as upstream,
-            killed(tmp_path, *patience, "--upstream", upstream.url) as (address, end),
-            official(address) as client,
-        ):
-            asked = {**chat(*earlier, f"Question {kill}.", user=f"d{kill}"), "stream": stream}
-            answer = client.chat.completions.create(**asked)
-            said = "".join(part.choices[0].delta.content or "" for part in answer) if stream else "Noted."
-            end()
-        with open_space(f"sqlite:{tmp_path / 'mine.db'}", create=False) as space:
-            kept = space.discussions().open(f"d{kill}").messages()
-        assert [message.text for message in kept][-2:] == [f"Question {kill}.", said] == [f"Question {kill}.", "Noted."]
+    with (
+        scripted() as upstream,
+        killed(tmp_path, *patience, "--upstream", upstream.url) as (address, end),
+        official(address) as client,
+    ):
+        asked = {**chat(*earlier, f"Question {kill}.", user=f"d{kill}"), "stream": stream}
+        answer = client.chat.completions.create(**asked)
+        said = "".join(part.choices[0].delta.content or "" for part in answer) if stream else "Noted."
+        end()
+    with open_space(f"sqlite:{tmp_path / 'mine.db'}", create=False) as space:
+        kept = space.discussions().open(f"d{kill}").messages()
+    assert [message.text for message in kept][-2:] == [f"Question {kill}.", said] == [f"Question {kill}.", "Noted."]
 
 
 @pytest.mark.nightly

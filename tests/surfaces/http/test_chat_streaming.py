@@ -7,8 +7,8 @@ import openai as sdk
 import pytest
 from chat_parts import Answer, chat, chatting, event, events, openai, scripted, streamed, without_end
 
-from treering.parts.discussions.chat.streaming import Heard, answer_of
-from treering.surfaces.http.bounds import Bounds
+from treering.parts.discussions.chat.upstream import StreamedAnswer, answer_of
+from treering.surfaces.http.callers import Bounds
 
 PATH = "/v1/chat/completions"
 SSE = {"Content-Type": "text/event-stream"}
@@ -128,7 +128,7 @@ def test_as_many_conversations_as_are_let_in_leave_the_tools_free(tmp_path, upst
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_words_are_heard_wherever_the_bytes_are_cut(size):
     told = b"".join([b": ping\r\n\r\n", event({"role": "assistant", "content": ""}), *events("ünï ", "世界")])
-    heard = Heard()
+    heard = StreamedAnswer()
     for at in range(0, len(told), size):
         heard.hear(told[at : at + size])
 
@@ -138,8 +138,8 @@ def test_words_are_heard_wherever_the_bytes_are_cut(size):
 def test_a_line_that_comes_byte_by_byte_is_put_together_once():
     # In the square of the length this would copy terabytes; the time limit only ends that.
     script = """
-from treering.parts.discussions.chat.streaming import Heard
-heard = Heard()
+from treering.parts.discussions.chat.upstream import StreamedAnswer
+heard = StreamedAnswer()
 for _ in range(3_000_000):
     heard.hear(b"x")
 heard.hear(b"\\ndata: [DONE]\\n")
@@ -149,7 +149,7 @@ assert heard.answer == ""
 
 
 def test_of_several_choices_the_first_is_heard():
-    heard = Heard()
+    heard = StreamedAnswer()
     for part in (
         event({"content": "b"}, index=1),
         event({"content": "a"}),
@@ -173,7 +173,7 @@ def test_of_several_choices_the_first_is_heard():
     ],
 )
 def test_what_was_not_said_to_its_end_is_no_answer(broken):
-    heard = Heard()
+    heard = StreamedAnswer()
     heard.hear(broken)
 
     assert heard.answer is None

@@ -4,8 +4,8 @@ import pytest
 from key_parts import guarded
 from rest_parts import running
 
-from treering.ports.access_keys import KeyLimits
-from treering.surfaces.http.bounds import Bounds
+from treering.ports.stores import KeyLimits
+from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.failures import Refusal
 from treering.surfaces.http.request_guard import RequestRates
 

@@ -6,7 +6,7 @@ from key_parts import guarded
 from rest_parts import running
 
 import treering
-from treering.core.ids import is_object
+from treering.core.canonical import is_object
 from treering.system.access_keys import space_name
 from treering.system.address import file_address
 from treering.verbs.catalog import TOOLS

@@ -10,7 +10,7 @@ from key_parts import guarded
 import space_parts
 from treering.parts.discussions.chat.endpoint import MemorySettings, ServedChats
 from treering.parts.discussions.chat.upstream import UpstreamPlace
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 
 PATH = "/v1/chat/completions"
 SAID, ASKED = "The cellar key lies under the third flowerpot.", "Where does the cellar key lie?"

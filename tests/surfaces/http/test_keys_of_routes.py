@@ -5,11 +5,11 @@ The routes are those the app has. One that `NEEDED` does not name fails here: sa
 
 import pytest
 from key_parts import RIGHTS, guarded
+from rest_parts import EXAMPLES
 
 from treering.parts.projects.routes import ServedProjects
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.python.examples import EXAMPLES
 from treering.system.address import file_address
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS

@@ -5,9 +5,7 @@ resolve to 127.0.0.1.
 """
 
 import pytest
-from rest_parts import running
-
-from treering.surfaces.python.examples import EXAMPLES
+from rest_parts import EXAMPLES, running
 
 SENT_UNASKED = {
     "a form": "application/x-www-form-urlencoded",

@@ -96,7 +96,7 @@ def test_a_failure_is_logged_with_its_place_and_without_its_message():
     assert HIDDEN not in lines.getvalue()
 
 
-def test_a_format_that_is_none_is_told():
+def test_an_unknown_format_is_told():
     assert [log_format_of(text) for text in ("", "json", "text")] == [None, "json", "text"]
-    with pytest.raises(InvalidInput, match="--log-format 'xml'"):
+    with pytest.raises(InvalidInput, match="--log-format has no value 'xml'"):
         log_format_of("xml")

@@ -10,7 +10,7 @@ from rest_parts import running
 from test_rest_failures import refused
 
 from treering.ports.runtime import check_interrupt
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 from treering.testing.fakes import HashingEmbedder
 
 GUARD_SECONDS = 60

@@ -1,9 +1,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rest_parts import running
+from rest_parts import EXAMPLES, running
 
-from treering.surfaces.python.examples import EXAMPLES
 from treering.verbs.catalog import TOOLS
 
 NOTE = {"items": [{"text": "Releases are cut on Tuesdays.", "origin": "note:releases"}]}

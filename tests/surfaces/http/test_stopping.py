@@ -12,9 +12,9 @@ from test_rest_bounds import Stuck
 from treering.core.errors import Unavailable
 from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.http.app import Serving
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.served import Stop
+from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.serving import Server, listen
+from treering.surfaces.http.workers import Stop
 from treering.testing.fakes import HashingEmbedder
 
 SEARCH = {"mode": "search", "input": {"text": "bees"}}
@@ -82,12 +82,12 @@ def test_what_runs_has_its_time_and_what_is_new_has_none():
     now = [100.0]
     stop = Stop(finishing_seconds=10, time=lambda: now[0])
     stop.check()
-    stop.say()
+    stop.begin()
     with pytest.raises(Unavailable):
         stop.check()
     stop.check_running()
     now[0] += 9
-    stop.say()  # said again, it gives no more time
+    stop.begin()  # said again, it gives no more time
     stop.check_running()
     now[0] += 1
     with pytest.raises(Unavailable):
@@ -96,7 +96,7 @@ def test_what_runs_has_its_time_and_what_is_new_has_none():
 
 def test_work_ends_at_once_where_somebody_says_so_twice():
     stop = Stop(finishing_seconds=10)
-    stop.say()
-    stop.say_now()
+    stop.begin()
+    stop.end_now()
     with pytest.raises(Unavailable):
         stop.check_running()

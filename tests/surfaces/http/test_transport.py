@@ -7,7 +7,7 @@ from rest_parts import running
 
 from treering.core.errors import InvalidInput
 from treering.surfaces.cli import run
-from treering.surfaces.http.bounds import Certificate, Transport, proxies_of
+from treering.surfaces.http.serving import Certificate, Transport, proxies_of
 
 
 @pytest.fixture(scope="module")

@@ -69,15 +69,16 @@ def every_page(ids):
     ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page_and_nothing_is_wider_than_a_phone(opened, site, scheme):
+def test_axe_finds_nothing_on_any_page_and_nothing_is_wider_than_a_phone(opened, site, scheme, part):
     _, ids = site
     axe = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     # The wide layout in one theme, the narrow one in the other: a theme changes colours only.
     width = 1440 if scheme == "light" else 390
     page = opened(color_scheme=scheme, viewport={"width": width, "height": 900})
-    for path in every_page(ids):
+    for path in every_page(ids)[part::4]:
         page.goto(path)
         page.evaluate(axe)
         told = page.evaluate("rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", RULES)

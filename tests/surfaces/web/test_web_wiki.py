@@ -13,10 +13,10 @@ from web_parts import HOSTILE
 from space_parts import open_space
 from treering.core.errors import InvalidInput, NotFound
 from treering.parts.wiki import reading
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.surfaces.cli import run
 from treering.surfaces.http import pages
-from treering.surfaces.http.bounds import Bounds
+from treering.surfaces.http.callers import Bounds
 
 FILES = {
     "README.md": f"# Shop\n\nA shop with routes. {HOSTILE}\n\n## Start\n\nSee [the app](src/shop/app.py).\n",
@@ -79,9 +79,9 @@ def test_a_wiki_that_takes_long_is_written_apart_and_its_page_says_how_far_it_is
         begun.set()
         engine.progress("Reading files of code", 50, 2_000)
         assert go_on.wait(30)
-        return rule_writer(engine, scope, **given)
+        return RuleWriter(engine, scope, **given)
 
-    monkeypatch.setattr(reading, "rule_writer", slow)
+    monkeypatch.setattr(reading, "RuleWriter", slow)
     monkeypatch.setattr(pages, "_PATIENCE", 0.05)
     with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
         space.ingest("repo", input={"path": str(repository(tmp_path / "shop"))})

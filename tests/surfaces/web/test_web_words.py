@@ -12,9 +12,9 @@ from rest_parts import running
 from space_parts import decide, note, open_space, task
 from treering.surfaces.cli import run
 from treering.surfaces.python.space import Space
+from treering.surfaces.web.pages.ask import reasons
 from treering.surfaces.web.pages.inspect_object import WordChange, folded, word_changes
 from treering.surfaces.web.pages.timeline import HEIGHT, draw_timeline, timeline
-from treering.surfaces.web.reasons import reasons
 from treering.surfaces.web.rendering import is_code_place
 from treering.surfaces.web.view import PageView, told_event
 from treering.verbs.envelope import Envelope

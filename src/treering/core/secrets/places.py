@@ -206,7 +206,7 @@ _TOLD_OF = re.compile(
     r"|provider|message|error|placeholder|column|selector|arn|uses?|usage)s?",
     re.IGNORECASE,
 )
-"""Behind the name of a secret: then the value tells about the secret, and is none."""
+"""Behind the name of a secret: then the value tells about the secret, and is not a secret."""
 
 _LEAD_CHARS = 40
 

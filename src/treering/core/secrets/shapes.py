@@ -41,7 +41,7 @@ def is_placeholder(value: str) -> bool:
 def is_filler(token: str) -> bool:
     """Tell whether a token is a few characters over and over, such as `xxxx`, behind what it begins with.
 
-    A key to whose end such characters are joined is none.
+    A run to whose end such characters are joined is not a key.
     """
     return len(set(token[min(_TAIL, max(0, len(token) - _TAIL)) :])) < _DIFFERENT
 
@@ -149,7 +149,7 @@ class Inner:
 
 
 def begins_word(text: str, at: int) -> bool:
-    """Tell whether no longer word runs into what stands at a place; the end of an escape before it is none."""
+    """Tell whether no longer word runs into what stands at a place; the end of an escape before it does not count."""
     before = text[at - 1 : at]
     inside = before.isascii() and (before.isalnum() or before in _JOINS)
     return not before or not inside or bool(_compiled(rf"(?:{ESCAPE})\Z").search(text, max(0, at - _LONGEST), at))

@@ -6,7 +6,6 @@ from typing import Any
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
-from treering.core.lifecycle import INITIAL, check_transition
 from treering.core.objects import Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
@@ -20,10 +19,16 @@ from treering.core.patch import (
     check_length,
     check_object,
 )
-from treering.core.policy import changes_words, less_trusted
-from treering.core.writing.claims import is_backed, is_newly_disputed, rivals
+from treering.core.policy import INITIAL, changes_words, check_transition, less_trusted
 from treering.core.writing.draft import Draft, changed, created, merge_unique, resolved_link, revise
-from treering.core.writing.references import adopt, check_acyclic, rename_references
+from treering.core.writing.integrity import (
+    check_acyclic,
+    is_backed,
+    is_newly_disputed,
+    rename_references,
+    rivals,
+    update_child_refs,
+)
 
 
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
@@ -57,7 +62,7 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
     made = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
     if isinstance(item, WorkItem) and isinstance(made, WorkItem):
         check_acyclic(made, draft)
-        adopt(item.parent_ref, made, draft)
+        update_child_refs(item.parent_ref, made, draft)
     return changed(made)
 
 
@@ -182,9 +187,9 @@ def move(operation: MoveScope, draft: Draft) -> OperationResult:
         return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
     moved = item.model_copy(update={"scope": operation.to})
     check_name_is_free(moved, draft)
-    if isinstance(moved, Knowledge) and (twin := find_twin(moved, draft)):
+    if isinstance(moved, Knowledge) and (existing := find_duplicate(moved, draft)):
         draft.change(item, "merged", status="archived")
-        return absorb(moved, twin, draft)
+        return merge_duplicate(moved, existing, draft)
     return changed(draft.change(item, "moved", scope=operation.to))
 
 
@@ -213,14 +218,14 @@ def create(item: Object, draft: Draft) -> OperationResult:
         case WorkItem():
             made = draft.create(item.model_copy(update={"opened_at": item.opened_at or draft.now}))
             check_acyclic(made, draft)
-            adopt(None, made, draft)
+            update_child_refs(None, made, draft)
             return created(made)
         case _:
             return created(draft.create(item))
 
 
 def _create_source(item: Source, draft: Draft) -> OperationResult:
-    if known := bearer_of(item, draft):
+    if known := other_holder(item, draft):
         raise Conflict(
             f"{item.origin!r} is already a source in {item.scope}.",
             hint="Update that source instead, with its current revision.",
@@ -231,7 +236,7 @@ def _create_source(item: Source, draft: Draft) -> OperationResult:
 
 
 def _create_node(item: Node, draft: Draft) -> OperationResult:
-    known = bearer_of(item, draft)
+    known = other_holder(item, draft)
     if not isinstance(known, Node):
         return created(draft.create(item))
     draft.renamed[item.id] = known.id
@@ -260,17 +265,17 @@ def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
     item = with_checked_evidence(item, draft)
     item = item.model_copy(update={"disputed": is_newly_disputed(item, ())})
     check_lineage(item, draft)
-    twin = find_twin(item, draft)
-    if twin:
-        draft.renamed[item.id] = twin.id
-        return absorb(item, twin, draft)
+    existing = find_duplicate(item, draft)
+    if existing:
+        draft.renamed[item.id] = existing.id
+        return merge_duplicate(item, existing, draft)
     if item.status == "active":
         require_support(item, draft)
         item = item.model_copy(update={"last_verified_at": draft.now})
     return created(draft.create(item))
 
 
-def find_twin(item: Knowledge, draft: Draft) -> Knowledge | None:
+def find_duplicate(item: Knowledge, draft: Draft) -> Knowledge | None:
     """Return knowledge that says exactly the same in the same scope, for the same time."""
     key = item.duplicate_key()
     ids = {*draft.view.knowledge_by_duplicate_key(key), *(other.id for other in draft.touched_knowledge())}
@@ -281,24 +286,24 @@ def find_twin(item: Knowledge, draft: Draft) -> Knowledge | None:
     return None
 
 
-def absorb(item: Knowledge, twin: Knowledge, draft: Draft) -> OperationResult:
+def merge_duplicate(item: Knowledge, existing: Knowledge, draft: Draft) -> OperationResult:
     """Merge an exact duplicate into what is known: evidence is added, support grows."""
-    known = {(ref.source_id, ref.segment_id, ref.role) for ref in twin.evidence_refs}
+    known = {(ref.source_id, ref.segment_id, ref.role) for ref in existing.evidence_refs}
     fresh = tuple(ref for ref in item.evidence_refs if (ref.source_id, ref.segment_id, ref.role) not in known)
     changes: dict[str, Any] = {}
     if fresh:
-        changes["evidence_refs"] = twin.evidence_refs + fresh
-    if is_newly_disputed(item, twin.evidence_refs) or (item.status == "contested" and item.disputed):
+        changes["evidence_refs"] = existing.evidence_refs + fresh
+    if is_newly_disputed(item, existing.evidence_refs) or (item.status == "contested" and item.disputed):
         changes["disputed"] = True
-    if subjects := merge_unique(twin.subject_refs, item.subject_refs):
-        changes |= {"subject_refs": subjects} if subjects != twin.subject_refs else {}
-    reaffirmed = item.status == "active" and twin.status in {"candidate", "stale"}
+    if subjects := merge_unique(existing.subject_refs, item.subject_refs):
+        changes |= {"subject_refs": subjects} if subjects != existing.subject_refs else {}
+    reaffirmed = item.status == "active" and existing.status in {"candidate", "stale"}
     if reaffirmed:
         require_support(item, draft)
         changes |= {"status": "active", "last_verified_at": draft.now, "memory_source": item.memory_source}
     if changes:
-        draft.change(twin, "evidence_added" if fresh else "updated", **changes)
-    return OperationResult(outcome="duplicate", id=twin.id, revision=twin.revision)
+        draft.change(existing, "evidence_added" if fresh else "updated", **changes)
+    return OperationResult(outcome="duplicate", id=existing.id, revision=existing.revision)
 
 
 def _validity(item: Knowledge) -> tuple[datetime | None, datetime | None]:
@@ -408,13 +413,13 @@ def require_support(item: Knowledge, draft: Draft) -> None:
 # Names that only one object of a scope may bear: a source's origin, a node's slug.
 
 
-def bearer_of(item: Source | Node, draft: Draft) -> Source | Node | None:
+def other_holder(item: Source | Node, draft: Draft) -> Source | Node | None:
     """Return the other object that bears the name of `item` as the patch has left it so far, or `None`."""
     name = name_held(item)
     if name is None:
         return None
-    held = _bearer_before(item, draft)
-    for identity in (*([held] if held else []), *draft.bearers.get(name, ())):
+    held = _earlier_holder(item, draft)
+    for identity in (*([held] if held else []), *draft.name_holders.get(name, ())):
         other = draft.find(identity)
         if isinstance(other, Source | Node) and other.id != item.id and name_held(other) == name:
             return other
@@ -425,7 +430,7 @@ def check_name_is_free(item: Object, draft: Draft) -> None:
     """Raise `Conflict` where another source has this origin, or another active node this slug, in the scope."""
     if not isinstance(item, Source | Node) or name_held(item) is None:
         return
-    if known := bearer_of(item, draft):
+    if known := other_holder(item, draft):
         raise Conflict(
             f"{known.origin if isinstance(known, Source) else known.slug!r} in {known.scope} is already {known.id}.",
             hint="Archive or merge one of the two first.",
@@ -433,7 +438,7 @@ def check_name_is_free(item: Object, draft: Draft) -> None:
         )
 
 
-def _bearer_before(item: Source | Node, draft: Draft) -> str | None:
+def _earlier_holder(item: Source | Node, draft: Draft) -> str | None:
     if isinstance(item, Source):
         return draft.view.source_by_origin(item.scope, item.origin)
     return draft.view.node_by_slug(item.scope, item.kind, item.slug)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import kind_of
 from treering.core.errors import Conflict, Corrupt
 from treering.core.evidence import segment_hash
-from treering.core.ids import kind_of
 from treering.core.objects import Object, Source, content_hash, stored_form
 from treering.core.patch import PatchRecord, Receipt, Remembered, record_hash
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
@@ -81,7 +81,7 @@ def keep_outcomes(session: Session, outcomes: Outcomes) -> None:
 
 
 def _erasure(session: Session, event: AuditEvent) -> Erased | None:
-    """Return the erasure an event tells of, where the copy holds the object."""
+    """Return the erasure that an event records, where the copy holds the object."""
     if event.event_type != "erased" or not session.view.exists(event.target):
         return None
     # The newest revisions may never have come: they were erased at the source before they were read.
@@ -122,7 +122,7 @@ that added and removed it."""
 
 @dataclass(slots=True)
 class Account:
-    """Revisions, links and decisions that a log tells of. Each check raises `Corrupt` naming what differs."""
+    """Revisions, links and decisions that a log records. Each check raises `Corrupt` naming what differs."""
 
     revisions: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     """By id and number: the event's sequence number and the content hash."""

@@ -131,7 +131,7 @@ class Draft:
     """The scope the patch was made at, where it has one: errors name no id that lies elsewhere."""
     writes: list[Write] = field(default_factory=list)
     objects: dict[str, Object] = field(default_factory=dict)
-    bearers: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    name_holders: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
     """By a name that only one object may bear, the ids of those this patch gave it to; some may have lost it since."""
     erased: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
@@ -261,7 +261,7 @@ class Draft:
         self.objects[write.after.id] = write.after
         self.writes.append(write)
         if name := name_held(write.after):
-            self.bearers.setdefault(name, []).append(write.after.id)
+            self.name_holders.setdefault(name, []).append(write.after.id)
 
     def _count_settling(self, item: Object) -> None:
         if self.settlings is None:

@@ -405,7 +405,7 @@ def policy_event(
 
 
 def policy_in(event: AuditEvent) -> Policy:
-    """Return the policy that an event put in force. Raises `Corrupt` where it tells of none."""
+    """Return the policy that an event put in force. Raises `Corrupt` where it records none."""
     after = event.after or {}
     try:
         return Policy.model_validate(after["policy"])

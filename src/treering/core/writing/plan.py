@@ -40,9 +40,8 @@ from treering.core.writing.alteration import (
     transition,
     update,
 )
-from treering.core.writing.claims import cascade, settle_claims
 from treering.core.writing.draft import Draft, Put, View, Write, changed, recorded, resolved_link
-from treering.core.writing.references import check_references, references_of
+from treering.core.writing.integrity import cascade, check_references, references_of, settle_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +295,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 _REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
-"""How the names of fields end that refer to objects (`core.writing.references`)."""
+"""How the names of fields end that refer to objects (`core.writing.integrity`)."""
 
 
 class _Confined:

@@ -54,7 +54,7 @@ class Session(Protocol):
 
     @property
     def default_policy(self) -> Policy:
-        """The policy that holds as long as the audit log tells of none."""
+        """The policy that is in force until the audit log records one."""
         ...
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
@@ -66,7 +66,7 @@ class Session(Protocol):
         ...
 
     def recorded_policy(self) -> Policy | None:
-        """Return the policy that the audit log tells of last, or `None`. Raises `Corrupt` where it was changed."""
+        """Return the policy that the audit log recorded last, or `None`. Raises `Corrupt` where it was changed."""
         ...
 
     def now(self) -> datetime:
@@ -134,7 +134,7 @@ class ImportSession(Session, Protocol[_CopiedRecord]):
     """A store inside the transaction that fills it from an export."""
 
     def is_bare(self) -> bool:
-        """Tell whether the audit log tells of nothing but the policy (the target `core.writing.journal.POLICY`)."""
+        """Tell whether the audit log records nothing but the policy (the target `core.writing.journal.POLICY`)."""
         ...
 
     def clear(self) -> None:
@@ -283,7 +283,7 @@ def policy_in_force(session: Session) -> Policy:
 
 
 def missing_patch(patch_id: str) -> NotFound:
-    """Return the error for the id of a patch that nobody made; one of another scope is answered in the same words."""
+    """Return the error for an unknown id of a patch; one of another scope is answered in the same words."""
     return NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 _HOMES = {
     "documents": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
-    "wiki.middleware": ["WIKI_MEMORY_PROMPT", "WIKI_MEMORY_SYSTEM_PROMPT", "WikiMemoryMiddleware"],
-    "wiki.scope": ["WikiAgentState", "WikiRunContext"],
+    "wiki_middleware": ["WIKI_MEMORY_PROMPT", "WIKI_MEMORY_SYSTEM_PROMPT", "WikiMemoryMiddleware"],
+    "wiki_tools": ["WikiAgentState", "WikiRunContext"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

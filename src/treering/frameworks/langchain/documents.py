@@ -16,12 +16,11 @@ from pydantic import ConfigDict, Field
 from treering.core.errors import InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
 from treering.frameworks.client import AnyClient, blocking
-from treering.parts.client.items.documents import MemoryItem
-from treering.parts.client.items.filtering import RecallScope
-from treering.parts.client.items.metadata import TYPE
+from treering.parts.client.items.documents import TYPE, MemoryItem
+from treering.parts.client.items.recalling import RecallScope
 from treering.parts.client.memory import MOST_RETRIEVED
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records.records import RecordEntry, RecordLog, searchable
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.parts.client.records import RecordEntry, RecordLog, searchable
 
 _DOCUMENTS = "langchain-documents"
 _CHATS = "langchain-chats"

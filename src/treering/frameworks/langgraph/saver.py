@@ -32,8 +32,8 @@ from treering.frameworks.langgraph.checkpoints import (
     packed,
     path,
 )
-from treering.parts.client.records.names import RecordCollection
-from treering.parts.client.records.records import Records
+from treering.parts.client.record_names import RecordCollection
+from treering.parts.client.records import Records
 from treering.surfaces.python.space import Space
 
 _HOME = "langgraph-checkpoints"

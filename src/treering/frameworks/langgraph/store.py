@@ -22,12 +22,12 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import Conflict
 from treering.core.filters import METADATA, And, Compare, Filter
-from treering.core.ids import parse_time, render_time
 from treering.frameworks.client import AnyClient, blocking, in_thread
-from treering.parts.client.records.names import KeptRecord, RecordCollection, RecordDraft, RecordName
-from treering.parts.client.records.records import Records, searchable
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
 
 # Items of a LangGraph store as records: their names, what is searched of them, and when they expire.

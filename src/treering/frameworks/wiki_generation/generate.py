@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 from uuid import UUID, uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -20,16 +20,16 @@ from treering.core.errors import Conflict, InvalidInput
 from treering.core.scope import ROOT
 from treering.frameworks.extras import FRAMEWORKS, imported
 from treering.frameworks.langgraph.saver import TreeringSaver
+from treering.parts.wiki.citing import Citations
 from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.links import NoAddresses, forge_of
+from treering.parts.wiki.generating import CeilingReached, WikiGeneration, WikiReport
+from treering.parts.wiki.kept_wikis import KeptWikis, WikiRun
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.parts.wiki.pages import LineCitation, WikiPublisher, WikiWriter
-from treering.parts.wiki.repository_material import MakeWriter, ReadRepository, WikiMaterial, read_repository
-from treering.parts.wiki.rules.writer import rule_writer
-from treering.parts.wiki.writing.citing import Citations
-from treering.parts.wiki.writing.generating import CeilingReached, WikiGeneration, WikiReport
-from treering.parts.wiki.writing.kept_wikis import KeptWikis, WikiRun
+from treering.parts.wiki.rules.writer import RuleWriter
+from treering.parts.wiki.subject import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.python.space import Space, open_space
@@ -37,7 +37,6 @@ from treering.verbs.engine import Progress, held
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
 
 # The steps of a generation as a graph of LangGraph: structure, then pages side by side, then publishing.
 
@@ -134,61 +133,72 @@ WAIT_SECONDS = LEASE_SECONDS + 2
 """How long one that may have died is waited for."""
 
 
+class WikiOptions(TypedDict, total=False):
+    """What `generate_wiki` may be told besides, each by its name."""
+
+    repository: Path | str | None
+    """The folder of the work tree; needed once, then the space knows it."""
+    branch: str | None
+    """A branch has a wiki and memories of its own."""
+    space: Space | None
+    """Without one that of the settings is opened."""
+    scope: str | None
+    """Where the sources of the repository lie."""
+    model: "str | BaseChatModel | None"
+    """The chat model of LangChain, or its name, whose agents plan and write the pages; without one rules do."""
+    budget: Budget | None
+    """A ceiling on what this call may use of the model; where it is reached, the report says `stopped`."""
+    confirm: Confirm | None
+    """Told before the pages are written what they are estimated to take; where it returns false the run stops."""
+    middleware: Sequence[Any]
+    """Of the agents, besides their memory."""
+    writer: MakeWriter | None
+    """Makes another writer instead."""
+    publisher: WikiPublisher | Path | str | None
+    """The folder in which people read the pages, or whoever puts them elsewhere; else they are in the space alone."""
+    memories: WikiGenerationStore | None
+    """Where agents keep what they remember, else the space."""
+    checkpointer: BaseCheckpointSaver[Any] | None
+    """Of LangGraph, with asynchronous methods, else the space."""
+    at_once: int
+    """How many pages are written side by side; by default `AT_ONCE`."""
+    progress: Progress | None
+    """Told how far it is, else whoever the space tells."""
+
+
 async def generate_wiki(
-    repository_id: UUID | str,
-    force_regenerate: bool = False,
-    *,
-    repository: Path | str | None = None,
-    branch: str | None = None,
-    space: Space | None = None,
-    scope: str | None = None,
-    model: "str | BaseChatModel | None" = None,
-    budget: Budget | None = None,
-    confirm: Confirm | None = None,
-    middleware: Sequence[Any] = (),
-    writer: MakeWriter | None = None,
-    publisher: WikiPublisher | Path | str | None = None,
-    memories: WikiGenerationStore | None = None,
-    checkpointer: BaseCheckpointSaver[Any] | None = None,
-    at_once: int = AT_ONCE,
-    progress: Progress | None = None,
+    repository_id: UUID | str, force_regenerate: bool = False, **options: Unpack[WikiOptions]
 ) -> WikiReport:
     """Generate the wiki of a repository, or bring it up to date; return what was done.
 
     Pages that are made of the same as before are kept. A run that was ended in the middle is gone on with.
     `force_regenerate`: write a new generation of all pages. Its agents do not see the memories of the one before;
     when it is complete it replaces that one, memories included. Until then, and after a failure, all stands as before.
-
-    `repository`: the folder of the work tree; needed once, then the space knows it. `branch`: a branch has a wiki and
-    memories of its own. `space`: without one that of the settings is opened. `scope`: where the sources of the
-    repository lie. `model`: the chat model of LangChain, or its
-    name, whose agents plan and write the pages; without one rules do. `budget`: a ceiling on what this call may use of
-    it; where it is reached, the report says `stopped`. `confirm`: told before the pages are written what they are
-    estimated to take; where it returns false the run stops. `middleware`: of the agents, besides their memory.
-    `writer`: makes another writer instead. `publisher`: the folder in which people read them,
-    or whoever puts them elsewhere; without one they are kept in the space alone. `memories`: where agents keep what
-    they remember, else the space. `checkpointer`: of LangGraph, with asynchronous methods, else the space. `at_once`:
-    how many pages are written side by side.
+    The keyword arguments are those of `WikiOptions`: `repository`, `branch`, `space`, `scope`, `model`, `budget`,
+    `confirm`, `middleware`, `writer`, `publisher`, `memories`, `checkpointer`, `at_once`, `progress`.
 
     Raises `InvalidInput` for what cannot be a wiki, `Conflict` where another process is generating it, and what the
     writer raises. Call it again to go on.
     """
-    if at_once < 1:
+    if unknown := options.keys() - WikiOptions.__annotations__:
+        raise TypeError(f"generate_wiki() got an unexpected keyword argument {min(unknown)!r}")
+    if (at_once := options.get("at_once", AT_ONCE)) < 1:
         raise InvalidInput(f"at_once: {at_once} is not a number of pages.", hint="Give 1 or more.")
-    about = WikiRepository.of(repository_id, branch=branch)
-    async with _opened(space) as opened:
-        kept = KeptWikis(opened.engine, about, memories or SpaceWikiMemories(opened.engine))
-        make = writer or (_by_agents(model, budget, middleware) if model else _by_rules)
+    about = WikiRepository.of(repository_id, branch=options.get("branch"))
+    publisher = options.get("publisher")
+    async with _opened(options.get("space")) as opened:
+        kept = KeptWikis(opened.engine, about, options.get("memories") or SpaceWikiMemories(opened.engine))
+        make = _writer(options)
         job = _Job(
             opened,
             kept,
-            checkpointer or TreeringSaver(opened),
+            options.get("checkpointer") or TreeringSaver(opened),
             1 if make is _by_rules else at_once,  # rules compute, and gain nothing from threads
-            progress or opened.engine.progress,
-            confirm,
+            options.get("progress") or opened.engine.progress,
+            options.get("confirm"),
         )
         async with _in_thread(job.alone()):
-            read = await asyncio.to_thread(job.read, repository, scope, publisher)
+            read = await asyncio.to_thread(job.read, options.get("repository"), options.get("scope"), publisher)
             run, resumed = await job.begun(force=force_regenerate)
             material = await asyncio.to_thread(job.material, read, run)
             places = _folder(Path(publisher), read) if isinstance(publisher, Path | str) else publisher
@@ -196,14 +206,17 @@ async def generate_wiki(
             return replace(await job.perform(generation), commit=read.commit)
 
 
-def _by_agents(model: "str | BaseChatModel", budget: Budget | None, middleware: Sequence[Any]) -> MakeWriter:
+def _writer(options: WikiOptions) -> MakeWriter:
+    model, given = options.get("model"), options.get("writer")
+    if given or not model:
+        return given or _by_rules
     made = imported(_AGENT_WRITER, "AgentWriter", FRAMEWORKS["langchain"])
-    return partial(made, model=model, budget=budget, middleware=middleware)
+    return partial(made, model=model, budget=options.get("budget"), middleware=options.get("middleware", ()))
 
 
 def _by_rules(material: WikiMaterial) -> WikiWriter:
     place = material.read.place
-    return rule_writer(material.space.engine, place.scope, root=place.root)
+    return RuleWriter(material.space.engine, place.scope, root=place.root)
 
 
 def _folder(folder: Path, read: ReadRepository) -> WikiFolder:

@@ -1,12 +1,13 @@
 """The memory client: opens the space that a configuration names, when it is first used."""
 
 import asyncio
+import logging
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from functools import partial, wraps
 from threading import Lock
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import uuid4
 
 from pydantic import GetCoreSchemaHandler
@@ -16,28 +17,32 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.core.objects import Channel
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.engines import GivenEmbedder
-from treering.parts.client.items.buffering import SetAside
-from treering.parts.client.items.documents import (
-    MemoryDocument,
-    MemoryItem,
-    NestedContext,
-    RetrievedMemories,
-    nested_context,
-)
-from treering.parts.client.items.filtering import RecallScope, Who
-from treering.parts.client.items.recording import KeyedMemory
+from treering.parts.client.items.documents import MemoryDocument, NestedContext, RetrievedMemories, nested_context
+from treering.parts.client.items.recalling import Who
 from treering.parts.client.memory import ClientMemory
 from treering.parts.client.opening import GivenStores, MemoryParts, OpenMemory, check_parts, open_memory
-from treering.parts.client.profiles import AgentProfile
-from treering.parts.client.records.records import Records
-from treering.parts.client.storing import StoringMemory
+from treering.parts.client.records import Records
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.stores.engines.host import VectorStoreAdapter
 
+_LOG = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
+_Given = ParamSpec("_Given")
 THREADS = 4
 """Calls of one client that are worked on side by side; others wait for their turn."""
+
+
+def _of_memory(
+    method: Callable[Concatenate[ClientMemory, _Given], _Answer], *, disabled: Callable[[], _Answer]
+) -> Callable[Concatenate["BlockingMemoryClient", _Given], _Answer]:
+    """Return a method of the memory as one of the client: it opens the space, or returns `disabled()`."""
+
+    @wraps(method)
+    def call(self: "BlockingMemoryClient", /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        return method(self._memory, *given, **named) if self.config.enabled else disabled()
+
+    return call
 
 
 class BlockingMemoryClient:
@@ -63,6 +68,8 @@ class BlockingMemoryClient:
         self.config = _checked(config)
         self.agent_type = agent_type
         """The type of the agent whose memories it keeps, where it has one."""
+        self.pickled = (self.config, agent_type, user_id, actor, channel)
+        """What a pickled client is opened again with."""
         given = MemoryParts(GivenStores(connection, vector_store), embedder, reranker, background)
         if self.config.enabled:
             check_parts(self.config, given)
@@ -72,38 +79,16 @@ class BlockingMemoryClient:
         # Where nobody closes it, what is buffered is written at the end all the same.
         weakref.finalize(self, self._space.close)
 
-    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Keep a text, a `MemoryDocument` or a host's own document; see `ClientMemory.store`."""
-        return self._memory.store(content, metadata) if self.config.enabled else ""
-
-    def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Keep those of some memories whose keys are new, and return their ids; see `ClientMemory.store_once`."""
-        return self._memory.store_once(memories) if self.config.enabled else []
-
-    def retrieve(
-        self,
-        query: str,
-        top_k: int | None = None,
-        filters: Mapping[str, Any] | None = None,
-        session_id: object | None = None,
-        scope: RecallScope = "lineage",
-        *,
-        profile: AgentProfile | str | None = None,
-    ) -> RetrievedMemories:
-        """Return the memories that answer a query best; see `ClientMemory.retrieve`."""
-        if not self.config.enabled:
-            return RetrievedMemories()
-        return self._memory.retrieve(query, top_k, filters, session_id, scope, profile=profile)
-
-    def get_related_memories(
-        self,
-        memory_id: str,
-        types: Sequence[str] | None = None,
-        direction: Literal["any", "out", "in"] = "any",
-        depth: int = 1,
-    ) -> list[MemoryItem]:
-        """Return the memories linked to one; see `ClientMemory.get_related_memories`."""
-        return self._memory.get_related_memories(memory_id, types, direction, depth) if self.config.enabled else []
+    store = _of_memory(ClientMemory.store, disabled=str)
+    store_once = _of_memory(ClientMemory.store_once, disabled=list)
+    retrieve = _of_memory(ClientMemory.retrieve, disabled=RetrievedMemories)
+    get_related_memories = _of_memory(ClientMemory.get_related_memories, disabled=list)
+    merge_nested_context = _of_memory(ClientMemory.merge_nested_context, disabled=int)
+    discard_nested_context = _of_memory(ClientMemory.discard_nested_context, disabled=int)
+    delete = _of_memory(ClientMemory.delete, disabled=bool)
+    set_aside = _of_memory(ClientMemory.set_aside, disabled=list)
+    retry_set_aside = _of_memory(ClientMemory.retry_set_aside, disabled=int)
+    catch_up = _of_memory(ClientMemory.catch_up, disabled=partial(EngineReport, "none"))
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
         """Return the context of a nested loop: it sees what its parent sees, which does not see it until it is merged.
@@ -111,18 +96,6 @@ class BlockingMemoryClient:
         The same parent and loop give the same context. Opens nothing. Raises `InvalidInput` where it is too deep.
         """
         return nested_context(parent_session_id, loop_id)
-
-    def merge_nested_context(self, context: NestedContext) -> int:
-        """Move what lies in a nested context to its parent; return how many memories that were."""
-        return self._memory.merge_nested_context(context) if self.config.enabled else 0
-
-    def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive what lies in a nested context; return how many memories that were."""
-        return self._memory.discard_nested_context(context) if self.config.enabled else 0
-
-    def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory, or erase it for good; see `ClientMemory.delete`."""
-        return self._memory.delete(memory_id, erase=erase) if self.config.enabled else False
 
     @property
     def records(self) -> Records:
@@ -135,18 +108,6 @@ class BlockingMemoryClient:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
         if self._space.is_open:
             self._memory.flush()
-
-    def set_aside(self) -> Sequence[SetAside]:
-        """Return the memories that could not be written to the space, with the reason; see `ClientMemory.set_aside`."""
-        return self._memory.set_aside() if self.config.enabled else []
-
-    def retry_set_aside(self) -> int:
-        """Try to write again what was set aside; return how many memories that wrote."""
-        return self._memory.retry_set_aside() if self.config.enabled else 0
-
-    def catch_up(self) -> EngineReport:
-        """Write what is buffered, make all vectors, and have the engine take them over; see `ClientMemory.catch_up`."""
-        return self._memory.catch_up() if self.config.enabled else EngineReport("none")
 
     def close(self) -> None:
         """Write what is buffered, and close the space."""
@@ -206,6 +167,90 @@ class _OpenedOnUse:
             opened.close()
 
 
+class StoringMemory(Coroutine[Any, Any, str]):
+    """Storing that has begun: `await` it for the id, or call `result()` where nothing can be awaited.
+
+    It goes on whether anybody waits or not, so that a synchronous tool runner loses nothing. Where it fails and nobody
+    asked, that is logged. It is a coroutine for `asyncio.create_task` and `asyncio.run`, too.
+    """
+
+    def __init__(self, work: "Future[str]") -> None:
+        self._work = work
+        self._waiting: Coroutine[Any, Any, str] | None = None
+        self._asked = False
+
+    def result(self, timeout: float | None = None) -> str:
+        """Wait for the id. Raises what storing raises, and `TimeoutError` after `timeout` seconds."""
+        self._asked = True
+        return self._work.result(timeout)
+
+    def __await__(self) -> Generator[Any, Any, str]:
+        return self._wait().__await__()
+
+    def send(self, value: Any, /) -> Any:
+        """Go on waiting, as a coroutine does."""
+        return self._coroutine().send(value)
+
+    def throw(self, *given: Any) -> Any:
+        """Raise something where it waits, as a coroutine does."""
+        return self._coroutine().throw(*given)
+
+    def close(self) -> None:
+        """Wait no more. Storing goes on."""
+        if self._waiting is not None:
+            self._waiting.close()
+
+    def __del__(self) -> None:
+        if not self._asked:
+            self._work.add_done_callback(_tell_of_failure)
+
+    def _coroutine(self) -> Coroutine[Any, Any, str]:
+        if self._waiting is None:
+            self._waiting = self._wait()
+        return self._waiting
+
+    async def _wait(self) -> str:
+        self._asked = True
+        return await asyncio.wrap_future(self._work)
+
+
+def _tell_of_failure(work: "Future[str]") -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        _LOG.warning("A memory that nobody waited for was not stored: %s", error)
+
+
+def _in_threads(
+    method: Callable[Concatenate[BlockingMemoryClient, _Given], _Answer],
+) -> Callable[Concatenate["MemorySystemClient", _Given], Coroutine[Any, Any, _Answer]]:
+    """Return a blocking method as a coroutine function, whose work is done in the threads of the client."""
+
+    @wraps(method)
+    async def call(self: "MemorySystemClient", /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        return await self._run(partial(method, self.sync, *given, **named))
+
+    return call
+
+
+def _given_to(
+    opened: Callable[_Given, BlockingMemoryClient],
+) -> Callable[
+    [Callable[["MemorySystemClient", BlockingMemoryClient], None]],
+    Callable[Concatenate["MemorySystemClient", _Given], None],
+]:
+    """Make of a constructor that takes the blocking client one that takes what that is opened with."""
+
+    def taking(
+        begin: Callable[["MemorySystemClient", BlockingMemoryClient], None],
+    ) -> Callable[Concatenate["MemorySystemClient", _Given], None]:
+        @wraps(BlockingMemoryClient.__init__)
+        def construct(self: "MemorySystemClient", /, *given: _Given.args, **named: _Given.kwargs) -> None:
+            begin(self, opened(*given, **named))
+
+        return construct
+
+    return taking
+
+
 class MemorySystemClient:
     """The memory client, asynchronous; `sync` is the same client with blocking methods.
 
@@ -220,37 +265,13 @@ class MemorySystemClient:
     that is not there, and a model that cannot be had; nothing is opened then.
     """
 
-    def __init__(
-        self,
-        config: MemoryConfig | Mapping[str, Any] | None = None,
-        connection: object | None = None,
-        *,
-        agent_type: str | None = None,
-        user_id: str | None = None,
-        actor: str | None = None,
-        channel: Channel = "agent",
-        embedder: GivenEmbedder | None = None,
-        reranker: Reranker | None = None,
-        background: bool | None = None,
-        vector_store: VectorStoreAdapter | None = None,
-    ) -> None:
-        self.sync = BlockingMemoryClient(
-            config,
-            connection,
-            agent_type=agent_type,
-            user_id=user_id,
-            actor=actor,
-            channel=channel,
-            embedder=embedder,
-            reranker=reranker,
-            background=background,
-            vector_store=vector_store,
-        )
+    @_given_to(BlockingMemoryClient)
+    def __init__(self, sync: BlockingMemoryClient) -> None:
+        self.sync = sync
         self._storing: set[Future[str]] = set()
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
         self._key = uuid4().hex
-        self._kept = (self.config, agent_type, user_id, actor, channel)
         _LIVE[self._key] = self
 
     @property
@@ -283,64 +304,20 @@ class MemorySystemClient:
         begun.add_done_callback(self._stored)
         return StoringMemory(begun)
 
-    async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Keep those of some memories whose keys are new, and return their ids."""
-        return await self._run(self.sync.store_once, memories)
-
-    async def retrieve(
-        self,
-        query: str,
-        top_k: int | None = None,
-        filters: Mapping[str, Any] | None = None,
-        session_id: object | None = None,
-        scope: RecallScope = "lineage",
-        *,
-        profile: AgentProfile | str | None = None,
-    ) -> RetrievedMemories:
-        """Return the memories that answer a query best, best first."""
-        return await self._run(self.sync.retrieve, query, top_k, filters, session_id, scope, profile=profile)
-
-    async def get_related_memories(
-        self,
-        memory_id: str,
-        types: Sequence[str] | None = None,
-        direction: Literal["any", "out", "in"] = "any",
-        depth: int = 1,
-    ) -> list[MemoryItem]:
-        """Return the memories linked to one, nearest first."""
-        return await self._run(self.sync.get_related_memories, memory_id, types, direction, depth)
+    store_once = _in_threads(BlockingMemoryClient.store_once)
+    retrieve = _in_threads(BlockingMemoryClient.retrieve)
+    get_related_memories = _in_threads(BlockingMemoryClient.get_related_memories)
+    merge_nested_context = _in_threads(BlockingMemoryClient.merge_nested_context)
+    discard_nested_context = _in_threads(BlockingMemoryClient.discard_nested_context)
+    delete = _in_threads(BlockingMemoryClient.delete)
+    flush = _in_threads(BlockingMemoryClient.flush)
+    set_aside = _in_threads(BlockingMemoryClient.set_aside)
+    retry_set_aside = _in_threads(BlockingMemoryClient.retry_set_aside)
+    catch_up = _in_threads(BlockingMemoryClient.catch_up)
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
         """Return the context of a nested loop. Opens nothing, so that it is not a coroutine."""
         return self.sync.create_nested_context(parent_session_id, loop_id)
-
-    async def merge_nested_context(self, context: NestedContext) -> int:
-        """Move what lies in a nested context to its parent; return how many memories that were."""
-        return await self._run(self.sync.merge_nested_context, context)
-
-    async def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive what lies in a nested context; return how many memories that were."""
-        return await self._run(self.sync.discard_nested_context, context)
-
-    async def delete(self, memory_id: str, *, erase: bool = False) -> bool:
-        """Withdraw a memory, or erase it for good; tell whether that was done."""
-        return await self._run(self.sync.delete, memory_id, erase=erase)
-
-    async def flush(self) -> None:
-        """Write what is buffered."""
-        await self._run(self.sync.flush)
-
-    async def set_aside(self) -> Sequence[SetAside]:
-        """Return the memories that could not be written to the space, with the reason."""
-        return await self._run(self.sync.set_aside)
-
-    async def retry_set_aside(self) -> int:
-        """Try to write again what was set aside; return how many memories that wrote."""
-        return await self._run(self.sync.retry_set_aside)
-
-    async def catch_up(self) -> EngineReport:
-        """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is."""
-        return await self._run(self.sync.catch_up)
 
     async def aclose(self) -> None:
         """Write what is buffered, and close the space."""
@@ -372,16 +349,16 @@ class MemorySystemClient:
         )
 
     def __reduce__(self) -> tuple[Callable[..., "MemorySystemClient"], tuple[Any, ...]]:
-        return _found_again, (self._key, *self._kept)
+        return _found_again, (self._key, *self.sync.pickled)
 
-    async def _run(self, work: Callable[..., _Answer], *given: Any, **named: Any) -> _Answer:
+    async def _run(self, work: Callable[[], _Answer]) -> _Answer:
         if not self.config.enabled or self.sync.closed:
-            return work(*given, **named)
+            return work()
         loop = asyncio.get_running_loop()
         # What was stored before is there, whether anybody awaited it or not. Threads take work in order: it has begun.
         with self._lock:
             before = tuple(self._storing)
-        return await loop.run_in_executor(self._threads, partial(_after, before, partial(work, *given, **named)))
+        return await loop.run_in_executor(self._threads, partial(_after, before, work))
 
     def _stored(self, begun: "Future[str]") -> None:
         with self._lock:

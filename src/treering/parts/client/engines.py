@@ -10,8 +10,14 @@ from typing import TypeGuard, cast
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.models.function_embedder import EmbeddingFunction, FunctionEmbedder
-from treering.parts.client.backends import HOST_STORES, Neo4jConfig
-from treering.parts.client.config import BUILT_IN_DIMENSION, BUILT_IN_MODEL, BUILT_IN_MODELS, MemoryConfig
+from treering.parts.client.config import (
+    BUILT_IN_DIMENSION,
+    BUILT_IN_MODEL,
+    BUILT_IN_MODELS,
+    HOST_STORES,
+    MemoryConfig,
+    Neo4jConfig,
+)
 from treering.ports.models import Embedder
 from treering.spaces.wiring import ENGINES as WIRED_ENGINES
 from treering.spaces.wiring import OVER_CONNECTIONS
@@ -21,11 +27,11 @@ from treering.stores.engines.engine_address import (
     POOL,
     EngineAddress,
     EngineBackend,
+    Neo4jOptions,
     backend_of,
     given_address,
     parse_engine_address,
 )
-from treering.stores.engines.neo4j_options import Neo4jOptions
 from treering.system.address import Address
 
 _LOG = logging.getLogger(__name__)
@@ -164,7 +170,7 @@ def _address(config: MemoryConfig, engine: str) -> EngineAddress:
 
 
 def _without_space(address: Address) -> tuple[tuple[str, str], ...]:
-    """Return the options that Postgres knows: `space` names a ledger's space, and this is none."""
+    """Return the options that Postgres knows: `space` names a ledger's space, which an engine is not."""
     return tuple(one for one in address.options if one[0] != "space")
 
 

@@ -13,8 +13,12 @@ from treering.core.scope import ROOT
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.buffering import NoJournal, RefusedEntry, SetAside, WriteBuffer, WriteJournal
 from treering.parts.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    PART_OF,
     PREFIX,
     RELATIONS,
+    TYPE,
     MemoryDocument,
     MemoryItem,
     NestedContext,
@@ -25,9 +29,7 @@ from treering.parts.client.items.documents import (
     scope_of,
     session_text,
 )
-from treering.parts.client.items.filtering import Ages, RecallScope, Who, metadata_filter, reach_of
-from treering.parts.client.items.metadata import AGENT, CONTEXT, PART_OF, TYPE
-from treering.parts.client.items.recalling import MemoryQuery, recall
+from treering.parts.client.items.recalling import Ages, MemoryQuery, RecallScope, Who, metadata_filter, reach_of, recall
 from treering.parts.client.items.recording import (
     KeyedMemory,
     MemoryEntry,
@@ -38,17 +40,16 @@ from treering.parts.client.items.recording import (
 )
 from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.profiles import AgentProfile
-from treering.parts.client.records.records import Records
+from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.vector_engine import EngineReport
 from treering.verbs import catalog
 from treering.verbs.crystallize.submission import apply_directly, check_direct
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.envelope import Envelope
+from treering.verbs.envelope import READS, Envelope
 from treering.verbs.lint import erasure
 from treering.verbs.query.related import RelatedReport
-from treering.verbs.rights import READS
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError
 from treering.core.objects import Channel
-from treering.parts.client.backends import ENGINES, LEDGERS
-from treering.parts.client.config import MemoryConfig
+from treering.parts.client.config import ENGINES, LEDGERS, MemoryConfig
 from treering.parts.client.engines import (
     DRIVERS,
     GivenEmbedder,
@@ -25,7 +24,7 @@ from treering.parts.client.engines import (
     not_used,
 )
 from treering.parts.client.items.buffering import NoJournal, WriteJournal
-from treering.parts.client.items.filtering import Who
+from treering.parts.client.items.recalling import Who
 from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.memory import ClientMemory
 from treering.ports.models import Reranker

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 Client = Annotated[
@@ -112,9 +112,9 @@ def keep(
 
         session_hooks.run("keep")
         return
-    from treering.parts.coding_agents import agent_sessions
+    from treering.parts.coding_agents import running
 
-    agent_sessions.keep_now(now)
+    running.keep_now(now)
 
 
 def work(
@@ -129,6 +129,23 @@ def work(
     Each hook starts this in the background. A transcript that fails is told
     here, and tried again by the next run.
     """
-    from treering.parts.coding_agents import agent_sessions
+    from treering.parts.coding_agents import running
 
-    agent_sessions.work(folder)
+    running.work(folder)
+
+
+HELP = CommandHelp(
+    groups={"Begin": ("status",), "Coding agents": ("connect", "disconnect", "session")},
+    examples={
+        "status": (("of the folder you are in", "treering status"),),
+        "connect": (
+            ("for this folder", "treering connect claude-code"),
+            ("see what would be written where", "treering connect cursor --print"),
+            ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
+        ),
+        "disconnect": (("put everything back", "treering disconnect claude-code"),),
+        "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
+        "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
+        "session work": (("see why a transcript still waits", "treering session work"),),
+    },
+)

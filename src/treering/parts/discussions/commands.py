@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 if TYPE_CHECKING:
@@ -50,21 +50,23 @@ def list_all(access: Access, within: Within = "/") -> None:
     running.list_all(within, access)
 
 
-def record(
-    identity: Id,
-    file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")],
-    writing: WriteFlags,
-    access: Access,
-    making: MakingFlags,
+@dataclass(frozen=True, slots=True)
+class TranscriptFlags:
+    """What is recorded where, and what follows."""
+
+    identity: Id
+    file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")]
     conversation: Annotated[
         str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
-    ] = "",
-    no_update: Annotated[bool, Option("--no-update", help="Leave memories that are due to a later update.")] = False,
+    ] = ""
+    no_update: Annotated[bool, Option("--no-update", help="Leave memories that are due to a later update.")] = False
     propose: Annotated[
         bool, Option("--propose", help="Propose what was decided, and why something failed, as candidates.")
-    ] = False,
-    within: Within = "/",
-) -> None:
+    ] = False
+    within: Within = "/"
+
+
+def record(told: TranscriptFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
     """Keep the messages of a file, and make what is due.
 
     All of a conversation, or its newest messages: what is known is not written
@@ -73,8 +75,7 @@ def record(
     """
     from treering.parts.discussions import running
 
-    told = running.RecordArguments(file, conversation, making, update=not no_update, propose=propose)
-    running.record(identity, within, told, access, writing)
+    running.record(told, making, access, writing)
 
 
 def update(
@@ -111,28 +112,31 @@ def show(
     running.show(identity, within, access, memories=memories, messages=messages)
 
 
-def search(
-    words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion, and what to look for.")],
-    access: Access,
-    every: Annotated[bool, Option("--all", help="In all discussions; then no id is given.")] = False,
+@dataclass(frozen=True, slots=True)
+class SearchFlags:
+    """What is looked for, where, and how."""
+
+    words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion, and what to look for.")]
+    every: Annotated[bool, Option("--all", help="In all discussions; then no id is given.")] = False
     what: Annotated[
         Literal["memories", "turns", "both"], Option("--what", help="Turns are the messages themselves.")
-    ] = "both",
+    ] = "both"
     mode: Annotated[
         Literal["keywords", "natural", "semantic", "hybrid"],
         Option("--mode", help="Keywords: phrases between semicolons. Natural: the words of a question."),
-    ] = "hybrid",
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many results.")] = 10,
-    since: Annotated[str, Option("--since", metavar="WHEN", help="Said from a day, or an ISO time, on.")] = "",
-    until: Annotated[str, Option("--until", metavar="WHEN", help="Said up to a day, all of it, or an ISO time.")] = "",
-    date: Annotated[str, Option("--date", metavar="DATE", help="Said in 2026, in 2026-05 or on 2026-05-01.")] = "",
-    within: Within = "/",
-) -> None:
+    ] = "hybrid"
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many results.")] = 10
+    since: Annotated[str, Option("--since", metavar="WHEN", help="Said from a day, or an ISO time, on.")] = ""
+    until: Annotated[str, Option("--until", metavar="WHEN", help="Said up to a day, all of it, or an ISO time.")] = ""
+    date: Annotated[str, Option("--date", metavar="DATE", help="Said in 2026, in 2026-05 or on 2026-05-01.")] = ""
+    within: Within = "/"
+
+
+def search(looking: SearchFlags, access: Access) -> None:
     """Find memories and messages, best first."""
     from treering.parts.discussions import running
 
-    looking = running.SearchArguments(what=what, mode=mode, limit=limit, since=since, until=until, date=date)
-    running.search(words, within, looking, access, every=every)
+    running.search(looking, access)
 
 
 def state(
@@ -288,3 +292,54 @@ class ChatFlags:
                 )
             ),
         )
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("discussion",)},
+    examples={
+        "discussion list": (("which discussions are kept", "treering discussion list"),),
+        "discussion record": (
+            ("a conversation of your own program", "treering discussion record lamp messages.jsonl"),
+            (
+                "one conversation of an export of a chat program",
+                'treering discussion record ports conversations.json --conversation "Ports of staging"',
+            ),
+            ("from another program", "my-chat --dump | treering discussion record lamp -"),
+        ),
+        "discussion update": (
+            ("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),
+            (
+                "by the workflows of a config file, and a model",
+                "treering discussion update lamp --config discussion.json --endpoint main=openai:gpt-5-mini",
+            ),
+        ),
+        "discussion show": (
+            ("how it stands", "treering discussion show lamp"),
+            ("all of it, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
+        ),
+        "discussion search": (
+            ("in one discussion", 'treering discussion search lamp "what does it cost?"'),
+            (
+                "phrases, in the messages alone",
+                'treering discussion search lamp "oak; walnut" --mode keywords --what turns',
+            ),
+            ("in all discussions, in a month", 'treering discussion search --all "deadline" --date 2026-05'),
+        ),
+        "discussion state": (
+            ("take it, to correct it", "treering discussion state lamp > state.md"),
+            ("give it back", "treering discussion state lamp --edit state.md"),
+        ),
+        "discussion export": (
+            ("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),
+            ("as WilmerAI keeps a discussion", "treering discussion export lamp lamp-files --as wilmer"),
+        ),
+        "discussion import": (
+            ("a discussion somewhere else", "treering discussion import lamp lamp-files --space copy"),
+            ("memories of WilmerAI", "treering discussion import lamp memories.json"),
+        ),
+        "discussion delete": (
+            ("two messages, and what tells of them", "treering discussion delete lamp 3 4"),
+            ("one for good, out of every earlier version", "treering discussion delete lamp 3 --erase"),
+        ),
+    },
+)

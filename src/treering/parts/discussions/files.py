@@ -19,7 +19,7 @@ from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.identity import DiscussionRef
 from treering.parts.discussions.log.blocks import ChunkStatus
 from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.summaries.versions import Memories, Versions, text_in
+from treering.parts.discussions.summaries.versions import Memories, Versions, document_of
 from treering.verbs.engine import Engine
 
 MESSAGES = "messages.jsonl"
@@ -234,7 +234,7 @@ def _state(engine: Engine, ref: DiscussionRef) -> str:
     }
     # A comment ends at the first `-->`, so none may stand inside.
     data = canonical_json(mark).replace(">", "\\u003e")
-    return f"{text_in(stand)}\n\n<!-- treering: {data} -->\n".lstrip()
+    return f"{document_of(stand)}\n\n<!-- treering: {data} -->\n".lstrip()
 
 
 def _problem(error: ValidationError) -> str:

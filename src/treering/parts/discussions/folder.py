@@ -21,8 +21,7 @@ from treering.parts.discussions.wilmer_files import MEMORIES as WILMER_MEMORIES
 from treering.parts.discussions.wilmer_files import STATE as WILMER_STATE
 from treering.parts.discussions.wilmer_files import SUMMARY as WILMER_SUMMARY
 from treering.system.machine import make_folder
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS, WRITES
+from treering.verbs.envelope import READS, WRITES, Call, Nothing, Operation, Value
 
 ExportForm = Literal["treering", "wilmer"]
 """Which files: our own, which hold everything, or those of WilmerAI, named by the discussion's id."""

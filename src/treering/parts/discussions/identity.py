@@ -123,12 +123,12 @@ NOTHING_YET: Mapping[Missing, str] = {
 }
 
 
-def or_nothing(text: str, missing: Missing) -> str:
+def text_or_placeholder(text: str, missing: Missing) -> str:
     """Return a text, or what stands for it where it is empty."""
     return text if text.strip() else NOTHING_YET[missing]
 
 
-def says_nothing(text: str) -> bool:
+def is_placeholder(text: str) -> bool:
     """Tell whether a text is empty, or only says that there is nothing yet, as workflows hand it on."""
     said = " ".join(text.split()).rstrip(" .!").casefold()
     return not said or said in _KNOWN or _NOT_YET.fullmatch(said) is not None

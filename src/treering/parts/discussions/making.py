@@ -1,18 +1,25 @@
-"""Making memories of messages: chunk by chunk, each kept with what became of it, by one process at a time."""
+"""Making memories of messages, chunk by chunk and by one process at a time, and proposing what they say was decided."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from treering.core.errors import Conflict, NotFound, TreeringError
-from treering.parts.discussions.generators.generator import Generator
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Source
+from treering.core.screening import instruction_flags
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
-from treering.parts.discussions.log.blocks import Block, BlockHead, ChunkState, active_block
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.log.blocks import Block, BlockHead, ChunkState, StoredMessage, active_block
 from treering.parts.discussions.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
-from treering.parts.discussions.summaries.condensing import Condenser, Settled, archive_fallen
-from treering.parts.discussions.summaries.rolling import SummaryKeeper
-from treering.parts.discussions.summaries.state import StateKeeper
+from treering.parts.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
+from treering.parts.discussions.summaries.keepers import StateKeeper, SummaryKeeper, TextKeeper
 from treering.ports.models import Usage
+from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
+from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
+from treering.verbs.crystallize.submission import WriteOptions, submit
 from treering.verbs.engine import Engine, Lease, Progress, held, silent
+from treering.verbs.envelope import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +100,9 @@ class _MakingRun:
         self._lease = lease
         self._progress = progress
         self._now = engine.clock.now()
-        archive_fallen(engine, ref)
-        self._settled = Settled(engine, ref)
-        self._chunks = ChunkMaker(engine, ref, settings=settings, generator=generator, lease=lease)
+        archive_stale_memories(engine, ref)
+        self._settled = FinishedBlocks(engine, ref)
+        self._chunks = ChunkMaker(engine, ref, settings=settings, generator=generator)
         self._state = StateKeeper(engine, ref, settings=settings, generator=generator)
         self._summary = SummaryKeeper(engine, ref, settings=settings, generator=generator)
         self._condenser = Condenser(engine, ref, settings=settings, generator=generator)
@@ -148,7 +155,7 @@ class _MakingRun:
         return enough or self._lease.lost or self._failures_in_a_row == _FAILURES_IN_A_ROW
 
     def _work_at(self, block: Block, job: ChunkState) -> None:
-        outcome = self._chunks.make(block, job)
+        outcome = self._chunks.make(block, job, self._lease)
         self._made = replace(self._made, usage=self._made.usage + outcome.usage)
         if outcome.state:
             self._count(outcome.state)
@@ -201,7 +208,7 @@ class _MakingRun:
             version = self._updated(self._summary, _NOT_FOLDED)
             self._made = replace(self._made, summary_version=version)
 
-    def _updated(self, keeper: StateKeeper | SummaryKeeper, mark: str) -> str | None:
+    def _updated(self, keeper: TextKeeper, mark: str) -> str | None:
         """Update one of the two texts; return the id of its new version."""
         if not self._lease.renew():
             return None
@@ -253,3 +260,59 @@ _FAILURES_IN_A_ROW = 5
 _UNFINISHED = frozenset({"pending", "failed"})
 _NOT_MERGED = "the new state document was empty or less than half as long as the old one"
 _NOT_FOLDED = "the new summary was empty"
+
+
+# What messages say was decided, and why something failed, as candidates with the messages as evidence.
+
+
+_MOST_CANDIDATES = 20
+"""So many candidates of one recording: a person reviews them."""
+
+_TITLE_CHARS = 120
+_NOBODY = "the work"
+_SPEAKERS = frozenset({"user", "assistant"})
+
+
+def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
+    """Propose the decisions and failures that messages tell of; return the ids of what was written.
+
+    The same said again is merged into what is known. A message shaped like instructions proposes nothing.
+    """
+    drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:_MOST_CANDIDATES]
+    operations = [operation for _, operations in drafts for operation in operations]
+    options = WriteOptions(reason="said in a discussion")
+    return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
+
+
+def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[KnowledgeFields]:
+    seen: set[str] = set()
+    for message in messages:
+        if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
+            continue
+        for outcome in outcomes_of(message.text):
+            if outcome.text not in seen:
+                seen.add(outcome.text)
+                yield _fields(outcome, _evidence(call, message, outcome))
+
+
+def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
+    said = outcome.text
+    title = said if len(said) <= _TITLE_CHARS else f"{said[: _TITLE_CHARS - 1]}…"
+    given: dict[str, Any] = {"title": title, "status": "candidate", "evidence_refs": (evidence,)}
+    if outcome.kind == "decision":
+        payload = {"question": said, "rationale": outcome.reason}
+        return KnowledgeFields(kind="decision", payload=payload, **given)
+    subject = next(iter(entities_of([Sentence(said)])), _NOBODY)
+    return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": said}, **given)
+
+
+def _evidence(call: Call, message: StoredMessage, outcome: Outcome) -> EvidenceRef:
+    """Return the segment of a message that holds the sentence; a long message has several."""
+    held = call.engine.ledger.get(message.source_id) if len(message.segment_ids) > 1 else None
+    begins = outcome.text[:40]
+    found = (
+        segment.segment_id
+        for segment in (held.segments if isinstance(held, Source) else ())
+        if segment.segment_id in message.segment_ids and begins in " ".join(segment.excerpt.split())
+    )
+    return EvidenceRef(source_id=message.source_id, segment_id=next(found, message.segment_ids[0]))

@@ -6,18 +6,16 @@ from typing import Protocol
 from treering.core.scope import ROOT, parse_scope
 from treering.parts.discussions.files import exported
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import Generator
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref, home_of
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, MessageLog, Recorded
 from treering.parts.discussions.making import MakingReport, MemoryMaker
-from treering.parts.discussions.recall.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
 from treering.parts.discussions.restoring import Imported, import_discussion
-from treering.parts.discussions.settings import DiscussionSettings
+from treering.parts.discussions.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
+from treering.parts.discussions.summaries.keepers import SummaryKeeper, edit_state
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.discussions.summaries.rolling import SummaryKeeper
-from treering.parts.discussions.summaries.state import edit_state
-from treering.parts.discussions.summaries.versions import Memories, Version, Versions, text_in
+from treering.parts.discussions.summaries.versions import Memories, Version, Versions, document_of
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 
@@ -70,7 +68,7 @@ class DiscussionMemory:
     """The discussions kept below one scope of a space.
 
     `generator` makes memories, summaries and state documents: by default rules, which need no model. Raises
-    `InvalidInput` for a scope that is none.
+    `InvalidInput` for an invalid scope.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class DiscussionMemory:
         self._generator: Generator = generator or BuiltInGenerator()
 
     def open(self, discussion_id: str) -> "Discussion":
-        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an id that is none."""
+        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an invalid id."""
         ref = discussion_ref(discussion_id, within=self._within)
         return Discussion(self._engine, ref, settings=self._settings, generator=self._generator)
 
@@ -197,7 +195,7 @@ class Discussion:
 
     def state(self) -> str:
         """Return the state document; empty where there is none."""
-        return text_in(self._states.stand())
+        return document_of(self._states.stand())
 
     def current_state(self) -> Version | None:
         """Return the version of the state document that stands."""

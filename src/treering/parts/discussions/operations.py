@@ -3,91 +3,26 @@
 Memories are made by rules, which need no model, unless a plan says otherwise (`recording`, `updating`).
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from treering.core.errors import InvalidInput, NotFound, nearest
-from treering.core.evidence import EvidenceRef
-from treering.core.objects import Source
-from treering.core.screening import instruction_flags
 from treering.parts.discussions.files import STATE as STATE_FILE
 from treering.parts.discussions.files import read_state
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import home_of
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
-from treering.parts.discussions.making import MakingReport
+from treering.parts.discussions.making import MakingReport, propose_outcomes
 from treering.parts.discussions.memory import Discussion, DiscussionMemory
-from treering.parts.discussions.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
-from treering.parts.discussions.settings import MakingPlan
+from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
-from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
-from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
-from treering.verbs.crystallize.submission import WriteOptions, submit
-from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
 from treering.verbs.ingest.turns import Message
-from treering.verbs.rights import DECIDES, READS, WRITES
-
-# What messages say was decided, and why something failed, as candidates with the messages as evidence.
-
-
-MOST = 20
-"""So many candidates of one recording: a person reviews them."""
-
-_TITLE_CHARS = 120
-_NOBODY = "the work"
-_SPEAKERS = frozenset({"user", "assistant"})
-
-
-def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
-    """Propose the decisions and failures that messages tell of; return the ids of what was written.
-
-    The same said again is merged into what is known. A message shaped like instructions proposes nothing.
-    """
-    drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:MOST]
-    operations = [operation for _, operations in drafts for operation in operations]
-    options = WriteOptions(reason="said in a discussion")
-    return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
-
-
-def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[KnowledgeFields]:
-    seen: set[str] = set()
-    for message in messages:
-        if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
-            continue
-        for outcome in outcomes_of(message.text):
-            if outcome.text not in seen:
-                seen.add(outcome.text)
-                yield _fields(outcome, _evidence(call, message, outcome))
-
-
-def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
-    said = outcome.text
-    title = said if len(said) <= _TITLE_CHARS else f"{said[: _TITLE_CHARS - 1]}…"
-    given: dict[str, Any] = {"title": title, "status": "candidate", "evidence_refs": (evidence,)}
-    if outcome.kind == "decision":
-        payload = {"question": said, "rationale": outcome.reason}
-        return KnowledgeFields(kind="decision", payload=payload, **given)
-    subject = next(iter(entities_of([Sentence(said)])), _NOBODY)
-    return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": said}, **given)
-
-
-def _evidence(call: Call, message: StoredMessage, outcome: Outcome) -> EvidenceRef:
-    """Return the segment of a message that holds the sentence; a long message has several."""
-    held = call.engine.ledger.get(message.source_id) if len(message.segment_ids) > 1 else None
-    begins = outcome.text[:40]
-    found = (
-        segment.segment_id
-        for segment in (held.segments if isinstance(held, Source) else ())
-        if segment.segment_id in message.segment_ids and begins in " ".join(segment.excerpt.split())
-    )
-    return EvidenceRef(source_id=message.source_id, segment_id=next(found, message.segment_ids[0]))
-
 
 _FEW = 20
 
@@ -248,7 +183,7 @@ _BY_RULES = MakingPlan()
 def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
     """Return a discussion of which something is kept.
 
-    Raises `NotFound` for any other, so that no typo reads as empty.
+    Raises `NotFound` for any other, so that a mistyped id is not taken for an empty discussion.
     """
     discussions = _discussions(call, plan)
     discussion, ids = discussions.open(identity), discussions.ids()
@@ -349,14 +284,9 @@ def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
         raise NotFound(error.message, hint=hint, details=error.details) from error
 
 
-def _delete(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
+def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool = False) -> MessagesDeleted:
     discussion = known_discussion(call, given.id)
-    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions))
-
-
-def _erase(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
-    discussion = known_discussion(call, given.id)
-    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=True))
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
 
 
 LIST = Operation(
@@ -440,7 +370,7 @@ ERASE = Operation(
     PositionsInput,
     Nothing,
     MessagesDeleted,
-    _erase,
+    partial(_delete, erase=True),
     rights=replace(DECIDES, destroys=True),
 )
 OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)

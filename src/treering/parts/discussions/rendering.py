@@ -7,13 +7,13 @@ from treering.core.fencing import fence
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
 from treering.parts.discussions.making import MakingReport
-from treering.parts.discussions.recall.search import DiscussionHit
 from treering.parts.discussions.restoring import Imported
+from treering.parts.discussions.search import DiscussionHit
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.wilmer import ImportedFile
 from treering.retrieval.search.packing import titled
-from treering.surfaces.cli.rendering.changes import render_erasure
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.rendering_changes import render_erasure
 
 _SNIPPET_CHARS = 400
 _MOST_NOTES = 8

@@ -27,8 +27,8 @@ from treering.parts.discussions.files import (
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, ChunkState, Condensation
 from treering.parts.discussions.log.message_log import MessageLog
+from treering.parts.discussions.summaries.keepers import edit_state
 from treering.parts.discussions.summaries.memories import Coverage, Memory, citing, memory_object
-from treering.parts.discussions.summaries.state import edit_state
 from treering.parts.discussions.summaries.versions import Memories, Versions
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message

@@ -2,20 +2,21 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
+from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.ids import parse_time
 from treering.parts.discussions import folder as discussion_files
 from treering.parts.discussions.files import MEMORIES, MESSAGES, SUMMARY
 from treering.parts.discussions.folder import ImportReport
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import discussion_ref
 from treering.parts.discussions.making import MakingReport
 from treering.parts.discussions.operations import (
@@ -30,7 +31,6 @@ from treering.parts.discussions.operations import (
     recording,
     updating,
 )
-from treering.parts.discussions.recall.search import RecallKind, RecallMode
 from treering.parts.discussions.rendering import (
     counted,
     render_deleted,
@@ -45,46 +45,21 @@ from treering.parts.discussions.rendering import (
     render_shown,
 )
 from treering.parts.discussions.restoring import Imported
-from treering.parts.discussions.settings import MakingPlan
 from treering.registry import brought
 from treering.sources.conversations.conversation import Conversation, Conversations
 from treering.sources.conversations.exports import may_be_read, read_conversations
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
-from treering.surfaces.cli.printing import say_document
+from treering.surfaces.cli.printing import IndentedLine, line, say_document
 from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.surfaces.cli.request import read_stdin
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
+
+if TYPE_CHECKING:
+    from treering.parts.discussions.commands import SearchFlags, TranscriptFlags
 
 _FAILED = 1
 _TABLES = {MESSAGES: "message", MEMORIES: "memory", SUMMARY: "version of the summary"}
 _ISO_DAY = 10  # characters of 2026-05-01
-
-
-@dataclass(frozen=True, slots=True)
-class RecordArguments:
-    """What is recorded: a file, which of its conversations, whether what is due is made then, and how.
-
-    `propose`: what was decided, and why something failed, becomes candidates.
-    """
-
-    file: Path
-    conversation: str
-    making: MakingFlags
-    update: bool
-    propose: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SearchArguments:
-    """What a search looks for, and how. `since`, `until`: an ISO time, or a day in UTC; empty for any."""
-
-    what: RecallKind
-    mode: RecallMode
-    limit: int
-    since: str
-    until: str
-    date: str
 
 
 def list_all(within: str, access: Access) -> None:
@@ -95,15 +70,16 @@ def list_all(within: str, access: Access) -> None:
     answer(access, {"within": within, "discussions": listed}, render_discussions(counts, within))
 
 
-def record(identity: str, within: str, told: RecordArguments, access: Access, writing: WriteFlags) -> None:
+def record(told: "TranscriptFlags", making: MakingFlags, access: Access, writing: WriteFlags) -> None:
     """Keep the messages of a file. Exits with 1 where memories failed."""
-    ref = discussion_ref(identity, within=within)
+    ref = discussion_ref(told.identity, within=told.within)
     conversation, notes = read_conversation(told.file, told.conversation)
     given = {"id": ref.id, "messages": conversation.messages}
-    operation = recording(plan_by(told.making)) if told.update else RECORD
+    update = not told.no_update
+    operation = recording(plan_by(making)) if update else RECORD
     with opened(access, writing, create=RECORD.makes_space) as space:
         with watched(space) as busy:
-            report = busy.perform(operation, within, given, {"update": told.update, "propose": told.propose})
+            report = busy.perform(operation, told.within, given, {"update": update, "propose": told.propose})
         made = report.made
         data = {**dict(report), "notes": notes}
         recorded = [*render_recorded(report.id, report.recorded), *render_proposed(report.proposed)]
@@ -136,14 +112,15 @@ def show(identity: str, within: str, access: Access, *, memories: int, messages:
     answer(access, shown, lines)
 
 
-def search(words: Sequence[str], within: str, looking: SearchArguments, access: Access, *, every: bool) -> None:
+def search(looking: "SearchFlags", access: Access) -> None:
     """Search one discussion, named by the first word, or all of them."""
-    query = " ".join(words if every else words[1:])
+    words = looking.words
+    query = " ".join(words if looking.every else words[1:])
     if not query.strip():
         raise InvalidInput("The query to search for is empty.", hint="Write: treering discussion search ID QUERY.")
-    given, options = {"query": query, "id": None if every else words[0]}, _options(looking)
+    given, options = {"query": query, "id": None if looking.every else words[0]}, _options(looking)
     with opened(access) as space:
-        report = space.perform(SEARCH, within, given, options)
+        report = space.perform(SEARCH, looking.within, given, options)
     placed = [(one.discussion, one.found) for one in report.found]
     found = [{"discussion": name, **asdict(one)} for name, one in placed]
     data = {"query": query, "found": found, "warnings": report.warnings}
@@ -227,7 +204,7 @@ def _imported(path: str, report: ImportReport) -> Iterator[IndentedLine]:
     return render_imported_file(path, report.report)
 
 
-def _options(looking: SearchArguments) -> Mapping[str, object]:
+def _options(looking: "SearchFlags") -> Mapping[str, object]:
     return {
         "what": looking.what,
         "mode": looking.mode,

@@ -4,9 +4,8 @@ from typing import Any
 
 from treering.parts.discussions import operations as discussion
 from treering.parts.discussions.operations import DiscussionsFound
-from treering.surfaces.web.reasons import marked
-from treering.surfaces.web.site import WebPage
-from treering.surfaces.web.view import PageView, Rendered
+from treering.surfaces.web.pages.ask import marked
+from treering.surfaces.web.view import PageView, Rendered, WebPage
 
 _MESSAGES = 30
 _MEMORIES = 30
@@ -19,7 +18,7 @@ def list_discussions(view: PageView) -> Rendered:
     question = view.text("q")
     found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if question and listed else None
     return Rendered(
-        "discussions.html",
+        "treering.parts.discussions:templates/discussions.html",
         {"listed": listed, **_found(found, question), "command": ("treering", "discussion", "list")},
     )
 
@@ -31,7 +30,7 @@ def show_discussion(view: PageView) -> Rendered:
     question = view.text("q")
     found = view.perform(discussion.SEARCH, {"query": question, "id": identity}, limit=_FOUND) if question else None
     return Rendered(
-        "discussion.html",
+        "treering.parts.discussions:templates/discussion.html",
         {"shown": shown, **_found(found, question), "command": ("treering", "discussion", "show", identity)},
     )
 

@@ -15,13 +15,13 @@ from typing import Literal
 
 from treering.core.canonical import digest
 from treering.core.evidence import EvidenceRef, Pointer, Segment
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
+from treering.core.policy import CURRENT
 from treering.parts.discussions.files import message_hash
 from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.generators.parsing import first_words
-from treering.parts.discussions.identity import DiscussionRef, apply_patch, says_nothing
+from treering.parts.discussions.identity import DiscussionRef, apply_patch, is_placeholder
 from treering.parts.discussions.log.blocks import Block, ChunkState, StoredMessage
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.parts.discussions.summaries.chunks import chunk_key
@@ -213,7 +213,7 @@ def _without_secrets(file: WilmerFile) -> WilmerFile:
     memories, rejected = list[WilmerMemory](), list(file.rejected)
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
-        if says_nothing(text) and text.strip():
+        if is_placeholder(text) and text.strip():
             rejected.append(f"{memory.pointer}: it only says that there is nothing yet")
         elif text.strip():
             memories.append(replace(memory, text=text, item=_cleaned_item(memory.item, text)))

@@ -15,8 +15,8 @@ from typing import Literal
 
 import apsw
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.ids import render_time
 from treering.parts.discussions.files import message_hash
 from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.generators.parsing import first_words
@@ -172,7 +172,7 @@ class _Rows:
 
 
 def _decoded(stored: object) -> str:
-    """Return a stored text, an empty one for what is none."""
+    """Return a stored text, or an empty one if it is not text."""
     try:
         return stored.decode() if isinstance(stored, bytes) else ""
     except UnicodeDecodeError:

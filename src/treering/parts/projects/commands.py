@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, BadParameter, Option, Typer
 
 from treering.surfaces.cli.flags import spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 
 if TYPE_CHECKING:
     from treering.parts.projects.routes import ServedProjects
@@ -30,31 +30,36 @@ def _dollars(text: str) -> Decimal:
     return amount
 
 
-def supervise(
-    tickets: Annotated[Path, Argument(metavar="TICKETS", help="A list of {id, title, description}, in YAML or JSON.")],
+@dataclass(frozen=True, slots=True)
+class SuperviseFlags:
+    """What is worked through, by whom, and within which limits."""
+
+    tickets: Annotated[Path, Argument(metavar="TICKETS", help="A list of {id, title, description}, in YAML or JSON.")]
     worker: Annotated[
         str, Option("--worker", metavar="COMMAND", help="What does the work: told on stdin, run once per turn.")
-    ],
-    model: Annotated[str, Option("--model", metavar="NAME", help="Who supervises, such as openai:gpt-5-mini.")] = "",
-    model_url: Annotated[str, Option("--model-url", metavar="URL", help="An OpenAI-compatible endpoint.")] = "",
+    ]
+    model: Annotated[str, Option("--model", metavar="NAME", help="Who supervises, such as openai:gpt-5-mini.")] = ""
+    model_url: Annotated[str, Option("--model-url", metavar="URL", help="An OpenAI-compatible endpoint.")] = ""
     script: Annotated[
         Path | None, Option("--script", metavar="FILE", help="Assessments written beforehand instead of a model.")
-    ] = None,
+    ] = None
     project: Annotated[
         str, Option("--project", metavar="ID", help="Whose memory is used. Default: the name of the folder.")
-    ] = "",
+    ] = ""
     no_memory: Annotated[
         bool, Option("--no-memory", help="Recall and keep nothing; then nothing can go on after a crash.")
-    ] = False,
-    folder: Annotated[Path, Option("--folder", metavar="PATH", help="The work tree.")] = Path(),
-    max_turns: Annotated[int, Option("--max-turns", min=1, help="The most turns of one ticket.")] = 20,
-    max_minutes: Annotated[float, Option("--max-minutes", min=0.01, help="The longest one ticket may take.")] = 60.0,
+    ] = False
+    folder: Annotated[Path, Option("--folder", metavar="PATH", help="The work tree.")] = Path()
+    max_turns: Annotated[int, Option("--max-turns", min=1, help="The most turns of one ticket.")] = 20
+    max_minutes: Annotated[float, Option("--max-minutes", min=0.01, help="The longest one ticket may take.")] = 60.0
     max_cost: Annotated[
         Decimal | None,
         Option("--max-cost", metavar="DOLLARS", parser=_dollars, help="What supervising one ticket may cost."),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False,
-) -> None:
+    ] = None
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
+
+
+def supervise(asked: SuperviseFlags) -> None:
     """Work through tickets, turn by turn, and learn.
 
     A supervisor recalls similar past work, tells the worker what to do, judges
@@ -63,20 +68,6 @@ def supervise(
     """
     from treering.parts.projects import supervising
 
-    asked = supervising.SuperviseArguments(
-        tickets=tickets,
-        worker=worker,
-        model=model,
-        model_url=model_url,
-        script=script,
-        project=project,
-        memory=not no_memory,
-        folder=folder,
-        turns=max_turns,
-        minutes=max_minutes,
-        dollars=max_cost,
-        as_json=as_json,
-    )
     supervising.supervise(asked)
 
 
@@ -94,7 +85,29 @@ class ProjectFlags:
     ] = ""
 
     def chosen(self, settings: "Settings") -> "ServedProjects":
-        """Return what is served. Raises `InvalidInput` for an address that is none."""
+        """Return what is served. Raises `InvalidInput` for an invalid address."""
         from treering.parts.projects.routes import ServedProjects
 
         return ServedProjects.of(self.projects, settings)
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("supervise",)},
+    examples={
+        "supervise": (
+            (
+                "a coding agent on the tickets of this work tree",
+                'treering supervise tickets.yaml --worker "claude -p" --model openai:gpt-5-mini',
+            ),
+            (
+                "with ceilings for each ticket, in another folder",
+                'treering supervise tickets.yaml --worker "codex exec -" --model openai:gpt-5-mini \\\n'
+                "      --folder ../acme --max-turns 8 --max-minutes 30 --max-cost 0.50",
+            ),
+            (
+                "try it without a model",
+                "treering supervise tickets.yaml --worker ./work.sh --script assessments.yaml",
+            ),
+        ),
+    },
+)

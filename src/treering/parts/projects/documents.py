@@ -1,20 +1,24 @@
-"""Documents of a project: plain texts, each one Source, known by exactly what it says."""
+"""Documents of a project: plain texts, each one Source, known by what it says, and what a model reads in them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypedDict
 
 from pydantic import BaseModel, Field
 
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
+from treering.core.evidence import Triple
 from treering.core.fencing import fence, without_recalled
 from treering.core.objects import Source
 from treering.core.secrets.redaction import redact
 from treering.ports.format import Segmenter
-from treering.ports.models import LanguageModel
+from treering.ports.models import Excerpt, LanguageModel
 from treering.retrieval.extraction.asking import Budget, ask
+from treering.retrieval.extraction.by_model import ModelExtractor
 from treering.retrieval.text.analysis import cut_to_tokens
+from treering.verbs.envelope import Value
 from treering.verbs.ingest.inline_items import recalled_warning
 
 PREFIX = "doc:"
@@ -74,17 +78,17 @@ def text_of(source: Source) -> str:
 
 
 def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequence[str]:
-    """Return a list of texts as such. Raises `InvalidInput` naming the field where it is none."""
+    """Return a list of texts as such. Raises `InvalidInput` naming the field if it is not one."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise wrong(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
+        raise field_error(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
     if most is not None and len(texts) > most:
-        raise wrong(field, f"{len(texts)} are more than {most}", hint=f"Give at most {most} in one call.")
+        raise field_error(field, f"{len(texts)} are more than {most}", hint=f"Give at most {most} in one call.")
     for place, text in enumerate(texts):
         _check_text(text, f"{field}.{place}")
     return texts
 
 
-def wrong(field: str, problem: str, *, hint: str) -> InvalidInput:
+def field_error(field: str, problem: str, *, hint: str) -> InvalidInput:
     """Make the error that names a wrong field."""
     details: Mapping[str, Any] = {"fields": [{"field": field, "problem": problem}]}
     return InvalidInput(f"{field}: {problem}.", hint=hint, details=details)
@@ -92,14 +96,16 @@ def wrong(field: str, problem: str, *, hint: str) -> InvalidInput:
 
 def _check_text(text: object, field: str) -> None:
     if not isinstance(text, str):
-        raise wrong(field, f"it has to be a text, not {_called(text)}", hint="Give plain texts.")
+        raise field_error(field, f"it has to be a text, not {_called(text)}", hint="Give plain texts.")
     if not text.strip():
-        raise wrong(field, "the text is empty", hint="Leave it out, or say something.")
+        raise field_error(field, "the text is empty", hint="Leave it out, or say something.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         hint = "Decode it with errors='replace' before giving it to Treering."
-        raise wrong(field, f"a lone surrogate at character {error.start} is not valid Unicode", hint=hint) from error
+        raise field_error(
+            field, f"a lone surrogate at character {error.start} is not valid Unicode", hint=hint
+        ) from error
 
 
 def _called(value: object) -> str:
@@ -119,6 +125,59 @@ def _gaps(parts: Sequence[str], text: str) -> list[str]:
         gaps.append(text[at:found])
         at = found + len(part)
     return [*gaps, text[at:]]
+
+
+# What a language model reads from documents before they are kept: the statements that tie them together.
+
+
+REQUESTS_PER_DOCUMENT = 2
+"""How often a model is asked at most for each document, where nobody gives a budget: once, and once to repair."""
+
+
+class NotRead(Value):
+    """A document, or a part of one, that the model could not read, and why."""
+
+    position: int = Field(description="Which of the given documents it is, from 0.")
+    why: str
+
+
+class ReadByModel(Value):
+    """What a model read, and what it took. A document of which something could not be read is kept without it."""
+
+    model: str
+    documents: int
+    requests: int
+    tokens: int
+    cost: Decimal | None = Field(description="In US dollars; null where the model's price is not known.")
+    failures: tuple[NotRead, ...] = ()
+    triples: dict[int, tuple[Triple, ...]] = Field(default={}, exclude=True)
+    """By the place of the document."""
+
+
+def read_by_model(
+    model: LanguageModel, texts: Mapping[int, str], *, budget: Budget, segmenter: Segmenter, max_chars: int
+) -> ReadByModel:
+    """Read what texts state, each by its place among the documents, segment by segment, inside a budget.
+
+    Raises nothing of a model's: what it cannot read, and what the budget does not allow, is in `failures`.
+    """
+    parts = [(place, part.text) for place, text in texts.items() for part in segmenter(text, max_chars=max_chars)]
+    before = budget.used
+    report = ModelExtractor(model, budget).extract_reporting([Excerpt(text) for _, text in parts])
+    used = budget.used
+    triples: dict[int, tuple[Triple, ...]] = {}
+    for (place, _), extraction in zip(parts, report.extractions, strict=True):
+        if extraction.triples:
+            triples[place] = (*triples.get(place, ()), *extraction.triples)
+    return ReadByModel(
+        model=model.model_id,
+        documents=len(texts),
+        requests=used.requests - before.requests,
+        tokens=used.input_tokens + used.output_tokens - before.input_tokens - before.output_tokens,
+        cost=None if used.cost is None or before.cost is None else used.cost - before.cost,
+        failures=tuple(NotRead(position=parts[each.index][0], why=str(each.error)) for each in report.failures),
+        triples=triples,
+    )
 
 
 # Answers from recalled documents, with citations that are checked.

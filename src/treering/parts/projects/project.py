@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from decimal import Decimal
 from typing import Any, Literal, Protocol, cast
 from uuid import UUID
 
@@ -23,23 +22,24 @@ from treering.core.scope import ROOT
 from treering.parts.projects.documents import (
     PREFIX,
     REQUESTS_EACH,
+    REQUESTS_PER_DOCUMENT,
     Answered,
     Document,
+    ReadByModel,
     Recalled,
     answer,
     checked_texts,
+    field_error,
+    read_by_model,
     text_of,
-    wrong,
 )
 from treering.ports.adapter import Vanished
-from treering.ports.format import Segmenter
 from treering.ports.ledger import Selection
-from treering.ports.models import Excerpt, LanguageModel
+from treering.ports.models import LanguageModel
 from treering.retrieval.extraction.asking import Budget
-from treering.retrieval.extraction.by_model import ModelExtractor
 from treering.verbs import catalog
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.envelope import Envelope, Value
+from treering.verbs.envelope import READS, WRITES, Envelope, Value
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import IngestReport, ItemResult
@@ -47,60 +47,6 @@ from treering.verbs.ingest.run import Run, Task
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.query.search import SearchReport
-from treering.verbs.rights import READS, WRITES
-
-# What a language model reads from documents before they are kept: the statements that tie them together.
-
-
-REQUESTS_PER_DOCUMENT = 2
-"""How often a model is asked at most for each document, where nobody gives a budget: once, and once to repair."""
-
-
-class NotRead(Value):
-    """A document, or a part of one, that the model could not read, and why."""
-
-    position: int = Field(description="Which of the given documents it is, from 0.")
-    why: str
-
-
-class ReadByModel(Value):
-    """What a model read, and what it took. A document of which something could not be read is kept without it."""
-
-    model: str
-    documents: int
-    requests: int
-    tokens: int
-    cost: Decimal | None = Field(description="In US dollars; null where the model's price is not known.")
-    failures: tuple[NotRead, ...] = ()
-    triples: dict[int, tuple[Triple, ...]] = Field(default={}, exclude=True)
-    """By the place of the document."""
-
-
-def read_by_model(
-    model: LanguageModel, texts: Mapping[int, str], *, budget: Budget, segmenter: Segmenter, max_chars: int
-) -> ReadByModel:
-    """Read what texts state, each by its place among the documents, segment by segment, inside a budget.
-
-    Raises nothing of a model's: what it cannot read, and what the budget does not allow, is in `failures`.
-    """
-    parts = [(place, part.text) for place, text in texts.items() for part in segmenter(text, max_chars=max_chars)]
-    before = budget.used
-    report = ModelExtractor(model, budget).extract_reporting([Excerpt(text) for _, text in parts])
-    used = budget.used
-    triples: dict[int, tuple[Triple, ...]] = {}
-    for (place, _), extraction in zip(parts, report.extractions, strict=True):
-        if extraction.triples:
-            triples[place] = (*triples.get(place, ()), *extraction.triples)
-    return ReadByModel(
-        model=model.model_id,
-        documents=len(texts),
-        requests=used.requests - before.requests,
-        tokens=used.input_tokens + used.output_tokens - before.input_tokens - before.output_tokens,
-        cost=None if used.cost is None or before.cost is None else used.cost - before.cost,
-        failures=tuple(NotRead(position=parts[each.index][0], why=str(each.error)) for each in report.failures),
-        triples=triples,
-    )
-
 
 ProjectId = str | int | UUID
 """What a project is called; a number or a UUID stands for the text it is written as."""
@@ -285,14 +231,14 @@ def checked_project_id(project_id: object) -> str:
     name = str(project_id) if isinstance(project_id, int | UUID) and not isinstance(project_id, bool) else project_id
     if isinstance(name, str) and is_project_id(name):
         return name
-    raise wrong("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
+    raise field_error("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
 
 
 def _checked_count(count: object) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST_RETRIEVED:
         return count
     hint = f"Ask for 1 to {MOST_RETRIEVED} documents."
-    raise wrong("num_to_retrieve", f"{_shown(count)} is not a number from 1 to {MOST_RETRIEVED}", hint=hint)
+    raise field_error("num_to_retrieve", f"{_shown(count)} is not a number from 1 to {MOST_RETRIEVED}", hint=hint)
 
 
 class _Stated(Value):
@@ -308,7 +254,7 @@ def _checked_triples(triples: object, count: int) -> Mapping[int, Sequence[Tripl
         raise invalid_fields(error, known=list(Triple.model_fields)) from error
     if len(stated) != count:
         hint = "Give one list for each document; an empty one where nothing more is known."
-        raise wrong("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
+        raise field_error("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
     return dict(enumerate(stated))
 
 

@@ -16,19 +16,16 @@ from treering.core.scope import ROOT
 from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, DeleteReport, IndexReport, ProjectMemory
 from treering.parts.projects.spaces import ProjectModels, ProjectSpaces, projects_place
 from treering.surfaces.http.bodies import parse_body, read_body
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
-from treering.surfaces.http.parts import ServedPart, ServerContext
-from treering.surfaces.http.served import report_progress
-from treering.surfaces.http.workers import Workers
+from treering.surfaces.http.served import ServedPart, ServerContext
+from treering.surfaces.http.workers import Workers, report_progress
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Answer, Envelope, Operation, Report, Value
+from treering.verbs.envelope import READS, WRITES, Answer, Envelope, Operation, Report, Value, require
 from treering.verbs.lint.erasure import ERASE
-from treering.verbs.rights import READS, WRITES, require
 
 _PATH = "/api/projects/{project_id}/memory"
 _PROJECT: Schema = {
@@ -44,6 +41,23 @@ _SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
 # The pattern is only told, not checked here: the memory itself says better what is wrong.
 _Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
 _Docs = Annotated[tuple[_Text, ...], Field(description="Plain texts; the same text is the same document.")]
+
+EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "index": {
+        "two documents": {"docs": ["Ada Lovelace wrote the first program.", "Charles Babbage built engines."]},
+        "what a document states": {
+            "docs": ["Ada Lovelace worked with Charles Babbage."],
+            "triples": [[{"subject": "Ada Lovelace", "relation": "worked with", "object": "Charles Babbage"}]],
+        },
+    },
+    "retrieve": {
+        "one question": {"queries": ["Who wrote the first program?"], "num_to_retrieve": 2},
+    },
+    "delete": {
+        "one document": {"docs": ["Charles Babbage built engines."]},
+    },
+}
+"""Bodies of each route to copy, by what one wants."""
 
 
 class IndexRequest(Value):
@@ -235,6 +249,7 @@ def _route(
         answer=answer,
         access=RouteAccess("project", WRITES if writes else READS, whole_space=True),
         takes=(takes,),
+        examples=EXAMPLES[name],
         gives=(gives,),
         parameters=(_PROJECT,),
         links=links or {},

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict, Unpack
 
 from treering.core.errors import InvalidInput, NotFound, UnknownProject
 from treering.core.evidence import Triple
@@ -67,7 +67,7 @@ def open_projects(
 
 
 def projects_place(given: Path | str | Address, settings: Settings) -> Path | Address:
-    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an address that is none."""
+    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an invalid address."""
     if isinstance(given, str) and "://" in given:
         given = settings.space_address(given)
     return given if isinstance(given, Address) else Path(given)
@@ -250,7 +250,7 @@ class _Space:
 
 @dataclass(frozen=True, slots=True)
 class ProjectModels:
-    """Which models project memory uses; an empty name is none, or the built-in embedder.
+    """Which models project memory uses; an empty name stands for no model, or for the built-in embedder.
 
     With a URL, a name is that of a model behind an OpenAI-compatible endpoint; else it is `PROVIDER:MODEL`.
     """
@@ -299,6 +299,15 @@ def _named(name: str, base_url: str) -> str:
 Folder = str | PathLike[str]
 
 
+class ModelNames(TypedDict, total=False):
+    """The models that a call names, as `ProjectModels` has them; one that is `None` or missing is not named."""
+
+    llm_model_name: str | None
+    llm_base_url: str | None
+    embedding_model_name: str | None
+    embedding_base_url: str | None
+
+
 def get_hipporag_kwargs() -> dict[str, str | None]:
     """Return the models that the environment names, as keyword arguments of the functions here.
 
@@ -322,16 +331,12 @@ def index(
     triples: Sequence[Sequence[Triple]] | None = None,
     wait: bool = False,
     budget: Budget | None = None,
-    llm_model_name: str | None = None,
-    llm_base_url: str | None = None,
-    embedding_model_name: str | None = None,
-    embedding_base_url: str | None = None,
+    **models: Unpack[ModelNames],
 ) -> IndexReport:
     """Keep documents in a project, as `Projects.index` does. A language model that is named reads what they state.
 
     `base_save_dir`: the folder of the projects; default `MEMORY_SAVE_DIR`, else `projects` in the data folder.
     """
-    models = _models(llm_model_name, llm_base_url, embedding_model_name, embedding_base_url)
     memory = _memory(base_save_dir, models)
     return memory.index(project_id, docs, triples=triples, wait=wait, budget=budget)
 
@@ -341,14 +346,9 @@ def retrieve(
     queries: Sequence[str],
     base_save_dir: Folder | None = None,
     num_to_retrieve: int = 5,
-    *,
-    llm_model_name: str | None = None,
-    llm_base_url: str | None = None,
-    embedding_model_name: str | None = None,
-    embedding_base_url: str | None = None,
+    **models: Unpack[ModelNames],
 ) -> list[Recalled]:
     """Return for each query the documents that answer it best: `{"question", "docs", "doc_scores"}`, best first."""
-    models = _models(llm_model_name, llm_base_url, embedding_model_name, embedding_base_url)
     return _memory(base_save_dir, models).retrieve(project_id, queries, num_to_retrieve)
 
 
@@ -358,13 +358,9 @@ def delete(
     base_save_dir: Folder | None = None,
     *,
     erase: bool = False,
-    llm_model_name: str | None = None,
-    llm_base_url: str | None = None,
-    embedding_model_name: str | None = None,
-    embedding_base_url: str | None = None,
+    **models: Unpack[ModelNames],
 ) -> DeleteReport:
     """Take documents out of a project by their exact text, as `Projects.delete` does."""
-    models = _models(llm_model_name, llm_base_url, embedding_model_name, embedding_base_url)
     return _memory(base_save_dir, models).delete(project_id, docs, erase=erase)
 
 
@@ -375,24 +371,17 @@ def rag_qa(
     num_to_retrieve: int = 5,
     *,
     budget: Budget | None = None,
-    llm_model_name: str | None = None,
-    llm_base_url: str | None = None,
-    embedding_model_name: str | None = None,
-    embedding_base_url: str | None = None,
+    **models: Unpack[ModelNames],
 ) -> list[Answered]:
     """Answer queries from the documents of a project, with citations, as `Projects.rag_qa` does.
 
     Raises `InvalidInput` where no language model is named.
     """
-    models = _models(llm_model_name, llm_base_url, embedding_model_name, embedding_base_url)
     return _memory(base_save_dir, models).rag_qa(project_id, queries, num_to_retrieve, budget=budget)
 
 
-def _models(llm: str | None, llm_url: str | None, embedding: str | None, embedding_url: str | None) -> ProjectModels:
-    return ProjectModels(llm or "", llm_url or "", embedding or "", embedding_url or "")
-
-
-def _memory(folder: Folder | None, models: ProjectModels) -> Projects:
+def _memory(folder: Folder | None, named: ModelNames) -> Projects:
+    models = ProjectModels(**{name: str(given or "") for name, given in named.items()})
     return _opened(Path(folder if folder is not None else Settings.read().projects_dir).absolute(), models)
 
 

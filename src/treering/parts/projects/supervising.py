@@ -7,10 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 import yaml
@@ -19,17 +17,27 @@ from pydantic import BaseModel, ValidationError
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
-from treering.parts.projects.assessing import Assessment, Assessor, ModelAssessor, Script
 from treering.parts.projects.project import ProjectMemory
 from treering.parts.projects.shell import ShellWorker
 from treering.parts.projects.spaces import open_projects
-from treering.parts.projects.supervisor import Limits, Supervisor, SupervisorReport, TicketResult
+from treering.parts.projects.supervisor import (
+    Assessment,
+    Assessor,
+    Limits,
+    ModelAssessor,
+    Script,
+    Supervisor,
+    SupervisorReport,
+    TicketResult,
+)
 from treering.parts.projects.ticket import Ticket, TicketMemory
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import tell
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line, tell
 from treering.surfaces.cli.session import answer
 from treering.system.machine import SystemClock
+
+if TYPE_CHECKING:
+    from treering.parts.projects.commands import SuperviseFlags
 
 _NOT_DONE = 1
 _TERMINATED = 143
@@ -37,25 +45,7 @@ _DONE = frozenset({"completed", "already_completed"})
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class SuperviseArguments:
-    """What the command line says."""
-
-    tickets: Path
-    worker: str
-    model: str
-    model_url: str
-    script: Path | None
-    project: str
-    memory: bool
-    folder: Path
-    turns: int
-    minutes: float
-    dollars: Decimal | None
-    as_json: bool
-
-
-def supervise(asked: SuperviseArguments) -> None:
+def supervise(asked: "SuperviseFlags") -> None:
     """Work through the tickets of a file; leave with exit code 1 where one is not done."""
     tickets = read_tickets(asked.tickets)
     assessor = _assessor(asked)
@@ -68,7 +58,7 @@ def supervise(asked: SuperviseArguments) -> None:
             ShellWorker(asked.worker, asked.folder),
             memory=TicketMemory(project, memory),
             clock=SystemClock(),
-            limits=Limits(turns=asked.turns, seconds=asked.minutes * 60, dollars=asked.dollars),
+            limits=Limits(turns=asked.max_turns, seconds=asked.max_minutes * 60, dollars=asked.max_cost),
             progress=_tell_turn,
         )
         tell(_ceilings(asked, len(tickets), project))
@@ -78,7 +68,7 @@ def supervise(asked: SuperviseArguments) -> None:
         raise typer.Exit(_NOT_DONE)
 
 
-def _assessor(asked: SuperviseArguments) -> Assessor:
+def _assessor(asked: "SuperviseFlags") -> Assessor:
     if bool(asked.model) == bool(asked.script):
         raise InvalidInput(
             "treering supervise needs either --model or --script.",
@@ -91,8 +81,8 @@ def _assessor(asked: SuperviseArguments) -> Assessor:
     return ModelAssessor(open_model(asked.model, base_url=asked.model_url or None))
 
 
-def _memory(asked: SuperviseArguments) -> AbstractContextManager[ProjectMemory | None]:
-    return open_projects() if asked.memory else nullcontext()
+def _memory(asked: "SuperviseFlags") -> AbstractContextManager[ProjectMemory | None]:
+    return nullcontext() if asked.no_memory else open_projects()
 
 
 def _name_of(folder: Path) -> str:
@@ -110,11 +100,11 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _ceilings(asked: SuperviseArguments, count: int, project: str) -> str:
-    cost = "any cost" if asked.dollars is None else f"${asked.dollars}"
-    kept = f"with the memory of project {project}" if asked.memory else "without memory"
+def _ceilings(asked: "SuperviseFlags", count: int, project: str) -> str:
+    cost = "any cost" if asked.max_cost is None else f"${asked.max_cost}"
+    kept = "without memory" if asked.no_memory else f"with the memory of project {project}"
     tickets = "1 ticket" if count == 1 else f"{count} tickets, each"
-    turns, minutes = _counted(asked.turns, "turn"), _counted(asked.minutes, "minute")
+    turns, minutes = _counted(asked.max_turns, "turn"), _counted(asked.max_minutes, "minute")
     return f"{tickets} with at most {turns}, {minutes} and {cost}; {kept}."
 
 

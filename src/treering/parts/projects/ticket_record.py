@@ -55,7 +55,7 @@ class Exchange(Value):
     shortened: bool = False
 
 
-def remembered(turns: Sequence[Exchange]) -> tuple[Exchange, ...]:
+def shortened_history(turns: Sequence[Exchange]) -> tuple[Exchange, ...]:
     """Return all turns, oldest first: the newest as they were, the older ones summarised, none left out.
 
     The newest is always kept as it was, however long it is.

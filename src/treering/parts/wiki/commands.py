@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 Scope = Annotated[str, Option("--scope", metavar="PATH", help="Where in the space the repository is.")]
@@ -170,9 +170,9 @@ def index(
     A server without a search node has none for vectors and words: there every
     memory of a repository is compared, and this says so.
     """
-    from treering.parts.wiki import mongodb
+    from treering.parts.wiki import running
 
-    mongodb.index(address, mongodb.Names(collection, vector_index, text_index), wait=wait, as_json=as_json)
+    running.mongodb_index(address, running.MongoNames(collection, vector_index, text_index), wait=wait, as_json=as_json)
 
 
 def mongodb_status(
@@ -183,6 +183,34 @@ def mongodb_status(
     as_json: AsJson = False,
 ) -> None:
     """Tell how many memories there are, and how they are searched."""
-    from treering.parts.wiki import mongodb
+    from treering.parts.wiki import running
 
-    mongodb.status(address, mongodb.Names(collection, vector_index, text_index), as_json=as_json)
+    running.mongodb_status(address, running.MongoNames(collection, vector_index, text_index), as_json=as_json)
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("wiki",), "Databases and engines": ("mongodb",)},
+    examples={
+        "mongodb index": (
+            (
+                "for an Atlas cluster, or a server of your own",
+                "treering mongodb index mongodb+srv://ada@cluster.example.org/wikis",
+            ),
+        ),
+        "mongodb status": (("how searches are answered", "treering mongodb status mongodb://127.0.0.1/wikis"),),
+        "wiki build": (
+            ("of the repository you are in, into its folder wiki", "treering wiki build"),
+            ("into another folder, telling only what would change", "treering wiki build --to ../wiki --dry-run"),
+        ),
+        "wiki status": (
+            ("what is stale, edited or broken", "treering wiki status"),
+            ("in a check that fails where anything is", "treering wiki status --check"),
+        ),
+        "wiki page": (
+            ("which pages there are", "treering wiki page"),
+            ("one of them", "treering wiki page modules/flask-app.md"),
+        ),
+        "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
+        "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),
+    },
+)

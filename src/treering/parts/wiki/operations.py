@@ -1,25 +1,142 @@
-"""What a space can be asked about its wiki as files: to write it, and how it stands."""
+"""What a space can be asked about its wiki as files: to write it, how it stands, and which of its links are broken."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from pydantic import Field
 
 from treering.core.errors import NotFound
-from treering.parts.wiki.files.changes import KnownFile, is_edited
 from treering.parts.wiki.files.folder import WikiFolder
-from treering.parts.wiki.files.link_check import BrokenLink, broken_links
-from treering.parts.wiki.files.links import LinkForm
+from treering.parts.wiki.files.links import LinkForm, heading_anchors, unquoted
 from treering.parts.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile
-from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
+from treering.parts.wiki.files.regions import without_matter
+from treering.parts.wiki.files.rendering import KnownFile, is_edited
+from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS
+from treering.sources.reading.folder import read_bytes
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+
+# Whether the links of a wiki lead somewhere: to its pages, their headings, and files of the work tree it lies in.
+
+
+_MOST_BYTES = 16 * 1024 * 1024
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_WEB = re.compile(r"(?:https?:|mailto:)", re.IGNORECASE)
+_LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
+_ANCHOR = re.compile(r"<a\s[^>]*?\b(?:id|name)=[\"']([^\"'>]+)[\"']", re.IGNORECASE)
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+# Bad addresses are to be found, not left out.
+_MARKDOWN.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
+
+
+class BrokenLink(Value):
+    """A link that leads nowhere."""
+
+    page: str
+    target: str
+    why: str
+
+
+def broken_links(folder: Path, *, work_tree: Path | None = None) -> list[BrokenLink]:
+    """Return the links of all pages in a folder that lead nowhere. Addresses on the network are not asked."""
+    return list(_LinkCheck(folder, work_tree).run())
+
+
+@dataclass
+class _LinkCheck:
+    folder: Path
+    work_tree: Path | None
+    _texts: dict[Path, str | None] = field(default_factory=dict)
+    _anchors: dict[Path, frozenset[str]] = field(default_factory=dict)
+
+    def run(self) -> Iterator[BrokenLink]:
+        for page in sorted(self.folder.rglob("*.md")):
+            path = page.relative_to(self.folder)
+            if any(name.startswith(".") for name in path.parts) or page.is_symlink():
+                continue
+            text = self._text(page)
+            if text is None:
+                yield BrokenLink(page=path.as_posix(), target="", why="the page cannot be read")
+                continue
+            for target in dict.fromkeys(_targets(without_matter(text))):
+                why = self._why_broken(page, target)
+                if why:
+                    yield BrokenLink(page=path.as_posix(), target=target, why=why)
+
+    def _why_broken(self, page: Path, target: str) -> str:
+        if _SCHEME.match(target):
+            return "" if _WEB.match(target) else "its scheme leads nowhere"
+        address, _, fragment = target.partition("#")
+        place = self._place(page, unquoted(address))
+        if place is None:
+            return "it leads out of the wiki and its work tree"
+        try:
+            there = place.exists()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            return "there is no such file"
+        return self._why_no_fragment(place, unquoted(fragment)) if fragment and place.is_file() else ""
+
+    def _place(self, page: Path, address: str) -> Path | None:
+        if not address:
+            return page
+        if address.startswith("/") or "\0" in address:
+            return None
+        place = (page.parent / address).resolve()
+        roots = [root.resolve() for root in (self.folder, self.work_tree) if root]
+        return place if any(place.is_relative_to(root) for root in roots) else None
+
+    def _why_no_fragment(self, place: Path, fragment: str) -> str:
+        text = self._text(place)
+        if text is None:
+            return "the file cannot be read"
+        lines = _LINES.fullmatch(fragment)
+        if lines and not place.is_relative_to(self.folder.resolve()):
+            last = max(int(lines[1]), int(lines[2] or 0))
+            count = len(text.splitlines())
+            return "" if int(lines[1]) and last <= count else f"the file has {count} lines"
+        if place.suffix == ".md" and fragment not in self._anchors_of(place, text):
+            return "the page has no such heading"
+        return ""
+
+    def _anchors_of(self, place: Path, text: str) -> frozenset[str]:
+        if place not in self._anchors:
+            body = without_matter(text)
+            named = {one.forge for one in heading_anchors(body)}
+            self._anchors[place] = frozenset(named | set(_ANCHOR.findall(body)))
+        return self._anchors[place]
+
+    def _text(self, place: Path) -> str | None:
+        if place not in self._texts:
+            try:
+                data = read_bytes(place, _MOST_BYTES)
+                self._texts[place] = None if data is None or len(data) > _MOST_BYTES else data.decode()
+            except (OSError, UnicodeDecodeError):
+                self._texts[place] = None
+        return self._texts[place]
+
+
+def _targets(body: str) -> Iterator[str]:
+    for token in _MARKDOWN.parse(body):
+        for child in token.children or ():
+            found = _target(child)
+            if found:
+                yield found
+
+
+def _target(token: Token) -> str:
+    name = {"link_open": "href", "image": "src"}.get(token.type)
+    return str(token.attrGet(name) or "") if name else ""
+
 
 # Whether the pages of a written wiki still say what the sources say.
 
@@ -174,27 +291,12 @@ def _write(
 ) -> WikiWritten:
     """Write a wiki: that which is kept, else one that is made of rules."""
     addresses = subject.addresses(folder, options.links)
-    plan, pages = kept or written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    plan, pages = kept or written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
     texts = CitedTexts(call.engine)
     texts.read(pages)
     wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)
     told = wiki.preview(plan, pages) if options.dry_run else wiki.publish(plan, pages)
-    return _told(folder, plan, pages, told, dry_run=options.dry_run)
-
-
-def _told(
-    folder: Path, plan: WikiPlan, pages: Sequence[WikiPage], told: PublishedWiki, *, dry_run: bool
-) -> WikiWritten:
-    return WikiWritten(
-        folder=str(folder),
-        title=plan.title,
-        pages=len(pages),
-        written=told.written,
-        unchanged=told.unchanged,
-        removed=told.removed,
-        conflicts=told.conflicts,
-        dry_run=dry_run,
-    )
+    return WikiWritten(folder=str(folder), title=plan.title, pages=len(pages), dry_run=options.dry_run, **asdict(told))
 
 
 def _subject(call: Call, repository: str) -> WikiSubject:

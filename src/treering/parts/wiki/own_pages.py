@@ -12,9 +12,9 @@ from pathlib import Path
 
 from treering.core.errors import TreeringError
 from treering.core.evidence import Lines, find_lines
-from treering.parts.wiki.files.changes import KnownFile, edited_blocks, is_edited
 from treering.parts.wiki.files.manifest import INDEX, LOG, MANIFEST, WikiManifest, WrittenFile, read_manifest
 from treering.parts.wiki.files.regions import PageText
+from treering.parts.wiki.files.rendering import KnownFile, edited_blocks, is_edited
 from treering.ports.adapter import FileAccess, KnowledgeDraft, SegmentDraft, Skipped, SourceDraft
 from treering.sources.reading.folder import read_bytes
 
@@ -37,7 +37,7 @@ class WikiPages:
     def reading(
         self, data: bytes, *, path: str, origin: str, commit: str | None = None
     ) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `None` where it is none."""
+        """Read a file that may be a page; return `None` if it is not."""
         if is_manifest_of_wiki(path):
             return Skipped(origin, "a list of the pages that Treering wrote")
         record = self._record(path)
@@ -62,14 +62,14 @@ class WikiPages:
 
 
 @dataclass(frozen=True, slots=True)
-class LyingWikis:
+class WikisOnDisk:
     """The wikis that files lie in, looked for in the folders above each."""
 
     access: FileAccess
     _found: dict[Path, WikiManifest | None] = field(default_factory=dict)
 
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
-        """Read a file that may be a page; `path` is what it is cited by. `None` where it is none."""
+        """Read a file that may be a page; `path` is what it is cited by. Return `None` if it is not."""
         if is_manifest_of_wiki(place.name):
             return Skipped(origin, "a list of the pages that Treering wrote")
         if place.suffix != ".md":
@@ -90,12 +90,12 @@ class LyingWikis:
 
 
 def wiki_pages(manifests: Mapping[str, bytes]) -> WikiPages:
-    """Return the pages that manifests tell of, each by its path; one that cannot be read tells of none."""
+    """Return the pages that manifests tell of, each by its path; an unreadable one is left out."""
     read = {path.rpartition("/")[0]: _manifest(data) for path, data in manifests.items()}
     return WikiPages({folder: wiki for folder, wiki in read.items() if wiki is not None})
 
 
-def wikis_lying_in(top: Path, folders: Iterable[str]) -> dict[str, WikiManifest]:
+def wikis_on_disk(top: Path, folders: Iterable[str]) -> dict[str, WikiManifest]:
     """Return the wikis in some folders of a work tree and in those right below its top, each by its path from there."""
     below = (place.parent.name for place in sorted(top.glob(f"*/{MANIFEST}")))
     found: dict[str, WikiManifest] = {}
@@ -108,16 +108,14 @@ def wikis_lying_in(top: Path, folders: Iterable[str]) -> dict[str, WikiManifest]
     return found
 
 
-def holds_words_of_a_person(record: WrittenFile, page: Path) -> bool:
+def has_manual_changes(record: WrittenFile, page: Path) -> bool:
     """Tell whether a person changed a page that lies in a work tree, or wrote a region of their own into it."""
     lies = page.is_file() and not page.is_symlink()
     data = read_bytes(page, _MOST_BYTES) if lies else None
     return data is not None and isinstance(_reading(record, data, path=page.name, origin="", commit=None), SourceDraft)
 
 
-def pages_as_they_lie(
-    top: Path, manifests: Mapping[str, bytes], present: Container[str]
-) -> tuple[list[str], list[str]]:
+def pages_on_disk(top: Path, manifests: Mapping[str, bytes], present: Container[str]) -> tuple[list[str], list[str]]:
     """Return which files of a commit are gone from a work tree, and which are to be read as they lie there.
 
     `manifests`: those of the commit, by path; `present`: the paths of its files. Of a wiki that is not committed only
@@ -126,12 +124,12 @@ def pages_as_they_lie(
     committed = wiki_pages(manifests).wikis
     gone: list[str] = []
     lying: list[str] = []
-    for folder, wiki in wikis_lying_in(top, committed).items():
+    for folder, wiki in wikis_on_disk(top, committed).items():
         before = committed[folder].files if folder in committed else {}
         # A page that is gone is no other file of the repository.
         gone += [_inside_of(folder, name) for name in before.keys() - wiki.files.keys()]
         pages = {_inside_of(folder, name): record for name, record in wiki.files.items()}
-        told = [path for path, one in pages.items() if path in present or holds_words_of_a_person(one, top / path)]
+        told = [path for path, one in pages.items() if path in present or has_manual_changes(one, top / path)]
         lying += [*told, *([_inside_of(folder, MANIFEST)] if told else [])]
     return gone, lying
 
@@ -148,7 +146,7 @@ def is_manifest_of_wiki(path: str) -> bool:
 def _manifest(data: bytes | None) -> WikiManifest | None:
     try:
         return read_manifest(data or b"", place=MANIFEST)
-    except TreeringError:  # pages of a wiki that nobody can tell apart are files like others
+    except TreeringError:  # without a readable manifest its pages are treated as ordinary files
         return None
 
 
@@ -215,8 +213,8 @@ class OwnWikiFiles:
 
     is_manifest = staticmethod(is_manifest_of_wiki)
     below = staticmethod(wiki_pages)
-    around = LyingWikis
-    as_they_lie = staticmethod(pages_as_they_lie)
+    around = WikisOnDisk
+    as_they_lie = staticmethod(pages_on_disk)
 
 
 OWN_FILES = OwnWikiFiles()

@@ -8,21 +8,20 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
+from treering.core.canonical import Instant
 from treering.core.errors import NotFound, nearest
-from treering.core.ids import Instant
-from treering.parts.wiki.files.link_check import without_matter
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
 from treering.parts.wiki.files.manifest import INDEX, LOG
+from treering.parts.wiki.files.regions import without_matter
 from treering.parts.wiki.files.rendering import render_pages
+from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
 from treering.parts.wiki.pages import WikiPage, WikiPlan, WikiWriter
-from treering.parts.wiki.rules.writer import rule_writer
+from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
-from treering.parts.wiki.writing.kept_wikis import KeptWikis
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 _MOST_CHANGES = 10
 
@@ -135,7 +134,7 @@ def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
 
 
 def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:
-    return written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    return written_pages(RuleWriter(call.engine, call.scope, root=subject.root), call.engine.progress)
 
 
 def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:

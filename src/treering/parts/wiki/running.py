@@ -1,18 +1,25 @@
-"""What `treering wiki` does."""
+"""What `treering wiki` and `treering mongodb` do."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
+from treering.core.errors import MissingExtra
 from treering.parts.wiki.operations import BUILD, PUBLISH, STATUS, WikiStatus, WikiWritten
 from treering.parts.wiki.reading import PAGE
 from treering.surfaces.cli.flags import Access
-from treering.surfaces.cli.printing import say
-from treering.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.surfaces.cli.printing import IndentedLine, line, say
 from treering.surfaces.cli.session import answer, opened, watched
 from treering.verbs.envelope import Operation
+
+if TYPE_CHECKING:
+    from treering.parts.wiki.memories.mongo_store import CollectionState, MongoWikiMemories
 
 _NOT_IN_ORDER = 1
 _MOST_LISTED = 20
@@ -56,7 +63,7 @@ def page(access: Access, scope: str, given: Mapping[str, str]) -> None:
 
 def serve(folder: str, port: int) -> None:
     """Show a wiki until it is told to stop."""
-    from treering.parts.wiki.serving import wiki_server
+    from treering.parts.wiki.showing import wiki_server
 
     with wiki_server(Path(folder), port=port) as server:
         say(f"The wiki is at http://127.0.0.1:{server.server_address[1]}/")
@@ -114,3 +121,88 @@ def _list(title: str, names: Sequence[str], hint: str) -> Iterator[IndentedLine]
         yield line(f"and {len(names) - _MOST_LISTED} more; --json lists them", indent=4)
     if hint:
         yield line(hint, indent=4)
+
+
+# What `treering mongodb` does.
+
+
+_BETWEEN_LOOKS = 1.0
+_INDEX_STATES = {
+    "ready": "ready",
+    "building": "being built; searches are exact until it is ready",
+    "failed": "failed; look at the server, drop it there, and make it again",
+    "other": "there, but without the fields or the dimension that searches need; drop it, and make it again",
+    "missing": "missing; `treering mongodb index` makes it",
+    "not offered": "not offered by this server",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MongoNames:
+    """What the collection and its indexes are called."""
+
+    collection: str
+    vector_index: str
+    text_index: str
+
+
+def mongodb_index(address: str, names: MongoNames, *, wait: int, as_json: bool) -> None:
+    """Make the indexes, and wait until they are usable."""
+    with _opened_mongodb(address, names) as kept:
+        states = kept.make_indexes()
+        end = time.monotonic() + wait
+        while "building" in states.values() and time.monotonic() < end:
+            time.sleep(_BETWEEN_LOOKS)
+            states = kept.make_indexes()
+        state = kept.state()
+    answer(
+        Access(as_json=as_json),
+        _collection_facts(state),
+        [line("The indexes of the collection are there."), *_collection_lines(state)],
+    )
+
+
+def mongodb_status(address: str, names: MongoNames, *, as_json: bool) -> None:
+    """Tell how the collection is."""
+    with _opened_mongodb(address, names) as kept:
+        state = kept.state()
+    memories = _counted(state.memories, "memory", "memories")
+    repositories = _counted(state.repositories, "repository", "repositories")
+    withdrawn = f", {state.withdrawn:,} withdrawn" if state.withdrawn else ""
+    answer(
+        Access(as_json=as_json),
+        _collection_facts(state),
+        [line(f"{memories} of {repositories}{withdrawn}."), *_collection_lines(state)],
+    )
+
+
+@contextmanager
+def _opened_mongodb(address: str, names: MongoNames) -> "Iterator[MongoWikiMemories]":
+    try:
+        from treering.parts.wiki.memories.mongo_store import MongoWikiMemories
+    except ModuleNotFoundError as error:
+        raise MissingExtra("mongodb", needed_for="`treering mongodb`") from error
+    kept = MongoWikiMemories(
+        address, collection=names.collection, vector_index=names.vector_index, text_index=names.text_index
+    )
+    try:
+        yield kept
+    finally:
+        kept.close()
+
+
+def _collection_facts(state: "CollectionState") -> Mapping[str, object]:
+    return {**asdict(state), "searched": state.searched}
+
+
+def _collection_lines(state: "CollectionState") -> list[IndentedLine]:
+    lines = [line(f"{name}: {_INDEX_STATES[how]}", indent=2) for name, how in state.search.items()]
+    if state.other_model:
+        memories = _counted(state.other_model, "memory has a vector", "memories have vectors")
+        lines.append(line(f"{memories} of another model, and can be found by words alone.", indent=2))
+    how = "compared one by one" if state.searched == "exact" else f"found by {state.searched}"
+    return [*lines, line(f"Memories are {how}.")]
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

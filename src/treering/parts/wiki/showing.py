@@ -1,23 +1,28 @@
-"""Pages as HTML for a browser on this machine: nothing that is written in a page is obeyed."""
+"""Pages as HTML for a browser on this machine, and the local server that shows them: nothing in a page is obeyed."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from treering.core.characters import visible
-from treering.core.errors import TreeringError
+from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.core.secrets.redaction import redact
 from treering.parts.wiki.diagrams import draw_diagram, parse_diagram
-from treering.parts.wiki.files.link_check import without_matter
 from treering.parts.wiki.files.links import heading_anchors, quoted_path, unquoted
 from treering.parts.wiki.files.manifest import INDEX, LOG, MANIFEST, WikiManifest, is_page_path, read_manifest
+from treering.parts.wiki.files.regions import without_matter
 from treering.sources.reading.folder import read_bytes
 
 STYLE = "/-/style.css"
@@ -235,3 +240,79 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
+
+
+# A wiki for the browsers of this machine: read-only, over the loopback interface.
+
+
+_ADDRESS = "127.0.0.1"
+_NAMES = frozenset({"127.0.0.1", "localhost"})
+_SECONDS = 30
+_NO_PAGE = b"There is no such page."
+
+
+@contextmanager
+def wiki_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServer]:
+    """Return a server of the pages of a folder that listens already; `serve_forever` answers, `shutdown` ends that.
+
+    Raises `NotFound` if it is not a folder, `Unavailable` where the port is taken.
+    """
+    if not folder.is_dir():
+        raise NotFound(f"There is no folder {folder}.", hint="Write the wiki first: treering wiki build.")
+    browser = WikiBrowser(folder)
+    handler = type("_Handler", (_WikiHandler,), {"browser": browser})
+    try:
+        server = ThreadingHTTPServer((_ADDRESS, port), handler)
+    except OSError as error:
+        raise Unavailable(
+            f"Port {port} of {_ADDRESS} cannot be used: {error.strerror}.", hint="Give another one with --port, or 0."
+        ) from error
+    with server:
+        yield server
+
+
+class _WikiHandler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD."""
+
+    browser: ClassVar[WikiBrowser]
+    timeout = _SECONDS
+
+    def do_GET(self) -> None:
+        """Answer with a page or the style sheet."""
+        if not self._is_meant():
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"This server answers to 127.0.0.1 only.", "text/plain")
+            return
+        asked = urlsplit(self.path)
+        path = asked.path
+        if path == STYLE:
+            self._answer(HTTPStatus.OK, style_sheet(), "text/css")
+            return
+        if path.startswith(SOURCE):
+            page = self.browser.source_html(path, parse_qs(asked.query).get("lines", [""])[0])
+        else:
+            page = self.browser.html(path)
+        if page is None:
+            self._answer(HTTPStatus.NOT_FOUND, _NO_PAGE, "text/plain")
+        else:
+            self._answer(HTTPStatus.OK, page.encode(), "text/html")
+
+    do_HEAD = do_GET  # noqa: N815 - the name that the library asks for
+
+    def _is_meant(self) -> bool:
+        """Tell whether the request names this machine: a name that another site made lead here does not count."""
+        return urlsplit(f"//{self.headers.get('Host', '')}").hostname in _NAMES
+
+    def _answer(self, status: HTTPStatus, data: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library has
+        """Say nothing of each request."""

@@ -2,8 +2,7 @@
 
 from treering.parts.wiki.reading import PAGE
 from treering.parts.wiki.showing import html_of
-from treering.surfaces.web.site import Preparing, WebPage
-from treering.surfaces.web.view import PageView, Rendered
+from treering.surfaces.web.view import PageView, Preparing, Rendered, WebPage
 
 _BASE = "wiki/"
 
@@ -16,7 +15,7 @@ def write_wiki(view: PageView) -> Preparing:
         if view.space.check():
             view.perform(PAGE, {"repository": repository})
 
-    return Preparing(("wiki", view.space.scope, repository), work, "wiki_under_way.html")
+    return Preparing(("wiki", view.space.scope, repository), work, "treering.parts.wiki:templates/wiki_under_way.html")
 
 
 def wiki(view: PageView) -> Rendered:
@@ -26,7 +25,7 @@ def wiki(view: PageView) -> Rendered:
     told = view.perform(PAGE, given)
     body = html_of(told.text, told.path, headings=True, base=f"{view.base}/{_BASE}")
     return Rendered(
-        "wiki.html",
+        "treering.parts.wiki:templates/wiki.html",
         {
             "told": told,
             # Made from Markdown without raw HTML, with links that lead to pages here or to the web. A head without

@@ -9,15 +9,12 @@ from pydantic import AliasChoices, Field
 
 from treering.core.canonical import canonical_json, digest
 from treering.parts.discussions.generators.parsing import plain_text
-from treering.parts.discussions.identity import or_nothing
+from treering.parts.discussions.identity import text_or_placeholder
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.summaries.memories import Memory
-from treering.parts.workflows.definition import NOTHING, AskingSettings, NodeSettings, Text
-from treering.parts.workflows.memory_nodes import DELIMITER, MEMORY_NODES
-from treering.parts.workflows.registry import NodeType, NodeTypes, RunEnded, Step
-from treering.parts.workflows.scene import Scene
-from treering.parts.workflows.search_nodes import SEARCH_NODES
-from treering.parts.workflows.variables import said
+from treering.parts.workflows.definition import NOTHING, AskingSettings, NodeSettings, Text, transcript_text
+from treering.parts.workflows.nodes import DELIMITER, MEMORY_NODES, SEARCH_NODES
+from treering.parts.workflows.registry import NodeType, NodeTypes, RunEnded, Scene, Step
 from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.engine import held
@@ -121,7 +118,7 @@ def process(told: ChunkSettings, step: Step) -> str | RunEnded:
         if step.cancelled():
             return RunEnded("The run was cancelled.", cancelled=True)
         results.append(_result(told, step, messages, before=results[-1] if results else ""))
-    return or_nothing(told.custom_delimiter.join(results), "messages")
+    return text_or_placeholder(told.custom_delimiter.join(results), "messages")
 
 
 def _result(told: ChunkSettings, step: Step, messages: Sequence[StoredMessage], *, before: str) -> str:
@@ -129,7 +126,7 @@ def _result(told: ChunkSettings, step: Step, messages: Sequence[StoredMessage], 
     known = kept.find(key) if kept else None
     if known is not None:
         return known
-    own = {CHUNK: said(messages), BEFORE: before}
+    own = {CHUNK: transcript_text(messages), BEFORE: before}
     answer = plain_text(step.ask(step.fill(told.prompt, own), system=step.fill(told.system_prompt, own)))
     if kept:
         kept.keep(key, answer, messages, made_by=step.model_id)
@@ -204,14 +201,14 @@ def compact(told: CompactorSettings, step: Step) -> str:
     recent = _newest(messages, [f"{each.speaker}: {each.text}" for each in messages], told.recent_context_tokens)
     older = messages[: len(messages) - len(recent)]
     if not older:
-        return or_nothing(str(Windows("", "", said(recent))), "messages")
+        return text_or_placeholder(str(Windows("", "", transcript_text(recent))), "messages")
     begins = recent[0].position if recent else messages[-1].position + 1
     memories = [memory for memory in recollection.all_memories() if memory.first < begins]
     return str(
         Windows(
             oldest=cut_to_tokens(recollection.summary(), told.oldest_context_tokens),
             old=_old(older, memories, told.old_context_tokens),
-            recent=said(recent),
+            recent=transcript_text(recent),
         )
     )
 

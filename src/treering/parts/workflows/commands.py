@@ -1,12 +1,13 @@
 """Commands that run and check workflows."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
-from treering.surfaces.cli.help import Command
+from treering.surfaces.cli.help import Command, CommandHelp
 from treering.surfaces.cli.printing import say
 
 File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
@@ -36,23 +37,25 @@ def work(context: Context) -> None:
         say(context.get_help())
 
 
-def run(
-    file: File,
-    writing: WriteFlags,
-    access: Access,
-    making: MakingFlags,
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """Which workflow runs, on what, and in which conversation."""
+
+    file: File
     given: Annotated[
         list[str] | None,
         Option("--input", metavar="TEXT|@FILE", help="{agent1Input}, {agent2Input}, …; repeatable, in order."),
-    ] = None,
-    discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = "",
-    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/",
+    ] = None
+    discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = ""
+    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/"
     messages: Annotated[
         Path | None,
         Option("--messages", metavar="FILE", help="Run on a list of {role, content} instead, storing nothing."),
-    ] = None,
-    system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = "",
-) -> None:
+    ] = None
+    system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = ""
+
+
+def run(asked: RunFlags, writing: WriteFlags, access: Access, making: MakingFlags) -> None:
     """Run a workflow and print what it returns.
 
     Everything it names is checked before anything runs. A workflow that comes to
@@ -61,16 +64,7 @@ def run(
     """
     from treering.parts.workflows import run_command
 
-    asked = run_command.WorkflowArguments(
-        file=file,
-        inputs=tuple(given or ()),
-        discussion=discussion,
-        within=within,
-        messages=messages,
-        system=system,
-        making=making,
-    )
-    run_command.run(asked, access, writing)
+    run_command.run(asked, making, access, writing)
 
 
 def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: AsJson = False) -> None:
@@ -91,3 +85,29 @@ def examples(
     from treering.parts.workflows import run_command
 
     run_command.examples(name, Access(as_json=as_json))
+
+
+HELP = CommandHelp(
+    groups={"Wikis, conversations, tickets": ("workflow",)},
+    examples={
+        "workflow run": (
+            (
+                "recall what a discussion holds on something",
+                'treering workflow run recall.yaml --discussion launch --input "price"',
+            ),
+            (
+                "with a language model",
+                "treering workflow run answer.yaml --discussion launch --endpoint main=openai:gpt-5-mini",
+            ),
+            (
+                "try it without a model, on messages of a file, storing nothing",
+                "treering workflow run answer.yaml --messages chat.json --scripted answers.json",
+            ),
+        ),
+        "workflow check": (("find everything that is wrong before it runs", "treering workflow check answer.yaml"),),
+        "workflow examples": (
+            ("which there are", "treering workflow examples"),
+            ("take one as a start", "treering workflow examples recall > recall.yaml"),
+        ),
+    },
+)

@@ -1,25 +1,284 @@
-"""The models that a command line names, for the endpoints of workflows, and the plan by which memories are made."""
+"""The models that a command line names for workflows, and the file that says how memories are made."""
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from treering.core.errors import InvalidInput, nearest
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic.alias_generators import to_camel
+
+from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.models.scripted import ScriptedModel
-from treering.parts.discussions.settings import MakingPlan
+from treering.parts.discussions.generators.built_in import BuiltInGenerator
+from treering.parts.discussions.generators.by_model import DEFAULT_PROMPTS, ModelGenerator, Prompt, Prompts
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator, MakingPlan
 from treering.parts.workflows.catalog import NODE_TYPES
-from treering.parts.workflows.discussion_config import OpenEndpoints, PlanReader
-from treering.parts.workflows.registry import NodeType, NodeTypes
-from treering.parts.workflows.text import read
+from treering.parts.workflows.checking import load, read
+from treering.parts.workflows.definition import Preset
+from treering.parts.workflows.generator import GeneratorWorkflows, WorkflowGenerator
+from treering.parts.workflows.registry import NodeType, NodeTypes, Workflow
 from treering.ports.models import LanguageModel
+from treering.ports.runtime import Clock
 from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.cli.flags import MakingFlags, ModelFlags
 from treering.surfaces.cli.printing import tell
 from treering.system.machine import SystemClock
+
+# The file that says how memories of discussions are made: by which workflows, models and prompts, and when.
+
+
+OpenEndpoints = Callable[[Mapping[str, str], Sequence[str]], Mapping[str, LanguageModel]]
+"""Opens the models of endpoints: those declared, by name, and what other names are asked for."""
+
+WORKFLOW_FOLDERS = ("", "Workflows", "workflows")
+"""Where workflows are looked for beside the file, where it does not say."""
+_ENDINGS = (".json", ".yaml", ".yml")
+_PLACES = {
+    "[TextChunk]": "[chunk]",
+    "[Memory_file]": "[recent_memories]",
+    "[Full_Memory_file]": "[all_memories]",
+    "[Chat_Summary]": "[summary]",
+}
+"""The places of prompts as other programs call them."""
+
+
+def _written_prompt(value: object) -> object:
+    return {"prompt": value} if isinstance(value, str) else value
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class WrittenPrompt(_Part):
+    """A prompt with its places in `[…]`, and the system prompt it goes with."""
+
+    prompt: str
+    system_prompt: str = ""
+
+    @property
+    def read(self) -> Prompt:
+        """The prompt, its places called as they are here."""
+        text = self.prompt
+        for theirs, ours in _PLACES.items():
+            text = text.replace(theirs, ours)
+        return Prompt(text, self.system_prompt)
+
+
+_Prompt = Annotated[WrittenPrompt | None, BeforeValidator(_written_prompt)]
+
+
+class WrittenPrompts(_Part):
+    """The prompts of direct calls of a model, as far as they are not the usual ones."""
+
+    memories: _Prompt = None
+    condense: _Prompt = None
+    fold: _Prompt = None
+    merge: _Prompt = None
+
+
+class DiscussionConfig(_Part):
+    """What the file may say. Everything is optional.
+
+    With `useVectorForQualityMemory` memories are made by the workflow `vectorMemoryWorkflowName`, else by
+    `fileMemoryWorkflowName`; where that is not named, by a model that is asked directly, and by rules where none is
+    given. The summary, the state document and condensations are made by workflows that are named for them, else by a
+    direct call where the file says `endpointName` or `prompts` or no workflow makes memories, else by rules.
+    """
+
+    use_vector_for_quality_memory: bool = False
+    vector_memory_workflow_name: str = ""
+    file_memory_workflow_name: str = ""
+    summary_workflow_name: str = ""
+    state_workflow_name: str = ""
+    condensing_workflow_name: str = ""
+    workflows_folder: str | None = None
+    endpoints: dict[str, str] = Field(default_factory=dict)
+    endpoint_name: str = ""
+    presets: dict[str, Preset] = Field(default_factory=dict)
+    prompts: WrittenPrompts = WrittenPrompts()
+    prompt: str = ""
+    system_prompt: str = ""
+    chunk_tokens: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("chunkTokens", "chunkEstimatedTokenSize")
+    )
+    max_messages: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("maxMessages", "maxMessagesBetweenChunks")
+    )
+    lookback: int | None = Field(default=None, ge=0, validation_alias=AliasChoices("lookback", "lookbackStartTurn"))
+    max_output_tokens: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("maxOutputTokens", "maxResponseSizeInTokens")
+    )
+    condense_every: int | None = Field(default=None, ge=0)
+    condense_after: int | None = Field(default=None, ge=0)
+    state: bool | None = None
+    summary: bool | None = None
+
+    @property
+    def settings(self) -> DiscussionSettings:
+        """When memories are made, and of how much. Raises `InvalidInput` for numbers that make no sense together."""
+        given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        return DiscussionSettings(**given)
+
+    @property
+    def own_prompt(self) -> bool:
+        """Whether the prompt for memories is the file's own."""
+        return bool(self.prompt or self.prompts.memories)
+
+    @property
+    def asks_directly(self) -> bool:
+        """Whether the file says something of direct calls of a model."""
+        return bool(self.endpoint_name or self.prompt or self.system_prompt or self.prompts != WrittenPrompts())
+
+    def read_prompts(self) -> Prompts:
+        """Return the prompts of direct calls. Raises `InvalidInput` for a place that is not known or is missing."""
+        written = self.prompts.model_dump(exclude_none=True)
+        own = {name: getattr(self.prompts, name).read for name in written}
+        if self.prompt or self.system_prompt:
+            text = self.prompt or DEFAULT_PROMPTS.memories.text
+            own["memories"] = WrittenPrompt(prompt=text, system_prompt=self.system_prompt).read
+        kept = {name: getattr(DEFAULT_PROMPTS, name) for name in ("memories", "condense", "fold", "merge")}
+        return Prompts(**{**kept, **own})
+
+
+_SETTINGS = (
+    "chunk_tokens",
+    "max_messages",
+    "lookback",
+    "max_output_tokens",
+    "condense_every",
+    "condense_after",
+    "state",
+    "summary",
+)
+
+
+def read_config(path: Path) -> DiscussionConfig:
+    """Read a file. Raises `InvalidInput` that names each wrong key, and `OSError`."""
+    data = read(path.read_bytes().decode(errors="replace"))
+    if not isinstance(data, dict):
+        raise InvalidInput(f"{path.name} must hold an object.", hint='Such as {"useVectorForQualityMemory": true}.')
+    try:
+        return DiscussionConfig.model_validate(data)
+    except ValidationError as error:
+        raise _wrong(path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReader:
+    """Makes plans of files: with what opens models, counts calls, and knows types of nodes."""
+
+    clock: Clock
+    open_endpoints: OpenEndpoints
+    budget: Budget
+    types: NodeTypes
+
+    def plan(self, path: Path | None) -> MakingPlan:
+        """Return the plan of a file, or without one that of the models that are given.
+
+        Raises `InvalidInput` for what is wrong in the file or in a workflow it names, and `NotFound` where there is
+        no such workflow.
+        """
+        config = read_config(path) if path else DiscussionConfig()
+        workflows = self._workflows(config, path.parent if path else Path())
+        used = [workflow for workflow, _ in workflows.given.values()]
+        declared = dict(config.endpoints)
+        for workflow in used:
+            declared = {**workflow.header.endpoints, **declared}
+        names = {config.endpoint_name, *(node.mentions.endpoint for one in used for node in one.nodes)}
+        models = self.open_endpoints(declared, sorted(filter(None, names)))
+        warnings = tuple(f"{use}: {each}" for use, (one, _) in workflows.given.items() for each in one.warnings)
+        return MakingPlan(config.settings, self._generator(config, workflows, models), warnings)
+
+    def _workflows(self, config: DiscussionConfig, folder: Path) -> GeneratorWorkflows:
+        vectors = config.use_vector_for_quality_memory
+        named = {
+            "memories": config.vector_memory_workflow_name if vectors else "",
+            "file_memories": "" if vectors else config.file_memory_workflow_name,
+            "summary": config.summary_workflow_name,
+            "state": config.state_workflow_name,
+            "condensing": config.condensing_workflow_name,
+        }
+        folders = [
+            folder / each for each in ([config.workflows_folder] if config.workflows_folder else WORKFLOW_FOLDERS)
+        ]
+        return GeneratorWorkflows(**{use: self._load(name, folders) for use, name in named.items() if name})
+
+    def _load(self, name: str, folders: Sequence[Path]) -> Workflow:
+        return load(_workflow_file(name, folders).read_bytes().decode(errors="replace"), types=self.types)
+
+    def _generator(
+        self, config: DiscussionConfig, workflows: GeneratorWorkflows, models: Mapping[str, LanguageModel]
+    ) -> Generator | None:
+        made_by_workflow = workflows.memories or workflows.file_memories
+        direct = (config.asks_directly or not made_by_workflow) and (models or config.endpoint_name)
+        otherwise = self._model_generator(config, models) if direct else BuiltInGenerator()
+        if not workflows.given:
+            return otherwise if direct else None
+        return WorkflowGenerator(
+            workflows, self.clock, otherwise=otherwise, endpoints=models, presets=config.presets, budget=self.budget
+        )
+
+    def _model_generator(self, config: DiscussionConfig, models: Mapping[str, LanguageModel]) -> ModelGenerator:
+        return ModelGenerator(
+            _model(config.endpoint_name, models),
+            budget=self.budget,
+            prompts=config.read_prompts(),
+            max_output_tokens=config.settings.max_output_tokens,
+            as_text=config.own_prompt and not config.use_vector_for_quality_memory,
+        )
+
+
+def _model(endpoint: str, models: Mapping[str, LanguageModel]) -> LanguageModel:
+    """Return the model of an endpoint, or of the only one. Raises `InvalidInput` where that is not clear."""
+    if endpoint in models:
+        return models[endpoint]
+    if endpoint:
+        hint = nearest(endpoint, models) if models else "Give its model with --endpoint NAME=MODEL."
+        raise InvalidInput(f"No model was given for the endpoint {endpoint!r}.", hint=hint)
+    if len(models) > 1:
+        raise InvalidInput(
+            f"Memories can be made by several models: {', '.join(models)}.",
+            hint="Name one of them as endpointName in the file.",
+        )
+    return next(iter(models.values()))
+
+
+def _workflow_file(name: str, folders: Sequence[Path]) -> Path:
+    """Return the file of a workflow. Raises `InvalidInput` for a path, `NotFound` where there is none of the name."""
+    if Path(name).name != name or name in {"", ".", ".."}:
+        raise InvalidInput(f"{name!r} is not the name of a workflow.", hint="Name the file without its folder.")
+    tried = [folder / f"{name}{ending}" for folder in folders for ending in ("", *_ENDINGS)]
+    found = next((path for path in tried if path.is_file()), None)
+    if found is None:
+        places = ", ".join(str(folder) for folder in folders)
+        raise NotFound(f"There is no workflow {name!r}.", hint=f"Write it as {name}.json into one of: {places}.")
+    return found
+
+
+def _wrong(path: Path, error: ValidationError) -> InvalidInput:
+    problems = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        key = ".".join(map(str, item["loc"]))
+        said = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            said = f"there is no such key. {nearest(str(item['loc'][-1]), _KEYS)}"
+        problems.append({"field": key, "problem": said})
+    first, more = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return InvalidInput(
+        f"{path.name}, {first['field']}: {first['problem']}{more}",
+        hint="See details.fields for every problem." if more else "Correct the file.",
+        details={"fields": problems},
+    )
+
+
+_KEYS = tuple(to_camel(name) for name in DiscussionConfig.model_fields)
+
 
 _SCRIPT = 'Write a list of texts such as `["Hello"]`, or one such list by the name of each endpoint.'
 
@@ -104,7 +363,7 @@ def load_node_types(names: Sequence[str]) -> NodeTypes:
     """Return the table of node types with those that are named as `module:NAME`, of modules in the working folder too.
 
     What is named may be a `NodeType`, several, or a table of them. Importing a module runs it. Raises `InvalidInput`
-    for a name that is none, a module that cannot be imported, and what is not a node type.
+    for a malformed name, a module that cannot be imported, and what is not a node type.
     """
     types = NODE_TYPES
     for name in names:

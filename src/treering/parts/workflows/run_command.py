@@ -2,57 +2,44 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound, nearest
-from treering.parts.discussions.recall.stateless import StatelessDiscussion
-from treering.parts.discussions.settings import MakingPlan
-from treering.parts.workflows.checking import WorkflowEnvironment
+from treering.parts.discussions.generators.generator import MakingPlan
+from treering.parts.discussions.stateless import StatelessDiscussion
+from treering.parts.workflows.checking import WorkflowEnvironment, load, read
+from treering.parts.workflows.definition import NUMBERED
 from treering.parts.workflows.endpoints import GivenModels, load_node_types, named_models
-from treering.parts.workflows.registry import Workflow
+from treering.parts.workflows.registry import Scene, Workflow, scene_of
 from treering.parts.workflows.running import Runner
-from treering.parts.workflows.scene import Scene, scene_of
-from treering.parts.workflows.text import load, read
-from treering.parts.workflows.variables import NUMBERED
 from treering.ports.models import LanguageModel
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
-from treering.surfaces.cli.printing import say_document, tell
-from treering.surfaces.cli.rendering.lines import line
+from treering.surfaces.cli.printing import line, say_document, tell
 from treering.surfaces.cli.session import answer, embed_later, opened
 from treering.system.machine import SystemClock
 from treering.verbs.envelope import parse
 from treering.verbs.ingest.turns import Message
 
+if TYPE_CHECKING:
+    from treering.parts.workflows.commands import RunFlags
+
 _EXAMPLES = files("treering.parts.workflows") / "examples"
 _SUFFIXES = (".yaml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowArguments:
-    """What the command line says."""
-
-    file: Path
-    inputs: tuple[str, ...]
-    discussion: str
-    within: str
-    messages: Path | None
-    system: str
-    making: MakingFlags
-
-
-def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
+def run(asked: "RunFlags", making: MakingFlags, access: Access, writing: WriteFlags) -> None:
     """Run a workflow and print what it returns."""
     if asked.discussion and asked.messages:
         raise InvalidInput("--discussion and --messages cannot be given together.", hint="Give one of the two.")
-    given = GivenModels(asked.making)
+    given = GivenModels(making)
     workflow = load(_text_of(asked.file), types=given.types)
     models = _models(given, workflow)
     runner = Runner(SystemClock(), endpoints=models, budget=given.budget)
-    inputs = [_text_of(Path(text[1:])) if text.startswith("@") else text for text in asked.inputs]
-    plan = _plan(asked, given, models)
+    inputs = [_text_of(Path(text[1:])) if text.startswith("@") else text for text in asked.given or ()]
+    plan = _plan(making, given, models)
     with _scene(asked, plan, access, writing) as scene:
         report = runner.run(workflow, inputs=inputs, scene=scene, progress=_tell_node)
     answer(access, report, [line(report.text)])
@@ -120,7 +107,7 @@ def _text_of(path: Path) -> str:
 
 
 @contextmanager
-def _scene(asked: WorkflowArguments, plan: MakingPlan, access: Access, writing: WriteFlags) -> Iterator[Scene | None]:
+def _scene(asked: "RunFlags", plan: MakingPlan, access: Access, writing: WriteFlags) -> Iterator[Scene | None]:
     if asked.discussion:
         with opened(access, writing) as space:
             discussions = space.discussions(asked.within, settings=plan.settings, generator=plan.generator)
@@ -151,9 +138,9 @@ def _models(given: GivenModels, workflow: Workflow) -> Mapping[str, LanguageMode
     return given.opened(workflow.header.endpoints, sorted(named)) if asks else {}
 
 
-def _plan(asked: WorkflowArguments, given: GivenModels, models: Mapping[str, LanguageModel]) -> MakingPlan:
+def _plan(making: MakingFlags, given: GivenModels, models: Mapping[str, LanguageModel]) -> MakingPlan:
     """Return how memories are made: as a file says, or by the only model there is, or by rules."""
-    if asked.making.config is None and len(models) != 1:
+    if making.config is None and len(models) != 1:
         return MakingPlan()
 
     def opened(declared: Mapping[str, str], names: Sequence[str]) -> Mapping[str, LanguageModel]:
@@ -161,7 +148,7 @@ def _plan(asked: WorkflowArguments, given: GivenModels, models: Mapping[str, Lan
         wanted = [name for name in names if name not in models]
         return {**(given.opened(more, wanted) if more or wanted else {}), **models}
 
-    return given.plan(asked.making.config, endpoints=opened)
+    return given.plan(making.config, endpoints=opened)
 
 
 def _tell_node(what: str, done: int, total: int | None) -> None:

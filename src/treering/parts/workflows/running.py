@@ -9,10 +9,16 @@ from typing import Literal, TypeVar
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.fencing import fence
 from treering.parts.workflows.checking import WorkflowEnvironment, verify
-from treering.parts.workflows.definition import AskingSettings, Preset
-from treering.parts.workflows.registry import RunEnded, Workflow, WorkflowNode
-from treering.parts.workflows.scene import Scene
-from treering.parts.workflows.variables import CHAT_VARIABLES, NUMBERED, RECALLED, ChatContext, Template
+from treering.parts.workflows.definition import (
+    CHAT_VARIABLES,
+    NUMBERED,
+    RECALLED,
+    AskingSettings,
+    ChatContext,
+    Preset,
+    Template,
+)
+from treering.parts.workflows.registry import RunEnded, Scene, Workflow, WorkflowNode
 from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
 from treering.retrieval.extraction.asking import Budget, most_used

@@ -5,18 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from treering.core.evidence import Triple
 from treering.ports.models import Entity, EntityKind, Excerpt, Extraction
-from treering.retrieval.extraction.names import bare_title
-from treering.retrieval.extraction.prose import (
-    NamedEntities,
-    by_sentence,
-    distinct,
-    read,
-    relate,
-    statement,
-    telling_words,
-    without_overlaps,
-)
-from treering.retrieval.extraction.words import (
+from treering.retrieval.extraction.names import (
     AUXILIARIES,
     CONNECTIVES,
     DETERMINERS,
@@ -26,6 +15,17 @@ from treering.retrieval.extraction.words import (
     PRONOUNS,
     VERBS,
     WORD_SIGN,
+    bare_title,
+)
+from treering.retrieval.extraction.prose import (
+    NamedEntities,
+    by_sentence,
+    distinct,
+    read,
+    relate,
+    statement,
+    telling_words,
+    without_overlaps,
 )
 
 
@@ -248,16 +248,17 @@ def read_code(excerpt: Excerpt) -> Extraction:
 
 _PATH = r"[A-Za-z_@][\w@]*+(?:(?:\.|::|/|-)\w++)*+"
 _USE = re.compile(
+    r"(?=[A-Za-z_#]|^[ \t])(?:"  # where any of these can begin: most other places are passed by at once
     rf"^[ \t]{{0,40}}(?:pub )?(?:from[ ]++(?P<from>\.*+[\w.]*+)[ ]++import[ ]++\(?(?P<names>[^\n()#]{{0,300}})"
     rf"|(?:import|use|using|require|include)[ ]++(?:static )?(?P<module>{_PATH}))"
     r"|#include[ ]*+[<\"](?P<header>[^>\"\n]{1,200})[>\"]"
     r"|\b(?:from|require|import)[ ]?\(?[ ]?['\"](?P<path>[^'\"\n]{1,200})['\"]"
     r"|\b(?:def|class|function|fn|func|struct|interface|trait|enum|protocol|module|type)[ ]++(?P<defined>[A-Za-z_]\w*+)"
-    r"|(?<![\w.])(?:self|this|cls)(?:\.|->|::)(?P<own>[A-Za-z_]\w*+)\("
-    r"|(?<![\w.])(?P<called>[A-Za-z_]\w*+(?:(?:\.|::|->)[A-Za-z_]\w*+){0,20}+)!?\("
-    r"|(?<![\w.])(?P<constant>[A-Z][A-Z0-9]*+_[A-Z0-9_]++|[A-Z][A-Z0-9]{3,}+)(?!\w)"
-    r"|(?<![\w.])(?P<type>[A-Z][a-z0-9]++(?:[A-Z][a-z0-9]*+)++)(?!\w)"
-    r"|[A-Za-z_]\w*+",
+    r"|(?<![\w.])(?:(?:self|this|cls)(?:\.|->|::)(?P<own>[A-Za-z_]\w*+)\("
+    r"|(?P<called>[A-Za-z_]\w*+(?:(?:\.|::|->)[A-Za-z_]\w*+){0,20}+)!?\("
+    r"|(?P<constant>[A-Z][A-Z0-9]*+_[A-Z0-9_]++|[A-Z][A-Z0-9]{3,}+)(?!\w)"
+    r"|(?P<type>[A-Z][a-z0-9]++(?:[A-Z][a-z0-9]*+)++)(?!\w))"
+    r"|[A-Za-z_]\w*+)",
     re.MULTILINE,
 )
 _IMPORTED = re.compile(r"(?P<name>[A-Za-z_]\w*+)(?: as \w++)?")

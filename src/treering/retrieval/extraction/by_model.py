@@ -131,7 +131,7 @@ class ModelExtractor:
         return f"model:{self._model.model_id}:{PROMPT_VERSION}"
 
     def estimate(self, excerpts: Sequence[Excerpt]) -> CostEstimate:
-        """Estimate the most it takes to read `excerpts` where no answer has to be repaired. Asks nobody."""
+        """Estimate the most it takes to read `excerpts` where no answer has to be repaired. Calls no model."""
         calls = [self._most(batch) for batch in _batches(excerpts, self._batch)]
         known = [call.cost for call in calls if call.cost is not None]
         return CostEstimate(
@@ -323,7 +323,7 @@ def _named(value: JsonValue) -> tuple[str, EntityKind] | None:
 
 
 def _words(value: JsonValue) -> str:
-    """Return a part of a note as text, on one line; empty where it is none."""
+    """Return a part of a note as text, on one line; empty where it is not a text."""
     if isinstance(value, str):
         return " ".join(value.split())
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

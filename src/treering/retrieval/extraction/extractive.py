@@ -15,8 +15,7 @@ from typing import Literal
 from treering.core.canonical import normalise_text
 from treering.ports.models import Entity, Excerpt
 from treering.retrieval.extraction.built_in import BuiltInExtractor
-from treering.retrieval.extraction.names import entity_key
-from treering.retrieval.extraction.words import (
+from treering.retrieval.extraction.names import (
     AUXILIARIES,
     CONNECTIVES,
     DETERMINERS,
@@ -24,6 +23,7 @@ from treering.retrieval.extraction.words import (
     PLEASANTRIES,
     PREPOSITIONS,
     PRONOUNS,
+    entity_key,
 )
 from treering.retrieval.text.dates import date_ranges
 
@@ -51,14 +51,14 @@ class Sentence:
 
 
 def sentences_of(text: str, *, speaker: str = "", when: str = "") -> list[Sentence]:
-    """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are none."""
+    """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are left out."""
     prose = _CODE.sub("\n", text)
     parts = (_cut(" ".join(part.split())) for part in _END.split(prose))
     less = _BY_MACHINE if speaker.lower() in _MACHINES else 0.0
     return [Sentence(part, speaker, weight_of(part) - less, when) for part in parts if _LETTERS.search(part)]
 
 
-def retold(text: str) -> list[Sentence]:
+def sentences_of_summary(text: str) -> list[Sentence]:
     """Return the sentences of a summary as `told` writes it, with the speakers and days named there."""
     found: list[Sentence] = []
     for line in text.split("\n"):
@@ -142,7 +142,7 @@ def sort_of(sentence: str) -> Sort:
 
 
 def entities_of(sentences: Iterable[Sentence]) -> list[str]:
-    """Return who and what sentences speak of by name, with dates and amounts: the most often named first."""
+    """Return who and what sentences mention by name, with dates and amounts: the most often named first."""
     spoken = list(sentences)
     named = [entity for sentence in spoken for entity in entities_in(sentence.text) if entity.kind != "phrase"]
     return _by_count([*(sentence.speaker for sentence in spoken), *(entity.name for entity in named)])
@@ -156,7 +156,7 @@ def phrases_of(sentences: Iterable[Sentence]) -> list[str]:
 
 @lru_cache(maxsize=1 << 12)
 def entities_in(sentence: str) -> tuple[Entity, ...]:
-    """Return what one sentence speaks of, in order."""
+    """Return what one sentence mentions, in order."""
     (extraction,) = BuiltInExtractor().extract([Excerpt(sentence, form="dialogue", speaker=_SOMEBODY)])
     return tuple(entity for entity in extraction.entities if entity.kind != "speaker" and _tells(entity.name))
 

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 from treering.core.evidence import Triple
 from treering.ports.models import Entity, EntityKind
-from treering.retrieval.extraction.names import entity_key
-from treering.retrieval.extraction.words import (
+from treering.retrieval.extraction.names import (
     BODIES,
     CONNECTIVES,
     DETERMINERS,
@@ -27,6 +26,7 @@ from treering.retrieval.extraction.words import (
     THAI,
     UPPER,
     WORD_SIGN,
+    entity_key,
 )
 
 

@@ -3,16 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from treering.core.code_use import ANYWHERE, CodeUse, How, read_use
 from treering.core.objects import Source
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
+    ANYWHERE,
     CodeFile,
+    CodeUse,
+    How,
     definition_name,
     last_name,
     module_name,
     package_name,
+    read_use,
     used_from,
 )
 from treering.retrieval.index.code_places import (

@@ -4,17 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from treering.core.code_use import ANYWHERE, CodeUse, How, read_use
 from treering.core.evidence import Segment
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
+    ANYWHERE,
     CodeFile,
+    CodeUse,
+    How,
     anywhere_name,
     imports_name,
     last_name,
     module_name,
     package_name,
+    read_use,
     used_from,
     uses_name,
 )

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
+from treering.retrieval.index.tables import MAX_KEY, Scalar
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
@@ -21,7 +22,6 @@ from treering.retrieval.index.ties import (
     spans,
     word_totals,
 )
-from treering.retrieval.index.vectors import MAX_KEY, Scalar
 
 # Runs of the entity graph: ends of edges sorted by the node they go out of, so that those of a node are found.
 
@@ -155,7 +155,7 @@ _RUN_ROWS = 16_384
 """So many rows make one run when a table is filled: what is sorted then stays in the cache."""
 _LARGE = 100_000
 _PATIENCE = 64
-"""Large runs are merged once edges were asked for so often (about five questions): who asks one does not wait."""
+"""Large runs are merged once edges were asked for so often (about five questions), so that no single one waits."""
 _SLACK = 8  # an array that has to grow grows by one part in this many
 
 

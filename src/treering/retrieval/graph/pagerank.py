@@ -66,22 +66,22 @@ def walk(
     only looked up when much has gathered there. With `epsilon` 0 this is power iteration, `rounds` steps of it.
     What is undecided at the end stays where it is. A node without edges keeps all it gets.
     """
-    ground = _Ground()
-    places = ground.place(seeds)
+    reached = _ReachedGraph()
+    places = reached.place(seeds)
     total = float(weights.sum())
-    ground.undecided += np.bincount(places, weights / total if total > 0 else weights, len(ground.undecided))
+    reached.undecided += np.bincount(places, weights / total if total > 0 else weights, len(reached.undecided))
     for _ in range(rounds):
         check_interrupt()
-        active = ground.active(epsilon, ways)
+        active = reached.active(epsilon, ways)
         if not len(active):
             break
-        ground.explore(active, ways, tie_weights)
-        ground.push(active, damping)
-    order = np.argsort(ground.nodes)
-    return Walk(ground.nodes[order], (ground.settled + ground.undecided)[order])
+        reached.explore(active, ways, tie_weights)
+        reached.push(active, damping)
+    order = np.argsort(reached.nodes)
+    return Walk(reached.nodes[order], (reached.settled + reached.undecided)[order])
 
 
-class _Ground:
+class _ReachedGraph:
     """The part of the graph reached so far. Nodes stand in order of discovery; edges name them by place."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Ground:
         self.settled = self.undecided = _NO_MASS
         self._explored = np.zeros(0, np.bool_)
         self._degrees = _NO_NODES
-        """How many edges a node has, -1 where nobody asked so far."""
+        """How many edges a node has, -1 where it is not known yet."""
         self._edges: list[tuple[Nodes, Nodes, Mass]] = []
 
     @property

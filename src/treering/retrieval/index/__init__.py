@@ -1,1 +1,1 @@
-"""What of an object can be found: passages, their names and ties, and tables in memory."""
+"""What of an object can be found: passages, names, ties; tables in memory, and an engine beside the space."""

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.evidence import Lines, Segment, Triple, Turn
 from treering.core.filters import element_name
-from treering.core.ids import render_time
-from treering.core.lifecycle import CURRENT, is_current, is_over
 from treering.core.objects import (
     Activity,
     Constraint,
@@ -28,6 +26,7 @@ from treering.core.objects import (
     WorkItem,
     title_of,
 )
+from treering.core.policy import CURRENT, is_current, is_over
 from treering.core.scope import sees
 from treering.ports.ledger import Head
 from treering.ports.passages import Passage, Reach
@@ -39,7 +38,7 @@ MAX_GIST_CHARS = 1_500
 """What of a text is embedded where its adapter gave no gist: about what the embedder reads."""
 
 MAX_DAYS = 366
-"""The longest period kept of what a turn speaks of: "since 2016" is true of too much to find anything."""
+"""The longest period that is kept of a turn: "since 2016" is true of too much to find anything."""
 
 Scalar = str | int | float | bool
 _MOST_ELEMENTS = 200
@@ -69,7 +68,7 @@ def gist_hash(passage: Passage) -> str:
 
 
 def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
-    """Return the day a turn was said and the periods it speaks of, as first and last days, none twice.
+    """Return the day a turn was said and the periods it mentions, as first and last days, none twice.
 
     What is not a turn of a conversation has none: only turns are asked for by their time.
     """

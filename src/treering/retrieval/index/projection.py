@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treering.core.objects import Node, Object, Source, WorkItem
-from treering.core.writing.references import references_of
+from treering.core.writing.integrity import references_of
 from treering.ports.index import Change, Projection
 from treering.ports.ledger import Ledger
 from treering.ports.models import Extractor

@@ -220,7 +220,7 @@ def pack_ties(ties: NumberedTies) -> bytes:
 
 
 def unpack_ties(record: bytes) -> NumberedTies:
-    """Read a record. Raises `Corrupt` where it is none."""
+    """Read a record. Raises `Corrupt` where it cannot be read."""
     buffer = buffer_of([record])
     layout = checked_layout(buffer, np.array([len(record)], np.int64))
     nodes, facts, pairs, words, end = (

@@ -9,15 +9,13 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal
 
-from treering.core.filters import Filter, asked_texts
+from treering.core.filters import EVERYTHING, Filter, asked_texts
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
 from treering.retrieval.graph.association import Association, associate
-from treering.retrieval.index.code_places import CODE, NO_PLACE
+from treering.retrieval.index.code_places import CODE, NO_PLACE, role_weights
 from treering.retrieval.index.rounds import GraphRequest, Steps
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.clues import WEIGHTS as CLUE_WEIGHTS
-from treering.retrieval.search.clues import clues_of, thread_clue
 from treering.retrieval.search.fusion import (
     BRIDGED,
     CODE_WEIGHTS,
@@ -38,9 +36,10 @@ from treering.retrieval.search.fusion import (
     favour,
     fuse,
     lend_to_neighbours,
+    rank_in_files,
 )
-from treering.retrieval.search.question import Arms, Meaning, Question
-from treering.retrieval.search.whole_files import rank_in_files
+from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
+from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, question_title, thread_clue
 from treering.retrieval.text.analysis import index_text
 
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
@@ -112,7 +111,9 @@ def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[
 def _may_be_code(where: Filter) -> bool:
     """Tell whether a filter leaves code in reach: only sources have a role of places."""
     code = {"type": "source", "role": CODE}
-    return all(code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where))
+    return where == EVERYTHING or all(
+        code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where)
+    )
 
 
 def with_meaning(
@@ -228,7 +229,7 @@ _LEADS = 2
 _COMPARED = 2
 
 _FIRST = 10
-_PREVAILS = 0.9
+_NEARLY_ALL = 0.9
 _CODE_ANSWERS = 0.5
 """Part of the best score in the words arm from which on code is among what answers."""
 
@@ -281,7 +282,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
     if by_files:
-        ranked = rank_in_files(ranked, near, _said(given, weights), question.text, limit=pool)
+        roles = role_weights(question_title(question.text))
+        ranked = rank_in_files(ranked, near, _said(given, weights), question.text, roles, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,
@@ -300,7 +302,7 @@ def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | No
     `in_code`: code answers, too. Then the documents of a project are no prose by themselves: they tell of the code.
     """
     forms = [_form(head, in_code=in_code) for head in islice(heads, _FIRST)]
-    return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
+    return next((form for form, count in Counter(forms).items() if count >= _NEARLY_ALL * len(forms)), None)
 
 
 def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:

@@ -8,11 +8,13 @@ from math import log2, sqrt
 
 from treering.core.characters import label
 from treering.core.evidence import Turn
-from treering.ports.search import MOST_COUNTED, TextFound
+from treering.ports.passages import Reach
+from treering.ports.search import MOST_COUNTED, TextFound, TextRequest
+from treering.retrieval.index.rounds import Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import VECTORS
 from treering.retrieval.search.question import Meaning, Question
-from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import index_text, query_terms
 
 RELEVANT = 0.6
@@ -41,7 +43,7 @@ Both, and to ask `any_relevant` first, were found on three conversations of LoCo
 first 20, 1.8 % are left out; of questions about other conversations 26 % still bring something, of 82 % without it.
 """
 
-_MOST_CHECKED = 10
+MOST_CHECKED = 10
 """So many of the best hits are checked for whether any is relevant."""
 
 
@@ -95,7 +97,7 @@ def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Se
     """
     if not idf.weights or question.lag.behind:
         return hits
-    if not any_relevant(idf, question, hits[:_MOST_CHECKED]):
+    if not any_relevant(idf, question, hits[:MOST_CHECKED]):
         return ()
     return [hit for hit in hits if _is_related(idf, question, hit)]
 
@@ -189,7 +191,7 @@ def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
         word = match[0].strip(".*-–—/")
         terms = query_terms(word).words
         spoken_of = word in quoted or _is_name(word)
-        matter = not content_terms.isdisjoint(terms) and _may_be_a_matter(word, begins=_begins(task, match.start()))
+        matter = not content_terms.isdisjoint(terms) and _may_be_content_word(word, begins=_begins(task, match.start()))
         if spoken_of or matter:
             wanted[word] = terms
     return {word: terms for word, terms in wanted.items() if terms}
@@ -232,7 +234,7 @@ def _is_name(word: str) -> bool:
     return _NAME_SIGN.search(word) is not None and any(letter.isalpha() for letter in word)
 
 
-def _may_be_a_matter(word: str, *, begins: bool) -> bool:
+def _may_be_content_word(word: str, *, begins: bool) -> bool:
     plain = word.casefold()
     if not word.isascii():
         return 1 < len(word) <= _LONGEST
@@ -268,3 +270,37 @@ def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
         spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT ** before[hit.head.object_id]))
         before[hit.head.object_id] += not isinstance(hit.locator, Turn)
     return sorted(spread, key=lambda hit: -hit.score)
+
+
+# Which words of a question are known where it is asked, and whether what was found answers it.
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """Which words of a task occur in the scopes of a read; empty for a read of the past."""
+
+    missing: tuple[str, ...] = ()
+    """Names in the task that nothing here mentions."""
+    words: WordsKnown = field(default_factory=WordsKnown)
+    idf: IdfWeights = field(default_factory=IdfWeights)
+
+
+def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
+    """Tell whether any of the best hits is relevant to a question; `True` for a lookup, and where it is unknown."""
+    if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
+        return True
+    return any_relevant(known.idf, question, hits)
+
+
+def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
+    """Count the words of a task in the scopes of the read."""
+    if reach.at is not None:
+        return KnownWords()  # which words occurred at that time is not kept
+    names, words = names_in(question.text), words_in(question.text)
+    terms = {term for each in (names, words) for terms in each.values() for term in terms}
+    found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
+    return KnownWords(
+        tuple(unknown_among(names, found.counts)),
+        WordsKnown.of(words, found.counts),
+        IdfWeights.of(question.terms.words, found),
+    )

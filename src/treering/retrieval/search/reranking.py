@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.policy import Policy, TrustLevel, trust_of
-from treering.core.screening import as_a_model_reads
+from treering.core.screening import without_disguise
 from treering.ports.models import Reranker, Scores
 from treering.ports.runtime import Clock
 from treering.retrieval.text.analysis import content_words
@@ -29,14 +29,14 @@ SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Rereading:
+class Reranking:
     """How a search reads its best hits again: with what, how many of them, and by which clock it is timed."""
 
     reranker: Reranker
     pairs: int
     clock: Clock
 
-    def of(self, question: str, hits: Sequence["Reread"]) -> "Rescored":
+    def of(self, question: str, hits: Sequence["Reranked"]) -> "Rescored":
         """Read the best of `hits` again; return the new scores of those, in the order given."""
         best = hits[: self.pairs]
         began = self.clock.elapsed()
@@ -44,16 +44,16 @@ class Rereading:
         seconds = self.clock.elapsed() - began
         placed = _placed(read)
         return Rescored(
-            scores=blended(best, placed), read=placed, cost=RereadingCost(self.reranker.model_id, len(best), seconds)
+            scores=blended(best, placed), read=placed, cost=RerankingCost(self.reranker.model_id, len(best), seconds)
         )
 
-    def not_done(self) -> "RereadingCost":
+    def not_done(self) -> "RerankingCost":
         """Return the cost of reading nothing again."""
-        return RereadingCost(self.reranker.model_id, 0, 0.0)
+        return RerankingCost(self.reranker.model_id, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class Reranked:
     """A hit as it is read again. `factor` is what trust takes from it, 1 for nothing; `score` is weighed by it."""
 
     text: str
@@ -62,7 +62,7 @@ class Reread:
 
 
 @dataclass(frozen=True, slots=True)
-class RereadingCost:
+class RerankingCost:
     """What reading again cost: pairs of a question and a text; none where it was not done."""
 
     model_id: str
@@ -80,10 +80,10 @@ class Rescored:
 
     scores: tuple[float, ...]
     read: tuple[float, ...]
-    cost: RereadingCost
+    cost: RerankingCost
 
 
-def blended(hits: Sequence[Reread], read: Sequence[float]) -> tuple[float, ...]:
+def blended(hits: Sequence[Reranked], read: Sequence[float]) -> tuple[float, ...]:
     """Weigh what the reranker says of each hit (0 to 1) beside its score so far.
 
     The new scores lie between the lowest and the highest of the old ones, so that these hits stay before the rest.
@@ -168,7 +168,7 @@ class Wording:
 
         The order matters: an honest answer has the words of the question too, but seldom one behind the other.
         """
-        if not self.pairs or not self._may_stand_in(as_a_model_reads(text)):
+        if not self.pairs or not self._may_stand_in(without_disguise(text)):
             return False
         return len(self.pairs - set(pairwise(content_words(text)))) <= self._spare
 

@@ -22,17 +22,16 @@ from treering.retrieval.graph.association import Association
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
 from treering.retrieval.index.rounds import Steps, run
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.clues import asks, reply_among
 from treering.retrieval.search.fusion import Fused
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks, reply_among
 from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     REPEATING_WEIGHT,
     Candidate,
     DiverseChoice,
-    Reread,
-    Rereading,
-    RereadingCost,
+    Reranked,
+    Reranking,
+    RerankingCost,
     Trusted,
     Wording,
     diversify,
@@ -183,7 +182,7 @@ class Retrieval:
     """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
     over: tuple[Object, ...] = ()
     """Objects that were found and left out: their status stands, but they are over."""
-    rereading: RereadingCost | None = None
+    reranking: RerankingCost | None = None
     """What reading the best hits again cost, where that was asked for."""
 
 
@@ -196,14 +195,14 @@ def retrieve(
     limit: int,
     by_source: int = 0,
     deep: bool = False,
-    rereading: Rereading | None = None,
+    reranking: Reranking | None = None,
     repeating: bool = False,
     whole: bool = False,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (see `ranking.rank`).
 
-    With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
-    of conversations are read again, other hits are not (`_read_again`). With `repeating` hits that say the
+    With `by_source` the limit counts sources, and so many passages of each are found. With `reranking` the best turns
+    of conversations are read again, other hits are not (`_rerank`). With `repeating` hits that say the
     same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own. With
     `whole` each hit comes with all of its source: for sources that are small.
     """
@@ -213,7 +212,7 @@ def retrieve(
         limit=limit,
         by_source=by_source,
         deep=deep,
-        rereading=rereading,
+        reranking=reranking,
         repeating=repeating,
         whole=whole,
     )
@@ -227,12 +226,12 @@ def retrieval(
     limit: int,
     by_source: int = 0,
     deep: bool = False,
-    rereading: Rereading | None = None,
+    reranking: Reranking | None = None,
     repeating: bool = False,
     whole: bool = False,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`."""
-    wanted = max(limit * _OVERFETCH, rereading.pairs if rereading else 0)
+    wanted = max(limit * _OVERFETCH, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
@@ -240,13 +239,13 @@ def retrieval(
         limit = max(len(ranked), 1)
     reader = CandidateReader(reach, whole)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
+    at_first = max(ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
-    found, cost = yield from _read_again(question.text, found, reader, rereading)
+    found, cost = yield from _rerank(question.text, found, reader, reranking)
     choosing = partial(_repeating if repeating else _diverse, limit=limit)
     hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
-    if not by_source:  # who groups shows few of many
+    if not by_source:  # passages grouped by source are shown without their replies
         hits = yield from _with_replies(hits, ranking, reader)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
@@ -298,29 +297,29 @@ def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: CandidateReade
     return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
 
 
-def _read_again(
-    question: str, found: list[_Standing], reader: CandidateReader, rereading: Rereading | None
-) -> Steps[tuple[list[_Standing], RereadingCost | None]]:
+def _rerank(
+    question: str, found: list[_Standing], reader: CandidateReader, reranking: Reranking | None
+) -> Steps[tuple[list[_Standing], RerankingCost | None]]:
     """Rank the best candidates by what a reranker says of them too, where nearly all of the first are turns.
 
     Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
     """
-    if rereading is None or not found:
+    if reranking is None or not found:
         return found, None
     if form_of(one.head for one in found) != "turn":
-        return found, rereading.not_done()
-    best = found[: rereading.pairs]
+        return found, reranking.not_done()
+    best = found[: reranking.pairs]
     yield from reader.read((), [one.head for one in best])
-    texts = {one.head.key: _as_said(words) for one in best if (words := reader.words(one.head))}
+    texts = {one.head.key: _with_speaker(words) for one in best if (words := reader.words(one.head))}
     readable = [one for one in best if one.head.key in texts]
-    said = rereading.of(question, [Reread(texts[one.head.key], one.score, one.trusted.factor) for one in readable])
+    said = reranking.of(question, [Reranked(texts[one.head.key], one.score, one.trusted.factor) for one in readable])
     new = {one.head.key: pair for one, pair in zip(readable, zip(said.scores, said.read, strict=True), strict=True)}
     scored = (replace(one, score=new[one.head.key][0], reread=new[one.head.key][1]) for one in readable)
     rest = (one for one in found if one.head.key not in new)
     return sorted((*scored, *rest), key=lambda one: -one.score), said.cost
 
 
-def _as_said(words: CandidateWords) -> str:
+def _with_speaker(words: CandidateWords) -> str:
     """Return a turn with the name of who said it; the time it was said pulls turns of one day together."""
     speaker = words.heading.partition(" (")[0]
     return f"{speaker}: {words.text}" if speaker else words.text
@@ -361,7 +360,7 @@ def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Stan
 
 
 def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:
-    head = _as_it_is(found.head, found.state, words)
+    head = _head_from_ledger(found.head, found.state, words)
     hit = Hit(
         head=head,
         state=found.state,
@@ -404,7 +403,7 @@ def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head])
     return next((ref.source_id for ref in refs if ref.source_id in states), "")
 
 
-def _as_it_is(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
+def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
     """Return a passage's head as the ledger has it: what the index says of it is shown nowhere."""
     title = state.title or state.origin
     return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)

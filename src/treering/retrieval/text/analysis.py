@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 
 import Stemmer
 
-from treering.core.screening import as_a_model_reads
+from treering.core.screening import without_disguise
 from treering.ports.search import TextQuery
 
 # One spelling for words that English spells in two ways, so that either finds the other.
@@ -109,7 +109,7 @@ def content_words(text: str) -> list[str]:
 
     Scripts written without spaces give their characters.
     """
-    plain = as_a_model_reads(text)
+    plain = without_disguise(text)
     pattern = _ASCII_WORD if plain.isascii() else _WORD
     return [word for word in pattern.findall(plain) if word not in _STOP_WORDS]
 

@@ -6,6 +6,8 @@ to 9999) raises `ValueError` or `OverflowError`.
 
 import re
 from calendar import monthrange
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final, Literal
 
@@ -269,3 +271,59 @@ def direction_of(way: str) -> int:
 def place_of(ordinal: str) -> int:
     """Return 0 for "first" to 3 for "fourth", and -1 for "last"."""
     return (0, 1, 2, 3, -1)[_ORDINALS.index(ordinal.lower())]
+
+
+# Which of several periods is meant, read against the day something was said.
+
+
+_YEARS_BACK = 20
+"""What names no year in a question is meant in so many years, the present one and the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The day a phrase is read against, if there is one. `recurring`: what names no year is meant in every year."""
+
+    today: date | None
+    recurring: bool = False
+
+    def in_year(self, named: str | None, way: str | None, of: Callable[[int], Period]) -> Sequence[Period]:
+        """Return what comes once a year in the year that is named, or in the one that is meant.
+
+        That is the last, the next or this year's where `way` says so; else the nearest, rather of the past.
+        """
+        if named:
+            return [of(int(named))]
+        if self.today is None:
+            return ()
+        year = self.today.year
+        if self.recurring and not way:
+            return [of(year + count) for count in range(-_YEARS_BACK, 2)]
+        return [_meant([of(year + count) for count in (-2, -1, 0, 1, 2)], way, self.today)]
+
+
+def unit_of(found: re.Match[str]) -> Unit:
+    """Return the unit that a phrase counts in."""
+    units: Sequence[Unit] = ("day", "weekend", "week", "month", "year")
+    return next(unit for unit in units if unit == found["unit"].lower())
+
+
+def span_of(one: Period, other: Period) -> Period:
+    """Return the period from the first to the last day of two."""
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _meant(near: Sequence[Period], way: str | None, today: date) -> Period:
+    if not way:
+        return min(near, key=lambda period: distance(period, today))
+    if direction_of(way) < 0:
+        return [period for period in near if period[1] < today][-1]
+    if direction_of(way) > 0:
+        return next(period for period in near if period[0] > today)
+    return next((period for period in near if period[0] <= today <= period[1]), near[2])
+
+
+def distance(period: Period, today: date) -> int:
+    """Return the days between a period and a day; those to come count twice, for people tell more of the past."""
+    first, last = period
+    return 2 * (first - today).days if first > today else max(0, (today - last).days)

@@ -72,7 +72,7 @@ class CodeOutline:
     module_doc: str
     public: tuple[str, ...]
     uses: tuple[Use, ...] = ()
-    """What it imports, calls and uses otherwise (`core.code_use`), in the order of lines."""
+    """What it imports, calls and uses otherwise (`retrieval.index.code_names`), in the order of lines."""
 
 
 def outline(path: str, text: str) -> CodeOutline | None:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from treering.core.code_use import ANYWHERE, OWN, CodeUse, How, read_use
+from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, read_use
 from treering.sources.code.imports import ImportedName, is_standard
 
 Use = tuple[int, str]

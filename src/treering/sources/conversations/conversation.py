@@ -9,10 +9,9 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from treering.core.canonical import digest
-from treering.core.ids import render_time
+from treering.core.canonical import digest, render_time
 from treering.sources.reading.loose_json import Record, first_words, listed, moment, record, words
-from treering.verbs.ingest.duplicate_sources import AS_OF
+from treering.verbs.ingest.known import AS_OF
 from treering.verbs.ingest.turns import Message
 
 Kind = Literal["conversation", "meeting_record"]

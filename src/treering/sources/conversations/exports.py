@@ -10,16 +10,16 @@ from typing import BinaryIO
 
 from pydantic import JsonValue
 
-from treering.core.ids import parse_time, render_time
+from treering.core.canonical import parse_time, render_time
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
 from treering.sources.conversations import json_document, json_lines, meetings, slack
 from treering.sources.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
-from treering.sources.reading.archives import Archive, Refused, ZipBounds, open_archive
+from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.text import decode, segment_inline_text
-from treering.verbs.ingest.duplicate_sources import AS_OF
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
+from treering.verbs.ingest.known import AS_OF
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _stamp(turn: re.Match[str]) -> str:
 
 
 def _begins(line: str) -> re.Match[str] | None:
-    """Find a name at the beginning of a line. A word that heads a list is none."""
+    """Find a name at the beginning of a line. A word that heads a list is not a name."""
     found = _TURN.match(line)
     return found if found and _is_name(_speaker(found)) else None
 

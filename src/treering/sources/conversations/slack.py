@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.sources.conversations.conversation import OTHER_PARTS, ConversationDraft, Parsed, Unread
-from treering.sources.reading.archives import Archive, Refused
+from treering.sources.reading.binary import Archive, Refused
 from treering.sources.reading.loose_json import (
     Malformed,
     Record,
@@ -18,7 +18,7 @@ from treering.sources.reading.loose_json import (
     record,
     words,
 )
-from treering.verbs.ingest.duplicate_sources import SINCE
+from treering.verbs.ingest.known import SINCE
 from treering.verbs.ingest.turns import Message
 
 

@@ -7,7 +7,7 @@ from io import BytesIO
 from posixpath import dirname, normpath
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
-from treering.sources.reading.archives import Archive, Refused, ZipBounds, open_archive
+from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 
 MOST_CHARS = 20_000_000
 """What is read of one file; the rest is left out with a warning."""

@@ -30,7 +30,7 @@ class NotebookFormat:
         return path.lower().endswith(".ipynb")
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | None:
-        """Read a notebook; bytes that are none are left to other formats. Pictures and other data are left out."""
+        """Read a notebook; what is not a notebook is left to other formats. Pictures and other data are left out."""
         try:
             told = json.loads(data)
         except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ class OpenApiFormat:
         return path.lower().endswith(_SUFFIXES) and (not head or _KEY.search(head) is not None)
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable | None:
-        """Read a description; what is none is left to other formats."""
+        """Read a description; what is not a description is left to other formats."""
         told = _loaded(data)
         if isinstance(told, Unreadable):
             return told

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treering.core.errors import InvalidInput
-from treering.core.matching import moved_files
+from treering.core.evidence import moved_files, moves_by_contents
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -27,14 +27,15 @@ from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import (
     FolderEntry,
     FoundFile,
+    OwnFilesAround,
     PassedOver,
     UnreadablePath,
     open_regular,
+    own_files_around,
     read_bytes,
     reason,
     walk,
 )
-from treering.sources.reading.own_files import OwnFilesAround, own_files_around
 from treering.sources.repository.repo_identity import (
     FileOrigins,
     OwningRepository,
@@ -431,31 +432,16 @@ def _as_path(origin: str) -> str:
 
 
 def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
-    """Find where vanished files went: the same bytes at a new place, under the same name if there are several."""
-    arrived = _arrived(plan)
-    moves: dict[str, str] = {}
-    for origin in gone:
-        same = arrived.get(plan.known.fingerprints[origin], [])
-        if same:
-            moves[origin] = min(same, key=lambda new: (_name(new) != _name(origin), new))
-            same.remove(moves[origin])
-    return moves
+    """Find where vanished files went: the same bytes at a place that was not known before."""
+    known = plan.known.fingerprints
+    found = {plan.origin(entry.relative): entry for entry in plan.entries if isinstance(entry, FoundFile)}
+    arrived = {origin: _fingerprint(plan, entry) for origin, entry in found.items() if origin not in known}
+    return moves_by_contents({origin: known[origin] for origin in gone}, arrived)
 
 
-def _arrived(plan: _Plan) -> dict[str, list[str]]:
-    """Return the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
-    arrived: dict[str, list[str]] = {}
-    for entry in plan.entries:
-        if isinstance(entry, FoundFile) and plan.origin(entry.relative) not in plan.known.fingerprints:
-            fingerprint = _fingerprint(plan, entry)
-            if fingerprint:
-                arrived.setdefault(fingerprint, []).append(plan.origin(entry.relative))
-    return arrived
-
-
-def _fingerprint(plan: _Plan, entry: FoundFile) -> str | None:
+def _fingerprint(plan: _Plan, entry: FoundFile) -> str:
     data = _bytes(plan, entry)
-    return plan.fingerprint(entry, data) if data else None
+    return plan.fingerprint(entry, data) if data else ""
 
 
 def _bytes(plan: _Plan, entry: FoundFile) -> bytes | None:
@@ -465,7 +451,3 @@ def _bytes(plan: _Plan, entry: FoundFile) -> bytes | None:
         return read_bytes(entry.file, most) if entry.size <= most else None
     except OSError:
         return None
-
-
-def _name(origin: str) -> str:
-    return origin.rpartition("/")[2]

@@ -18,7 +18,7 @@ from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Reading, ReadLimits, Skipped, Unchanged, Vanished
 from treering.ports.format import FileToRead, Formats
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
-from treering.sources.reading.archives import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
+from treering.sources.reading.binary import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
 
 # Archives that strangers sent: checked as a whole first, then read file by file into memory, never put on a disk.
 

@@ -1,12 +1,178 @@
-"""Files that are no text: kept as stubs that say what they are. A zip file that is damaged or hostile is refused."""
+"""Files that are no text: zip files, whose members are read in memory within bounds, and stubs that say what one is.
+
+Strangers wrote them: nothing is put on a disk, and what is damaged or hostile is refused.
+"""
 
 import mimetypes
+import re
+import stat
+import struct
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from io import BytesIO
+from lzma import LZMAError
 from pathlib import PurePosixPath
+from posixpath import dirname, normpath
+from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
-from treering.sources.reading.archives import ZipBounds, fault_of
+
+_BROKEN = (
+    BadZipFile,
+    zlib.error,
+    LZMAError,
+    struct.error,
+    OSError,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+    RuntimeError,
+)
+"""What reading a damaged or encrypted zip file may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZipBounds:
+    """How much of a zip file is read. Sizes in bytes, of what is packed out of it."""
+
+    max_members: int = 200_000
+    max_bytes: int = 500_000_000
+    """Of all members that are read, together."""
+    max_ratio: int = 200
+    """How many times larger a member may be than it lies there, from `ratio_from` on."""
+    ratio_from: int = 1_000_000
+    max_directory_bytes: int = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A member, or a whole zip file, that is not read, and why."""
+
+    why: str
+
+
+class Archive:
+    """The members of a zip file by name. A name that leads out of the file's own folder is not a member."""
+
+    def __init__(self, archive: ZipFile, bounds: ZipBounds) -> None:
+        self._archive = archive
+        self._bounds = bounds
+        self._left = bounds.max_bytes
+        self._members = {info.filename: info for info in archive.infolist() if _stays_inside(info)}
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of all members that are files, in order."""
+        return sorted(self._members)
+
+    @property
+    def passed_over(self) -> Sequence[str]:
+        """Return the names of all other members that are no folders."""
+        names = {info.filename for info in self._archive.infolist() if info.filename[-1:] != "/"}
+        return sorted(names - self._members.keys())
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Return the size of all members by their own account."""
+        return sum(info.file_size for info in self._members.values())
+
+    def info(self, name: str) -> ZipInfo:
+        """Return what is said of a member."""
+        return self._members[name]
+
+    def leading_out(self) -> str | None:
+        """Return the first entry by whose name, or as a symbolic link, a file outside of the zip file is reached."""
+        return next((info.orig_filename for info in self._archive.infolist() if self._leads_out(info)), None)
+
+    def _leads_out(self, info: ZipInfo) -> bool:
+        if leads_out(info.orig_filename):
+            return True
+        if not stat.S_ISLNK(info.external_attr >> 16) or info.file_size > _LONGEST_LINK:
+            return False
+        try:
+            target = self._archive.read(info).decode("utf-8", "replace")
+        except _BROKEN:
+            return True
+        place = normpath(f"{dirname(info.filename)}/{target}" if dirname(info.filename) else target)
+        return target.startswith(("/", "\\")) or place.startswith("..")
+
+    def read(self, name: str) -> bytes | Refused:
+        """Read a member. What it says of its own size is not believed."""
+        info = self._members[name]
+        if self._is_bloated(info.file_size, info):
+            return Refused("it is packed so tightly that it looks like an attack")
+        most = min(self._left, max(self._bounds.ratio_from, info.compress_size * self._bounds.max_ratio))
+        try:
+            with self._archive.open(info) as member:
+                data = member.read(most + 1)
+        except _BROKEN as error:
+            return Refused(f"it cannot be unpacked ({str(error)[:_SHOWN] or type(error).__name__})")
+        if len(data) > most:
+            return Refused(f"unpacked it is over the limit of {most:,} bytes")
+        self._left -= len(data)
+        return data
+
+    def _is_bloated(self, size: int, info: ZipInfo) -> bool:
+        return size > self._bounds.ratio_from and size > info.compress_size * self._bounds.max_ratio
+
+
+def is_plain(name: str) -> bool:
+    """Tell whether a name is a path below the folder it is in, without characters that no path should have."""
+    return not _LEADS_OUT.search(name)
+
+
+def leads_out(name: str) -> bool:
+    """Tell whether a name leads out of the folder it is in."""
+    return bool(_OUTSIDE.search(name))
+
+
+def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
+    """Open a zip file."""
+    try:
+        if _directory_bytes(stream) > bounds.max_directory_bytes:
+            return Refused("its list of members is too long")
+        archive = ZipFile(stream)
+    except _BROKEN as error:
+        return Refused(f"it is not a zip file that can be read ({str(error)[:_SHOWN] or type(error).__name__})")
+    if len(archive.infolist()) > bounds.max_members:
+        return Refused(f"it has more than {bounds.max_members:,} members")
+    return Archive(archive, bounds)
+
+
+def fault_of(data: bytes, bounds: ZipBounds) -> str:
+    """Say why a zip file is not to be kept: cut off, damaged, or with an entry that leads out of it. Else empty."""
+    archive = open_archive(BytesIO(data), bounds)
+    if isinstance(archive, Refused):
+        return f"{archive.why}; it may be cut off"
+    outside = archive.leading_out()
+    return f"its entry {outside[:_SHOWN]!r} points outside of the zip file" if outside is not None else ""
+
+
+_END_MARK, _END_BYTES, _LONGEST_COMMENT = b"PK\x05\x06", 22, 65_535
+_SHOWN = 80
+_LONGEST_LINK = 4_096
+_OUTSIDE = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:")
+_LEADS_OUT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:|\\|[\x00-\x1f]")
+
+
+def _directory_bytes(stream: BinaryIO) -> int:
+    """Return the size the list of members has by its own account, before it is read at all."""
+    size = stream.seek(0, 2)
+    stream.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT))
+    tail = stream.read()
+    end = tail.rfind(_END_MARK)
+    return int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
+
+
+def _stays_inside(info: ZipInfo) -> bool:
+    # `is_dir` fails on an empty name.
+    return info.filename[-1:] not in {"", "/"} and is_plain(info.filename)
+
+
+# Files that are no text: kept as stubs that say what they are. A zip file that is damaged or hostile is refused.
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class Malformed:
 
 
 def parse(data: bytes) -> object:
-    """Read JSON; give `Malformed` where it is none."""
+    """Read JSON; give `Malformed` where it is not JSON."""
     try:
         value: object = json.loads(data)
     except RecursionError:

@@ -1,6 +1,5 @@
 """The adapter for git repositories: the files of one commit, or of the work tree as it lies."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,26 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
+from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
     FileAccess,
-    Ground,
     Reading,
     ReadLimits,
     Renamed,
+    RootNodes,
+    RootRead,
     Skipped,
     SourceDraft,
-    Surveyed,
     Unchanged,
     Vanished,
 )
 from treering.ports.format import Formats
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
-from treering.sources.reading.folder import read_bytes
-from treering.sources.reading.own_files import OwnFilesBelow, own_files_as_they_lie, own_files_below, own_manifests
+from treering.sources.reading.folder import (
+    OwnFilesBelow,
+    own_files_as_they_lie,
+    own_files_below,
+    own_manifests,
+    read_bytes,
+)
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id, changed_together, often_changed
 from treering.sources.repository.repo_identity import (
@@ -266,7 +271,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         else:
             yield settled
     yield from (_drafted(plan, item, data) for item, data in plan.contents(unread))
-    yield Surveyed(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
+    yield RootRead(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
 
 
 def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None:
@@ -318,9 +323,9 @@ def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDra
     return replace(page, knowledge=[replace(known, about=subject) for known in page.knowledge])
 
 
-def _ground(plan: _Plan) -> Ground:
+def _ground(plan: _Plan) -> RootNodes:
     ties = {key: [plan.origin(path) for path in paths] for key, paths in plan.terrain.ties().items()}
-    return Ground(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
+    return RootNodes(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
 
 
 def _vanished(plan: _Plan) -> Iterator[Vanished]:
@@ -344,27 +349,13 @@ def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
 
 def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
     """Find where vanished files went: the same contents under a new name, else what git calls a rename."""
-    arrived = _arrived(plan)
-    moves: dict[str, str] = {}
-    for origin in gone:
-        same = arrived.get(plan.known.fingerprints[origin])
-        if same:
-            moves[origin] = min(same, key=lambda new: (_name(new) != _name(origin), new))
-            same.remove(moves[origin])
-    free = {origin for origins in arrived.values() for origin in origins}
+    known = plan.known.fingerprints
+    items = {plan.origin(item.entry.path): item.entry for item in plan.selected if item.entry.size}
+    arrived = {origin: plan.fingerprint(entry) for origin, entry in items.items() if origin not in known}
+    moves = moves_by_contents({origin: known[origin] for origin in gone}, arrived)
+    free = arrived.keys() - moves.values()
     edited = _git_renames(plan) if free and len(moves) < len(gone) else {}
     return {before: after for before, after in edited.items() if after in free} | moves
-
-
-def _arrived(plan: _Plan) -> dict[str, list[str]]:
-    """Return the origins not known before, by fingerprint."""
-    arrived: dict[str, list[str]] = defaultdict(list)
-    for item in plan.selected:
-        origin = plan.origin(item.entry.path)
-        # Empty files are all alike; one arriving is not a sign that another one moved.
-        if origin not in plan.known.fingerprints and item.entry.size:
-            arrived[plan.fingerprint(item.entry)].append(origin)
-    return arrived
 
 
 def _git_renames(plan: _Plan) -> dict[str, str]:
@@ -376,10 +367,6 @@ def _git_renames(plan: _Plan) -> dict[str, str]:
     except TreeringError:  # a rename is a bonus: without it, the file is gone and another one is new
         return {}
     return {plan.origin(one.before): plan.origin(one.path) for one in changes if one.kind == "renamed"}
-
-
-def _name(origin: str) -> str:
-    return origin.rpartition("/")[2]
 
 
 def _is_attributes(entry: TreeEntry) -> bool:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from pydantic import JsonValue, ValidationError
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead
 from treering.sources.documents.html_text import text_of_html

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.robotparser import RobotFileParser
 from xml.parsers.expat import ErrorString, ExpatError, ParserCreate
+
+from protego import Protego
 
 from treering.sources.reading.web_addresses import FetchRefused
 
@@ -89,33 +90,22 @@ class _SitemapReader:
 
 @dataclass(frozen=True, slots=True)
 class Politeness:
-    """What a site asks of those who read many of its pages."""
+    """What a site asks of those who read many of its pages (RFC 9309)."""
 
-    rules: RobotFileParser
+    rules: Protego
     agent: str
 
     @classmethod
     def of(cls, robots: str, agent: str) -> "Politeness":
-        """Read a `robots.txt`; an empty one asks nothing."""
-        rules = RobotFileParser()
+        """Read a `robots.txt`; an empty one asks nothing, and a line that cannot be read is as if it were not there."""
         lines = robots[:_MOST_ROBOTS].lstrip("\ufeff").splitlines()
-        rules.parse([line for line in lines if _is_rule(line)][:_MOST_RULES])
-        return cls(rules, agent)
+        return cls(Protego.parse("\n".join(lines[:_MOST_RULES])), agent)
 
     def allows(self, address: str) -> bool:
         """Tell whether a page may be read."""
-        return self.rules.can_fetch(self.agent, address)
+        return bool(self.rules.can_fetch(address, self.agent))
 
     def delay(self, *, least: float, most: float) -> float:
         """Return how many seconds to wait between two pages."""
         asked = self.rules.crawl_delay(self.agent)
-        return float(min(most, max(least, int(asked)))) if asked else least
-
-
-def _is_rule(line: str) -> bool:
-    """Tell whether a line can be read: one that cannot is as if it were not there, as RFC 9309 says."""
-    try:
-        RobotFileParser().parse(["User-agent: *", line])
-    except ValueError:
-        return False
-    return True
+        return min(most, max(least, float(asked))) if asked else least

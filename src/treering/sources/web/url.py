@@ -249,7 +249,7 @@ _APART_IN_LIST = "\n"
 
 
 def _addresses(text: str) -> Iterator[WebAddress | Failed]:
-    """Read a list with an address per line. A line that is none is not shown: it may hold anything."""
+    """Read a list with an address per line. A line that is not an address is not shown: it may hold anything."""
     for number, line in enumerate(text.split(_APART_IN_LIST), start=1):
         said = line.strip().removeprefix("\ufeff")
         if not said or said.startswith("#"):

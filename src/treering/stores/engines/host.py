@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-from treering.models.model_loop import ModelLoop
+from treering.models.provider_calls import ModelLoop
 from treering.ports.models import Embedder, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.engines.engine_following import PassageText
-from treering.stores.engines.local_table import check_dimension
+from treering.retrieval.index.engine_following import PassageText
+from treering.stores.engines.server_engine import ServerEngine, check_dimension
 from treering.system.machine import make_folder, private, sync_folder
 
 # A vector store of the host, used through the few methods that such stores share.
@@ -308,7 +308,7 @@ class QuestionRecorder:
             return self._questions.get(vector.tobytes())
 
 
-class HostEngine:
+class HostEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over a host's store. It proposes; which passages those are is kept in a file.
 
     `texts` reads the texts of passages, `question` gives the text that a vector was made of. A document of the store is
@@ -325,9 +325,9 @@ class HostEngine:
         texts: Callable[[Sequence[int]], Mapping[int, PassageText]],
         question: Callable[[Vector], str | None],
     ) -> None:
+        super().__init__(store.name, dimension)
         self._store = store
         self._mark = mark
-        self._dimension = dimension
         self._file = file
         self._texts = texts
         self._question = question
@@ -352,8 +352,7 @@ class HostEngine:
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Hand texts to the store, and have it forget those that are gone."""
-        for vector in changes.vectors.values():
-            check_dimension(vector, self._dimension)
+        self._check(changes)
         with self._lock:
             kept = self._kept() or KeptByHost(self._mark, replace(state, count=0))
             documents = self._documents(tuple(changes.vectors))
@@ -368,21 +367,6 @@ class HostEngine:
                 given = zip(documents, self._store.add(list(documents.values())), strict=True)
                 ids |= {key: one for key, one in given if one != documents[key].id}
             self._file.write(KeptByHost(self._mark, replace(state, count=len(after)), frozenset(after), ids))
-
-    def flush(self) -> None:
-        """Do nothing: the store has everything."""
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
-        """Tell that every change is."""
-        return waiting > 0
-
-    def sight(self) -> str | None:
-        """Return the moment that searches answer for."""
-        state = self.state()
-        return state.moment if state and state.loaded is None else None
-
-    def refresh(self) -> None:
-        """Do nothing: the store is asked each time."""
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return what the store finds for the question that a vector was made of.

@@ -6,17 +6,16 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
 from pymongo import MongoClient
 from pymongo.errors import BulkWriteError, ConfigurationError, InvalidURI, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import Stored, stored_form
+from treering.retrieval.index.tables import Stored, stored_form
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
-from treering.stores.engines.local_table import LocalTable, check_dimension
+from treering.stores.engines.server_engine import LocalTable, ServerEngine, check_dimension
 
 _MILLISECONDS = 3_000
 _TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS")
@@ -25,10 +24,9 @@ _BATCH = 500
 _STATES, _VECTORS = "treering_states", "treering_vectors"
 _DATABASE = "treering"
 _DURABLE = WriteConcern(w="majority", j=True)
-_REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
 
 
-class MongoEngine:
+class MongoEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over two collections, which spaces share.
 
     No transaction is needed, so that a server alone will do: the state is written last, and a change that is taken over
@@ -39,11 +37,10 @@ class MongoEngine:
     def __init__(
         self, client: Any, database: str | None, shown: str, mark: str, dimension: int, *, lent: bool = False
     ) -> None:
+        super().__init__(shown, dimension)
         self._client = client
         self._lent = lent
-        self._shown = shown
         self._mark = mark
-        self._dimension = dimension
         kept = client[database] if database else client.get_default_database(_DATABASE)
         self._states, self._vectors = (
             kept.get_collection(name, write_concern=_DURABLE) for name in (_STATES, _VECTORS)
@@ -71,8 +68,7 @@ class MongoEngine:
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over, and then the state they lead to."""
-        for vector in changes.vectors.values():
-            check_dimension(vector, self._dimension)
+        self._check(changes)
         with self._answering():
             for start in range(0, len(changes.keys), _BATCH):
                 keys = changes.keys[start : start + _BATCH]
@@ -81,13 +77,6 @@ class MongoEngine:
                 if rows:
                     self._vectors.insert_many(rows, ordered=False)
             self._keep(replace(state, count=self._vectors.count_documents(self._own())))
-
-    def flush(self) -> None:
-        """Do nothing: the server has everything."""
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
-        """Tell that every change is."""
-        return waiting > 0
 
     def sight(self) -> str | None:
         """Return the moment at which the vectors were read."""
@@ -135,20 +124,6 @@ class MongoEngine:
             while batch := list(islice(rows, _BATCH)):
                 found = {row["key"]: row["vector"] for row in batch}
                 yield list(found), self._matrix(list(found.values()))
-
-    def _matrix(self, rows: list[bytes]) -> Stored:
-        joined = b"".join(rows)
-        if len(joined) != 2 * self._dimension * len(rows):
-            raise Corrupt(f"{self._shown} keeps vectors of another dimension.", hint=_REBUILD)
-        return np.frombuffer(joined, "<i2").astype(np.int16).reshape(-1, self._dimension)
-
-    def _state_of(self, row: Any) -> EngineState:
-        match row:
-            case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
-                return EngineState(mark, moment, count, loaded)
-        raise Corrupt(
-            f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
-        )
 
     @contextmanager
     def _answering(self) -> Iterator[None]:

@@ -11,16 +11,13 @@ from neo4j import Driver, ManagedTransaction
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import Stored, stored_form
-from treering.stores.engines.engine_address import EngineAddress, OpenEngine
-from treering.stores.engines.local_table import LocalTable, check_dimension
+from treering.retrieval.index.tables import Stored, stored_form
+from treering.stores.engines.engine_address import GRAPH_LABELS, STATE_LABEL, EngineAddress, Neo4jOptions, OpenEngine
 from treering.stores.engines.neo4j_graph import Neo4jServer, Row, SpaceGraph, batches, define_keys, rows_of, shown_text
-from treering.stores.engines.neo4j_options import GRAPH_LABELS, STATE_LABEL, Neo4jOptions
+from treering.stores.engines.server_engine import REBUILD, LocalTable, ServerEngine, check_dimension
 
 # Nodes with the vectors of a space, and the index over them that the server may have.
 
-
-REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
 
 _READ_AT_ONCE = 2_000
 _AWAITED_SECONDS = 30
@@ -221,7 +218,7 @@ _DELETE = (
 )
 
 
-class Neo4jEngine:
+class Neo4jEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over one database. What changes, changes in one transaction with the state.
 
     The vectors lie in nodes apart from the graph that people look at. Where the server has a vector index, it searches.
@@ -229,9 +226,9 @@ class Neo4jEngine:
     """
 
     def __init__(self, server: Neo4jServer, mark: str, options: Neo4jOptions, dimension: int) -> None:
+        super().__init__(server.shown, dimension)
         self._server = server
         self._graph = SpaceGraph(mark, options.space or mark, options.relations, options.batch)
-        self._dimension = dimension
         self._nodes = VectorNodes(server, self._graph, options, dimension)
         self._here = LocalTable(dimension, self.state, self._nodes.batches)
 
@@ -254,8 +251,7 @@ class Neo4jEngine:
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over in one transaction, with the state they lead to."""
-        for vector in changes.vectors.values():
-            check_dimension(vector, self._dimension)
+        self._check(changes)
 
         def taken_over(transaction: ManagedTransaction) -> None:
             found = rows_of(transaction, _STATE, key=self._graph.mark)
@@ -267,19 +263,9 @@ class Neo4jEngine:
 
         self._server.write(taken_over)
 
-    def flush(self) -> None:
-        """Do nothing: the server has everything."""
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
-        """Tell that every change is."""
-        return waiting > 0
-
     def sight(self) -> str | None:
         """Return the moment that searches answer for: now, or when the vectors were read."""
-        if not self._nodes.has_index():
-            return self._here.sight()
-        state = self.state()
-        return state.moment if state and state.loaded is None else None
+        return super().sight() if self._nodes.has_index() else self._here.sight()
 
     def refresh(self) -> None:
         """Let vectors be read again, where they are searched here and the server has others."""
@@ -326,14 +312,6 @@ class Neo4jEngine:
             "loaded": state.loaded,
         }
         rows_of(transaction, _KEEP_STATE, key=self._graph.mark, told=told)
-
-    def _state_of(self, row: Row) -> EngineState:
-        match row:
-            case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
-                return EngineState(mark, moment, count, loaded)
-        raise Corrupt(
-            f"What {self._server.shown} says of its own state is damaged: it is not what was written.", hint=REBUILD
-        )
 
 
 def open_neo4j(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:

@@ -21,8 +21,7 @@ from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.vector_engine import DescribedPassage
-from treering.stores.engines.engine_address import EngineAddress
-from treering.stores.engines.neo4j_options import GRAPH_LABELS, LINK_TYPES, STATE_LABEL
+from treering.stores.engines.engine_address import GRAPH_LABELS, LINK_TYPES, STATE_LABEL, EngineAddress
 
 # A server that speaks Bolt: Cypher in transactions, and its failures in words that repeat nothing secret.
 
@@ -58,7 +57,7 @@ class Neo4jServer:
                 max_connection_pool_size=pool,
                 connection_acquisition_timeout=2 * _SECONDS,
                 max_transaction_retry_time=0,  # meanwhile the space answers itself
-                notifications_min_severity="OFF",  # they would be logged: a label without nodes is none of a problem
+                notifications_min_severity="OFF",  # they would be logged: a label without nodes is not a problem
                 telemetry_disabled=True,
             )
         except (ValueError, DriverError):

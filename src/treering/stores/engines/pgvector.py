@@ -18,9 +18,9 @@ from psycopg_pool import ConnectionPool
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import EXACT_ROWS
+from treering.retrieval.index.tables import EXACT_ROWS
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
-from treering.stores.engines.local_table import check_dimension
+from treering.stores.engines.server_engine import REBUILD, ServerEngine, check_dimension
 from treering.system.address import Address
 
 # Vectors in the forms that pgvector reads.
@@ -69,7 +69,6 @@ CREATE TABLE IF NOT EXISTS {_SCHEMA}.engines(mark text PRIMARY KEY, state text N
 """
 _STATE = f"SELECT state FROM {_SCHEMA}.engines WHERE mark = %s"  # noqa: S608 - our schema
 _KEEP = f"INSERT INTO {_SCHEMA}.engines VALUES(%s, %s) ON CONFLICT (mark) DO UPDATE SET state = excluded.state"
-_REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
 _SETTINGS = (("hnsw.ef_search", str(_BREADTH)), ("hnsw.iterative_scan", "strict_order"))
 _INSTALL = "Install pgvector 0.8 or newer, and run `CREATE EXTENSION vector` there as a superuser."
 
@@ -86,7 +85,7 @@ class EngineConnections(Protocol):
         ...
 
 
-class PgvectorEngine:
+class PgvectorEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over a table of one database. A change is one transaction.
 
     From `indexed_from` vectors on an HNSW graph is searched; below, and among the passages that a filter allows, every
@@ -96,10 +95,9 @@ class PgvectorEngine:
     def __init__(
         self, connections: EngineConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
     ) -> None:
+        super().__init__(shown, dimension)
         self._connections = connections
-        self._shown = shown
         self._mark = mark
-        self._dimension = dimension
         self._indexed_from = indexed_from
         # One table for each space: in a graph of several, a search that sees one of them would miss most.
         self._name = f"space_{blake2b(mark.encode(), digest_size=12).hexdigest()}"
@@ -131,8 +129,7 @@ class PgvectorEngine:
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over in one transaction, with the state they lead to."""
-        for vector in changes.vectors.values():
-            check_dimension(vector, self._dimension)
+        self._check(changes)
         with self._connected() as connection:
             before = self._state(connection)
             sql = f"DELETE FROM {self._table} WHERE key = ANY(%s)"  # noqa: S608 - our table
@@ -156,18 +153,6 @@ class PgvectorEngine:
                 f"CREATE INDEX {self._name}_graph ON {self._table} USING hnsw ({self._half} halfvec_cosine_ops) "
                 f"WITH (m = {_LINKS}, ef_construction = {_BREADTH_OF_BUILDING})"
             )
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
-        """Tell that every change is."""
-        return waiting > 0
-
-    def sight(self) -> str | None:
-        """Return the moment that searches answer for: that of the last change."""
-        state = self.state()
-        return state.moment if state and state.loaded is None else None
-
-    def refresh(self) -> None:
-        """Do nothing: the server answers for what it has."""
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the nearest; among very many allowed ones it cannot tell."""
@@ -203,14 +188,7 @@ class PgvectorEngine:
         if not self._is_made(connection):
             return None
         row = connection.execute(_STATE, [self._mark]).fetchone()
-        if row is None:
-            return None
-        try:
-            return EngineState(**json.loads(row[0]))
-        except (ValueError, TypeError):
-            raise Corrupt(
-                f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
-            ) from None
+        return None if row is None else self._state_in(row[0])
 
     def _keep(self, connection: psycopg.Connection, state: EngineState) -> None:
         connection.execute(_KEEP, [self._mark, json.dumps(asdict(state))])
@@ -245,7 +223,7 @@ class PgvectorEngine:
             with self._connections.transaction() as connection:
                 yield connection
         except errors.UndefinedTable as error:
-            raise Corrupt(f"The table of {self._shown} is gone.", hint=_REBUILD) from error
+            raise Corrupt(f"The table of {self._shown} is gone.", hint=REBUILD) from error
         except psycopg.OperationalError as error:
             raise Unavailable(
                 f"{self._shown} cannot be reached: {_line(error)}.", hint="Check that the server runs."

@@ -11,20 +11,19 @@ from urllib.parse import quote
 import numpy as np
 import redis
 
-from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.core.errors import InvalidInput, Unavailable
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.vectors import Stored, stored_form
+from treering.retrieval.index.tables import Stored, stored_form
 from treering.stores.engines.engine_address import EngineAddress, OpenEngine
-from treering.stores.engines.local_table import LocalTable, check_dimension
+from treering.stores.engines.server_engine import LocalTable, ServerEngine, check_dimension
 
 _SECONDS = 5.0
 _BATCH = 500
 _BREADTH = 400
-_REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
 
 
-class RedisEngine:
+class RedisEngine(ServerEngine):
     """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database. A change is one transaction.
 
     Where the server has vector sets, it searches. Where it has none, vectors lie in a hash, and a table of them in this
@@ -32,10 +31,9 @@ class RedisEngine:
     """
 
     def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
+        super().__init__(shown, dimension)
         self._client = client
         self._lent = lent
-        self._shown = shown
-        self._dimension = dimension
         # The braces keep all keys of a space on one node of a cluster.
         self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
         self._here = LocalTable(dimension, self.state, self._batches)
@@ -50,7 +48,8 @@ class RedisEngine:
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
         with self._answering():
-            return self._state_of(self._client.get(self._state_key))
+            content = self._client.get(self._state_key)
+        return None if content is None else self._state_in(content)
 
     def begin(self, state: EngineState) -> None:
         """Forget everything, and begin with a state of no vectors."""
@@ -62,32 +61,21 @@ class RedisEngine:
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over in one transaction, with the state they lead to."""
-        for vector in changes.vectors.values():
-            check_dimension(vector, self._dimension)
+        self._check(changes)
         gone = [str(key) for key in changes.keys if key not in changes.vectors]
         with self._answering():
             known = self._known(changes)
-            before = self._state_of(self._client.get(self._state_key))
+            before = self.state()
             count = (before.count if before else 0) - len(known) + len(changes.vectors)
             with self._client.pipeline() as commands:
                 self._write(commands, gone, changes.vectors)
                 commands.set(self._state_key, json.dumps(asdict(replace(state, count=count))))
                 commands.execute()
 
-    def flush(self) -> None:
-        """Do nothing: the server has everything."""
-
-    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
-        """Tell that every change is."""
-        return waiting > 0
-
     def sight(self) -> str | None:
         """Return the moment that searches answer for: now, or when the vectors were read."""
         with self._answering():
-            if not self._has_vector_sets():
-                return self._here.sight()
-            state = self.state()
-            return state.moment if state and state.loaded is None else None
+            return super().sight() if self._has_vector_sets() else self._here.sight()
 
     def refresh(self) -> None:
         """Let vectors be read again, where they are searched here and the server has others."""
@@ -124,12 +112,6 @@ class RedisEngine:
                 found = dict(batch)  # a scan may give a row twice
                 yield [int(key) for key in found], self._matrix(found.values())
 
-    def _matrix(self, rows: Any) -> Stored:
-        joined = b"".join(rows)
-        if len(joined) != 2 * self._dimension * len(rows):
-            raise Corrupt(f"{self._shown} keeps vectors of another dimension.", hint=_REBUILD)
-        return np.frombuffer(joined, "<i2").astype(np.int16).reshape(-1, self._dimension)
-
     def _known(self, changes: VectorChanges) -> list[int]:
         """Return those of the changed passages that the server keeps."""
         has = "VISMEMBER" if self._has_vector_sets() else "HEXISTS"
@@ -159,16 +141,6 @@ class RedisEngine:
                 found = []  # a server from before there were vector sets does not know the question either
             self._searches = bool(found)
         return self._searches
-
-    def _state_of(self, content: Any) -> EngineState | None:
-        if content is None:
-            return None
-        try:
-            return EngineState(**json.loads(content))
-        except (ValueError, TypeError):
-            raise Corrupt(
-                f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
-            ) from None
 
     @contextmanager
     def _answering(self) -> Iterator[None]:

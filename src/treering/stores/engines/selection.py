@@ -1,4 +1,4 @@
-"""Which engine searches the vectors of a space: chosen in the space, opened when it is needed, and followed up."""
+"""Which engine searches the vectors of a space: chosen in the space, opened when it is needed, and searched."""
 
 import logging
 import time
@@ -7,11 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
 
+import numpy as np
+
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.ports.index import Index, Upkeep
+from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
-from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
-from treering.retrieval.engines.engine_following import EngineFollower
-from treering.retrieval.engines.engine_vectors import EngineInUse, EngineTail
+from treering.ports.search import Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
+from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, Keys, VectorFeed
+from treering.retrieval.index.engine_following import (
+    EngineFollower,
+    EngineInUse,
+    EngineKeeping,
+    EngineTail,
+    EngineUpkeep,
+)
 from treering.stores.engines.engine_address import FORMS, EngineAddress, EngineBackend, backend_of, parse_engine_address
 
 _LOG = logging.getLogger(__name__)
@@ -291,3 +301,166 @@ class SelectedEngine:
         finally:
             if held:
                 self._leases.take(ENGINE, self._owner, seconds=0)
+
+
+# Search by meaning with the engine in use: its answers, what it does not know yet, and exact cosines.
+
+
+def nearest(vectors: dict[int, Vector], vector: Vector, keys: Sequence[int], limit: int) -> list[int]:
+    """Return the passages nearest to a vector, of those that have one: best first, equal ones by ascending key."""
+    known = [key for key in dict.fromkeys(keys) if key in vectors]
+    return sorted(known, key=lambda key: (-float(vectors[key] @ vector), key))[:limit]
+
+
+WIDER = 4
+"""So many times what is wanted is asked of an engine that cannot search with a filter."""
+
+FEW_ALLOWED = 4_000
+"""Passages that pass a filter and are compared one by one where an engine cannot search them exactly."""
+
+
+class EngineVectors:
+    """`ports.search.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
+
+    The space's own vectors stay whole: they give exact cosines, wait for the embedder, and answer whenever the engine
+    cannot. `in_use` returns the engine, or `None`; `failed` is told why an engine could not answer. Up to `few`
+    passages that pass a filter are compared one by one where the engine cannot search them.
+    """
+
+    def __init__(
+        self,
+        own: Vectors,
+        feed: VectorFeed,
+        in_use: Callable[[], EngineInUse | None],
+        failed: Callable[[TreeringError], None],
+        *,
+        few: int = FEW_ALLOWED,
+    ) -> None:
+        self._few = few
+        self._own = own
+        self._feed = feed
+        self._in_use = in_use
+        self._failed = failed
+
+    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
+        """Compare for several requests. Requests about the past are answered by the space's own vectors."""
+        used = self._in_use()
+        if used is None or any(one.reach.withdrawn or one.reach.at is not None for one in requests):
+            return self._own.search(requests)
+        try:
+            found = self._proposed(used, requests)
+        except TreeringError as error:
+            self._failed(error)
+            found = None
+        return self._own.search(requests) if found is None else self._compared(requests, found)
+
+    def lag(self) -> Lag:
+        """Tell how far vectors lag behind. What the engine does not know yet is searched all the same."""
+        return self._own.lag()
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Return texts that wait for a vector."""
+        return self._own.pending(limit)
+
+    def add(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by content hash, durably. The engine learns of them through the feed."""
+        self._own.add(vectors)
+
+    def _proposed(self, used: EngineInUse, requests: Sequence[NearRequest]) -> list[list[list[int]]] | None:
+        """Return passages among which the nearest are, by request and vector; `None` where the engine cannot tell."""
+        moment = self._moment(used)
+        if moment is None:
+            return None
+        allowed = self._feed.allowed([request.reach for request in requests])
+        found: list[list[list[int]]] = []
+        for request, keys in zip(requests, allowed, strict=True):
+            each = [
+                self._near(used, vector, limit, keys) if limit else []
+                for vector, limit in zip(request.vectors, request.limits, strict=True)
+            ]
+            if any(one is None for one in each):
+                return None
+            found.append([one for one in each if one is not None])
+        return found
+
+    def _moment(self, used: EngineInUse) -> str | None:
+        """Return the moment the engine answers for, once the tail since then is at hand."""
+        for _ in range(2):
+            moment = used.engine.sight()
+            if moment is not None and used.tail.follow(moment):
+                return moment
+            used.engine.refresh()  # another process may have written since
+        return None
+
+    def _near(self, used: EngineInUse, vector: Vector, limit: int, allowed: Keys | None) -> list[int] | None:
+        # What changed since may stand in front of what it finds, and is left out of it.
+        keys = used.engine.search(vector, limit + len(used.tail), allowed)
+        if keys is None and allowed is not None:
+            if len(allowed) <= self._few:
+                return [int(key) for key in allowed.tolist()]
+            keys = _passing(used, vector, limit, allowed)
+            if keys is None and len(allowed) <= FEW_ALLOWED:
+                return [int(key) for key in allowed.tolist()]
+        return None if keys is None else used.tail.merged(keys, vector, limit, allowed)
+
+    def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
+        wanted = {key for one in found for keys in one for key in keys}.union(*(one.keys for one in requests))
+        vectors = dict(self._feed.read(sorted(wanted)))
+        return [_near_of(request, keys, vectors) for request, keys in zip(requests, found, strict=True)]
+
+
+def _passing(used: EngineInUse, vector: Vector, limit: int, allowed: Keys) -> Keys | None:
+    """Return the nearest that are allowed among the nearest of all; `None` where these are fewer than there are.
+
+    Where a filter lets most passages pass, some more of the nearest hold as many that pass.
+    """
+    keys = used.engine.search(vector, WIDER * limit + len(used.tail), None)
+    if keys is None:
+        return None
+    passing = keys[np.isin(keys, allowed)]
+    enough = min(limit, len(used.tail.unchanged(allowed)))
+    return passing if len(used.tail.unchanged(passing)) >= enough else None
+
+
+def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:
+    asked = zip(request.vectors, found, request.limits, strict=True)
+    best = frozenset(key for vector, keys, limit in asked for key in nearest(vectors, vector, keys, limit))
+    shown = [key for key in sorted(best.union(request.keys)) if key in vectors]
+    return Near(best, [{key: float(vectors[key] @ vector) for key in shown} for vector in request.vectors])
+
+
+# An index whose vectors an engine beside the space searches; all other parts are the space's own.
+
+
+class EngineIndex:
+    """`ports.index.Index` over the index of a space, with another part for vectors."""
+
+    def __init__(self, own: Index, vectors: EngineVectors, keeping: EngineKeeping) -> None:
+        self._own = own
+        self._vectors = vectors
+        self._upkeep = EngineUpkeep(own.upkeep, keeping)
+
+    @property
+    def passages(self) -> Passages:
+        """The passages of the space's own index."""
+        return self._own.passages
+
+    @property
+    def text(self) -> TextSearch:
+        """Search by text in the space's own index."""
+        return self._own.text
+
+    @property
+    def vectors(self) -> Vectors:
+        """Search by meaning, with the engine in use."""
+        return self._vectors
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the space's own index."""
+        return self._own.graph
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What keeps the space's own index right, and has the engine forget what was erased."""
+        return self._upkeep

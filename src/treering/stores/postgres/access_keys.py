@@ -7,12 +7,12 @@ from datetime import datetime
 
 import psycopg
 
-from treering.ports.access_keys import AccessKey
-from treering.stores.postgres.connection.exchange import PreparingConnection
+from treering.ports.stores import AccessKey
 from treering.stores.postgres.connection.failures import translated
 from treering.stores.postgres.connection.pools import give_back, shared_pool
 from treering.stores.postgres.connection.schema import SCHEMA
 from treering.stores.postgres.connection.target import database_of
+from treering.stores.postgres.connection.transactions import PreparingConnection
 from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import SPACE, Address
 
@@ -41,7 +41,7 @@ _ALL = f"SELECT {', '.join(COLUMNS)} FROM {_TABLE}"  # noqa: S608 - our own name
 
 
 class PostgresAccessKeys:
-    """`ports.access_keys.AccessKeys` in a database. Any address of a space of it will do."""
+    """`ports.stores.AccessKeys` in a database. Any address of a space of it will do."""
 
     def __init__(self, address: Address) -> None:
         """Connect to the database. Raises `InvalidInput`, `Unavailable`."""

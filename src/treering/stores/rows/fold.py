@@ -1,18 +1,15 @@
-"""From the steps of changes to rows of passages, and what the other parts of an index have to settle afterwards."""
+"""From changes of objects to rows of passages: what is inserted, ended or erased, and what has to follow from it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.core.objects import Object
-from treering.core.scope import lineage
 from treering.ports.index import Change
 from treering.ports.models import Extractor
-from treering.ports.passages import Passage, Reach
+from treering.ports.passages import Passage
 from treering.ports.search import Scored
-from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import days_of, gist_hash, passages_of
 from treering.retrieval.index.projection import PRIORITIES, Began, Ended, Entry, Forgotten, Step, Touched, ties_in
 from treering.retrieval.index.ties import Ties
@@ -167,6 +164,14 @@ PASSAGE_COLUMNS = (
 )
 """Columns of a passage that hold what it says of itself. Besides, a row has its key, scope, text and times."""
 
+FILTERED_COLUMNS: Mapping[str, str] = {
+    **{name: f"p.{name}" for name in ("type", "kind", "status", "origin", "title", "channel")},
+    "created_at": "p.created_at",
+    "updated_at": "p.updated_at",
+    "role": "p.place_role",
+}
+"""Columns of `passages p` by the field of a filter that they hold; the scope has a number there."""
+
 Value = str | int | bool | None
 
 
@@ -208,43 +213,6 @@ def compared(wanted: Mapping[Place, int], actual: Mapping[Place, int]) -> Iterat
             yield f"{name} (from {seq}) should not be there"
         elif wanted[place] != actual[place]:
             yield f"{name} (from {seq}) is not what the ledger says"
-
-
-# Index terms of where a passage stands: its scopes, and the role of its place.
-
-
-def place_terms(passage: Passage) -> list[str]:
-    """Return the terms of a passage: its scope itself, each scope that it lies within, the role of its place."""
-    scopes = scope_terms(passage.scope)
-    return scopes if passage.place_role == NO_PLACE else [*scopes, role_term(passage.place_role)]
-
-
-def scope_terms(scope: str) -> list[str]:
-    """Return the terms of a scope: one for itself, one for each scope that it lies within."""
-    return [_exact(scope), *map(_within, lineage(scope))]
-
-
-def seen_terms(reach: Reach) -> list[str]:
-    """Return the terms of scopes of which a passage has to have one to be in reach."""
-    terms = [_exact(scope) for scope in lineage(reach.scope)]
-    return [*terms, _within(reach.scope)] if reach.descend else terms
-
-
-def role_term(role: str) -> str:
-    """Return the index term of a role of places, which equals no scope's."""
-    return f"_{role}"
-
-
-def _exact(scope: str) -> str:
-    return "_" + _opaque("=" + scope)
-
-
-def _within(scope: str) -> str:
-    return "_" + _opaque("<" + scope)
-
-
-def _opaque(text: str) -> str:
-    return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 # What a passage is called, in the form in which an ordered index finds the end of a name.

@@ -1,11 +1,8 @@
-"""How texts lie in the database: short ones as they are, longer ones compressed.
-
-Rows of JSON are short and much alike: they are compressed with a dictionary that all share, a file beside this module.
-A frame names the dictionary it needs by its number, so that rows of every version are read for ever.
-"""
+"""How texts lie in rows: packed, and checked as they are unpacked; and how damaged rows become `Corrupt`."""
 
 import hashlib
 import json
+import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +13,59 @@ from typing import Any, TypeVar
 import zstandard
 from pydantic import BaseModel, ValidationError
 
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import Corrupt, InvalidInput, TreeringError
 from treering.core.objects import Object, parse_object
+
+REINDEX = "Make the index anew: `treering lint reindex --apply`."
+RESTORE = "Restore it from a backup, or import an export into a new space."
+_ROW_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, struct.error)
+_SHOWN = 200
+
+
+def row_of(name: str, *, hint: str = RESTORE) -> "_Guard":
+    """Turn everything that parsing one damaged row raises into `Corrupt`, naming what the row is of.
+
+    A row may hold values of any type: something else than Treering may have written it, and SQLite takes any.
+    """
+    return _Guard(name, hint, ours=(Corrupt, InvalidInput))
+
+
+def rows_of(name: str, *, hint: str = RESTORE) -> "_Guard":
+    """Turn what reading several rows raises that are not what they should be into `Corrupt`; errors of ours pass."""
+    return _Guard(name, hint)
+
+
+class _Guard:
+    """A context for reading rows; a class, for a search enters hundreds, and a generator would cost four times this."""
+
+    __slots__ = ("_hint", "_name", "_ours")
+
+    def __init__(self, name: str, hint: str, ours: tuple[type[TreeringError], ...] = ()) -> None:
+        self._name = name
+        self._hint = hint
+        self._ours = ours
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, TreeringError):
+            if isinstance(error, self._ours):
+                raise _unreadable_row(self._name, error.message, self._hint) from error
+        elif isinstance(error, _ROW_ERRORS):
+            raise _unreadable_row(self._name, f"{type(error).__name__}: {error}", self._hint) from error
+
+
+def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:
+    return Corrupt(
+        f"The stored rows of {name} cannot be read. {found[:_SHOWN].rstrip('.')}.", hint=hint, details={"id": name}
+    )
+
+
+# How texts lie in the database: short ones as they are, longer ones compressed.
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -86,12 +134,12 @@ def unpack(stored: str | bytes) -> str:
 
 
 def unpack_json(stored: str | bytes) -> Any:
-    """Return packed JSON as data. Raises `Corrupt` for what is none."""
+    """Return packed JSON as data. Raises `Corrupt` for what is not packed JSON."""
     return json_of(unpack(stored))
 
 
 def json_of(text: str) -> Any:
-    """Return JSON as data. Raises `Corrupt` for what is none."""
+    """Return JSON as data. Raises `Corrupt` for what is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -99,12 +147,12 @@ def json_of(text: str) -> Any:
 
 
 def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
-    """Return a packed value. Raises `Corrupt` for what is none of its kind."""
+    """Return a packed value. Raises `Corrupt` for what is not a value of that kind."""
     return model_of(model, unpack(stored))
 
 
 def model_of(model: type[_Model], text: str) -> _Model:
-    """Return a value from its JSON. Raises `Corrupt` for what is none of its kind."""
+    """Return a value from its JSON. Raises `Corrupt` for what is not a value of that kind."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

@@ -1,11 +1,22 @@
-"""The log by which tables in memory follow a database: of the passages whose vector, words or ties came or went."""
+"""The log of passages that changed, which tables in memory and engines follow; and what a reach sees of passages."""
 
-from collections.abc import Callable, Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from hashlib import blake2b
+from typing import Generic, Protocol, TypeVar
 
-from treering.ports.passages import Reach
-from treering.retrieval.index.vectors import Keys
+import numpy as np
+
+from treering.core.filters import EVERYTHING
+from treering.core.scope import ROOT, lineage, sees
+from treering.ports.passages import Passage, Reach
+from treering.ports.search import Vector
+from treering.ports.vector_engine import VectorChanges
+from treering.retrieval.index.code_places import NO_PLACE
+from treering.retrieval.index.tables import Keys, restored
+from treering.stores.rows.packing import REINDEX, rows_of
 
 Moment = tuple[int, int]
 """Epoch and position in the log: what a table in memory has seen.
@@ -68,7 +79,7 @@ class FeedPlace:
 
     @classmethod
     def read(cls, moment: str) -> "FeedPlace | None":
-        """Read a moment; `None` where it is none of such a feed."""
+        """Read a moment; `None` where it is not a moment of such a feed."""
         match moment.split(":"):
             case [epoch, position, sequence, told] if all(part.isdecimal() for part in (epoch, position, sequence)):
                 return cls(int(epoch), int(position), int(sequence), told)
@@ -93,6 +104,37 @@ Scopes = frozenset[int] | None
 """The numbers of the scopes that a reach sees; `None` for all of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenReach:
+    """A reach worked out against the scopes a space has. `scopes` is `None` where all of them are seen."""
+
+    reach: Reach
+    scopes: Scopes
+
+    @property
+    def of_history(self) -> bool:
+        """Tell whether more than what is current now is seen."""
+        return self.reach.withdrawn or self.reach.at is not None
+
+    @property
+    def filtered(self) -> bool:
+        """Tell whether more than the scope narrows what is seen."""
+        return self.reach.where != EVERYTHING
+
+
+def sees_all_scopes(reach: Reach) -> bool:
+    """Tell whether a reach sees all scopes, whatever they are."""
+    return reach.descend and reach.scope == ROOT
+
+
+def scopes_seen(known: Sequence[tuple[int, str]], reach: Reach) -> Scopes:
+    """Return the numbers of those scopes that a reach sees, of all that a space has; `None` for all of them."""
+    if sees_all_scopes(reach):
+        return None
+    seen = frozenset(number for number, scope in known if sees(reach.scope, scope, descend=reach.descend))
+    return None if len(seen) == len(known) else seen
+
+
 class PassingCache:
     """Keys of passages by what a read may see of them. Safe to use from many threads."""
 
@@ -111,3 +153,143 @@ class PassingCache:
                 known.clear()
             keys = known[asked] = read(reach, scopes)
         return keys
+
+
+# The feed of vectors that an engine beside the database follows.
+
+
+T = TypeVar("T")
+
+VectorBodies = Iterable[tuple[int, bytes]]
+"""Keys of passages, and their vectors in the stored form."""
+
+
+class DatabaseFeed(ABC, Generic[T]):
+    """`ports.vector_engine.VectorFeed` over the ledger's database. A moment is a `FeedPlace`. `read`: a transaction."""
+
+    def __init__(self, read: Callable[[], AbstractContextManager[T]]) -> None:
+        self._hold = read
+        self._passing = PassingCache()
+
+    def moment(self) -> str:
+        """Return the moment that the feed has reached."""
+        with self._read() as transaction:
+            return str(self._now(transaction))
+
+    def since(self, moment: str, limit: int) -> VectorChanges | None:
+        """Return what changed since a moment; `None` where the log no longer reaches back to it."""
+        with self._read() as transaction:
+            begin = self._known(transaction, moment)
+            if begin is None:
+                return None
+            now = self._now(transaction)
+            until = min(now.position, begin.position + limit)
+            keys = tuple(self._logged(transaction, begin.position, until)) if until > begin.position else ()
+            vectors = _vectors(self._of_keys(transaction, keys, current=True))
+            return VectorChanges(str(now.at(until)), keys, vectors, now.position - until)
+
+    def page(self, after: int, limit: int) -> VectorChanges:
+        """Return current passages that have a vector, by ascending key."""
+        with self._read() as transaction:
+            vectors = _vectors(self._page(transaction, after, limit))
+            return VectorChanges(str(self._now(transaction)), tuple(vectors), vectors)
+
+    def forgotten_since(self, moment: str) -> int | None:
+        """Count the passages in the log since a moment that are no rows any more."""
+        with self._read() as transaction:
+            begin = self._known(transaction, moment)
+            return None if begin is None else self._count_forgotten(transaction, begin.position)
+
+    def count(self) -> int:
+        """Count the current passages that have a vector."""
+        with self._read() as transaction:
+            return self._count(transaction)
+
+    def allowed(self, reaches: Sequence[Reach]) -> Sequence[Keys | None]:
+        """Return, for each reach, the current passages that it may see; `None` where it sees all of them."""
+        with self._read() as transaction:
+            seen = zip(reaches, self._scopes_of(transaction, reaches), strict=True)
+            return [
+                None if scopes is None and reach.where == EVERYTHING else self._allowed(transaction, reach, scopes)
+                for reach, scopes in seen
+            ]
+
+    def read(self, keys: Sequence[int]) -> Mapping[int, Vector]:
+        """Return the vectors of those of the passages that have one, current or not."""
+        with self._read() as transaction:
+            return _vectors(self._of_keys(transaction, keys, current=False))
+
+    @contextmanager
+    def _read(self) -> Iterator[T]:
+        with rows_of("the index", hint=REINDEX), self._hold() as transaction:
+            yield transaction
+
+    @abstractmethod
+    def _now(self, transaction: T) -> FeedPlace: ...
+
+    @abstractmethod
+    def _known(self, transaction: T, moment: str) -> FeedPlace | None:
+        """Read a moment, and look whether the log of this space leads on from it."""
+
+    @abstractmethod
+    def _logged(self, transaction: T, after: int, until: int) -> Iterable[int]: ...
+
+    @abstractmethod
+    def _page(self, transaction: T, after: int, limit: int) -> VectorBodies: ...
+
+    @abstractmethod
+    def _of_keys(self, transaction: T, keys: Sequence[int], *, current: bool) -> VectorBodies: ...
+
+    @abstractmethod
+    def _count_forgotten(self, transaction: T, after: int) -> int: ...
+
+    @abstractmethod
+    def _count(self, transaction: T) -> int: ...
+
+    @abstractmethod
+    def _scopes_of(self, transaction: T, reaches: Sequence[Reach]) -> Sequence[Scopes]:
+        """Return, for each reach, the scopes that it sees."""
+
+    @abstractmethod
+    def _allowed(self, transaction: T, reach: Reach, scopes: Scopes) -> Keys: ...
+
+
+def _vectors(rows: VectorBodies) -> dict[int, Vector]:
+    return {key: restored(np.frombuffer(stored, np.int16)) for key, stored in rows}
+
+
+# Index terms of where a passage stands: its scopes, and the role of its place.
+
+
+def place_terms(passage: Passage) -> list[str]:
+    """Return the terms of a passage: its scope itself, each scope that it lies within, the role of its place."""
+    scopes = scope_terms(passage.scope)
+    return scopes if passage.place_role == NO_PLACE else [*scopes, role_term(passage.place_role)]
+
+
+def scope_terms(scope: str) -> list[str]:
+    """Return the terms of a scope: one for itself, one for each scope that it lies within."""
+    return [_exact(scope), *map(_within, lineage(scope))]
+
+
+def seen_terms(reach: Reach) -> list[str]:
+    """Return the terms of scopes of which a passage has to have one to be in reach."""
+    terms = [_exact(scope) for scope in lineage(reach.scope)]
+    return [*terms, _within(reach.scope)] if reach.descend else terms
+
+
+def role_term(role: str) -> str:
+    """Return the index term of a role of places, which equals no scope's."""
+    return f"_{role}"
+
+
+def _exact(scope: str) -> str:
+    return "_" + _opaque("=" + scope)
+
+
+def _within(scope: str) -> str:
+    return "_" + _opaque("<" + scope)
+
+
+def _opaque(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()

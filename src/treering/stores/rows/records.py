@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -11,15 +12,15 @@ from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, no_export
 from treering.core.patch import PatchRecord
+from treering.core.scope import sees
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Put, Write
 from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record
-from treering.ports.runtime import JobRow
+from treering.ports.runtime import LONGEST_SECONDS, JobRow
 from treering.retrieval.index.projection import Named, origins_in
-from treering.stores.rows.packing import json_of, pack_sealed, unpack, unpack_json, unpack_sealed
+from treering.stores.rows.packing import RESTORE, json_of, pack_sealed, row_of, unpack, unpack_json, unpack_sealed
 from treering.stores.rows.read_checks import Body, Stored
-from treering.stores.rows.row_failures import RESTORE, row_of
 from treering.stores.rows.verification import EventRow
 
 _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
@@ -53,12 +54,8 @@ class ExportedRows(Protocol):
         ...
 
 
-class LoadedRows(Protocol):
-    """The rows of an empty ledger inside the transaction that fills it."""
-
-    def keep_event(self, event: AuditEvent) -> None:
-        """Keep an event."""
-        ...
+class LoadedObjects(Protocol):
+    """The object tables of an empty ledger, inside the transaction that fills it."""
 
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
         """Keep a revision's stored form."""
@@ -72,20 +69,28 @@ class LoadedRows(Protocol):
         """Keep a link."""
         ...
 
-    def keep_new_record(self, record: PatchRecord) -> None:
-        """Keep the record of a patch that is not there."""
-        ...
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Keep what an idempotency key stands for, as JSON."""
-        ...
-
     def revision(self, identity: str, number: int) -> Object | None:
         """Return one revision of those that were kept."""
         ...
 
-    def settle(self, item: Object) -> None:
+    def settle_loaded(self, item: Object) -> None:
         """Have the tables that are read instead of the revisions say what a revision says."""
+        ...
+
+
+class LoadedLog(Protocol):
+    """The log of an empty ledger, inside the transaction that fills it."""
+
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Keep new events."""
+        ...
+
+    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
+        """Keep the records of patches that are not there."""
+        ...
+
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Keep what an idempotency key stands for, as JSON."""
         ...
 
 
@@ -178,52 +183,58 @@ class _ReceiptRow(_Row):
     receipt: Any
 
 
-def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:
+def load_records(objects: LoadedObjects, log: LoadedLog, records: Iterable[Record]) -> list[Change]:
     """Write records into an empty ledger; return the changes its followers have to see, in order.
 
     Raises `InvalidInput` for what is not an export.
     """
+    events, patches = list[AuditEvent](), list[PatchRecord]()
+    revisions: list[tuple[int, str, int]] = []
     try:
-        revisions = [known for record in records if (known := _load(rows, record))]
-        return [_settled(rows, *revision) for revision in revisions]
+        for record in records:
+            match record.table:
+                case "revision":
+                    made = _RevisionRow.model_validate(record.row)
+                    objects.keep_revision(made.id, made.revision, made.seq, canonical_json(made.body))
+                    revisions.append((made.seq, made.id, made.revision))
+                case "event":
+                    events.append(AuditEvent.model_validate(record.row))
+                case "patch":
+                    patches.append(PatchRecord.model_validate(record.row))
+                case _:
+                    _load(objects, log, record)
+        log.keep_events(sorted(events, key=lambda event: event.seq))
+        log.keep_new_records(patches)
+        return [_settled(objects, *revision) for revision in revisions]
     except (KeyError, TypeError, OverflowError, ValidationError) as error:
         raise no_export(error) from error
 
 
-def _load(rows: LoadedRows, record: Record) -> tuple[int, str, int] | None:
-    """Write one record; of a revision, return the number of its event, the object's id and its own number."""
+def _load(objects: LoadedObjects, log: LoadedLog, record: Record) -> None:
+    """Write a record that nothing else depends on."""
     row: Any = record.row
     match record.table:
-        case "revision":
-            made = _RevisionRow.model_validate(row)
-            rows.keep_revision(made.id, made.revision, made.seq, canonical_json(made.body))
-            return made.seq, made.id, made.revision
-        case "event":
-            rows.keep_event(AuditEvent.model_validate(row))
         case "segment":
             words = _WordsRow.model_validate(row)
-            rows.keep_words(words.source_id, words.segment_id, words.text)
+            objects.keep_words(words.source_id, words.segment_id, words.text)
         case "link":
             link = _LinkRow.model_validate(row)
-            rows.keep_link((link.type, link.source, link.target, link.patch_id, link.added, link.removed))
-        case "patch":
-            rows.keep_new_record(PatchRecord.model_validate(row))
+            objects.keep_link((link.type, link.source, link.target, link.patch_id, link.added, link.removed))
         case "receipt":
             receipt = _ReceiptRow.model_validate(row)
-            rows.keep_key(receipt.key, json.dumps(receipt.receipt))
+            log.keep_key(receipt.key, json.dumps(receipt.receipt))
         case other:
             raise InvalidInput(
                 f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."
             )
-    return None
 
 
-def _settled(rows: LoadedRows, seq: int, identity: str, revision: int) -> Change:
-    after = rows.revision(identity, revision)
+def _settled(objects: LoadedObjects, seq: int, identity: str, revision: int) -> Change:
+    after = objects.revision(identity, revision)
     if after is None:
         raise InvalidInput(f"Revision {revision} of {identity} is not in the export.", hint="Export the space again.")
-    rows.settle(after)
-    return Change(seq, identity, rows.revision(identity, revision - 1), after)
+    objects.settle_loaded(after)
+    return Change(seq, identity, objects.revision(identity, revision - 1), after)
 
 
 # What followers of a ledger see of its writes.
@@ -282,10 +293,22 @@ def job_of(job_id: str, body: str | bytes) -> JobRow:
     return row
 
 
-def scope_of_job(row: JobRow) -> str:
+def _scope_of_job(row: JobRow) -> str:
     """Return the scope a job works at. Raises `Corrupt` for a damaged row."""
     with row_of("a job"):
         return str(row["scope"])
+
+
+def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[JobRow]:
+    """Return the first jobs at, below or above a scope, of ids and bodies."""
+    jobs = (job_of(*row) for row in rows)
+    return list(islice((job for job in jobs if sees(scope, _scope_of_job(job), descend=True)), limit))
+
+
+def jobs_naming(rows: Iterable[tuple[str, Body]], object_ids: Sequence[str]) -> int:
+    """Count the jobs that name one of some objects, of ids and bodies."""
+    named = Named(frozenset(object_ids), frozenset())
+    return sum(named.is_in(job_of(*row)) for row in rows)
 
 
 def without_erased(row: JobRow, erased: Set[str]) -> JobRow:
@@ -302,3 +325,15 @@ def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Se
 def _origins(row: JobRow, ids: Set[str]) -> list[str]:
     with row_of("a job"):
         return list(origins_in(row, ids))
+
+
+# Leases in a space's database.
+
+
+def check_lease_length(seconds: float) -> None:
+    """Raise `InvalidInput` for a lease that would keep others out for too long."""
+    if seconds > LONGEST_SECONDS:
+        raise InvalidInput(
+            f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
+            hint="Take it for less, and renew it.",
+        )

@@ -1,19 +1,24 @@
-"""The vectors of a space in memory, which follow the vectors in a database."""
+"""The vectors of a space: kept in a database for one model, and searched in memory by a table that follows them."""
 
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING
+from treering.core.objects import Object
 from treering.ports.passages import Reach
-from treering.ports.search import Near, NearRequest, Scored, Vector
-from treering.retrieval.index.vectors import Keys, Stored, VectorTable, restored, stored_form
+from treering.ports.search import Lag, Near, NearRequest, Pending, Scored, Vector
+from treering.retrieval.index.tables import Keys, Stored, VectorTable, restored, stored_form
+from treering.stores.rows.fold import gists_of
+from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import Moment, PassageLog, PassingCache, Scopes, follow_log
 
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
@@ -69,14 +74,14 @@ def undamaged_vectors(
 class FollowedVectors:
     """A table of vectors that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, dimension: int, passing: PassingCache) -> None:
         self._dimension = dimension
         self._lock = threading.Lock()
         self._table = VectorTable(dimension)
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
         self._seen: Moment | None = None
-        self._passing = PassingCache()
+        self._passing = passing
 
     def near(self, rows: VectorRows, request: NearRequest, scopes: Scopes) -> Near:
         """Answer one request. What is not current is read from the database and compared exactly."""
@@ -217,3 +222,129 @@ def is_damaged(
     if not isinstance(vector, bytes) or len(vector) != _COMPONENT * (dimension or 0) or text_hash is None:
         return True
     return digest not in {None, vector_digest(model, text_hash, vector)}
+
+
+# The vectors of one model, which are kept in a database.
+
+
+T = TypeVar("T")
+
+
+class DatabaseVectors(ABC, Generic[T]):
+    """`ports.search.Vectors` over the ledger's database. Safe to use from many threads.
+
+    `read`, `write`: hold a transaction. Two processes that embed the same text keep its vector twice, which changes
+    nothing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        dimension: int,
+        *,
+        read: Callable[[], AbstractContextManager[T]],
+        write: Callable[[], AbstractContextManager[T]],
+        passing: PassingCache | None = None,
+    ) -> None:
+        self._model = model
+        self._dimension = dimension
+        self._model_id = 0
+        self._hold = read
+        self._hold_to_write = write
+        self._followed = FollowedVectors(dimension, passing or PassingCache())
+        self._counted: tuple[Hashable, Lag] | None = None
+
+    def recognise(self, transaction: T) -> bool:
+        """Tell whether the space knows the model."""
+        self._model_id = self._find_model(transaction) or 0
+        return bool(self._model_id)
+
+    def register(self, transaction: T) -> None:
+        """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
+        if not self.recognise(transaction):
+            self._model_id = self._add_model(transaction)
+
+    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
+        """Compare for several requests, all of one moment."""
+        with self._read() as transaction:
+            rows, scopes = self._rows(transaction), self._scopes_of(transaction, [each.reach for each in requests])
+            return [self._followed.near(rows, *each) for each in zip(requests, scopes, strict=True)]
+
+    def lag(self) -> Lag:
+        """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
+        with self._read() as transaction:
+            state, known = self._rows(transaction).state(), self._counted
+            if known is None or known[0] != state:
+                known = self._counted = (state, self._count(transaction))
+            return known[1]
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        with self._read() as transaction:
+            waiting = self._waiting(transaction, limit)
+            return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
+
+    def add(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
+        stored = {
+            bytes.fromhex(text_hash): stored_vector(vector, model=self._model, dimension=self._dimension)
+            for text_hash, vector in vectors.items()
+        }
+        if stored:
+            with rows_of("the index", hint=REINDEX), self._hold_to_write() as transaction:
+                self._add(transaction, stored)
+
+    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
+        """Return the vectors of those of the texts, by content hash, that have one which is not damaged."""
+        with self._read() as transaction:
+            rows = self._kept(transaction, list(map(bytes.fromhex, text_hashes)))
+        return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
+
+    @contextmanager
+    def _read(self) -> Iterator[T]:
+        """Hold a snapshot, and the rows of the index to what they should be."""
+        with rows_of("the index", hint=REINDEX), self._hold() as transaction:
+            yield transaction
+
+    @abstractmethod
+    def _find_model(self, transaction: T) -> int | None: ...
+
+    @abstractmethod
+    def _add_model(self, transaction: T) -> int:
+        """Keep the model, and queue what is current for it; return its number."""
+
+    @abstractmethod
+    def _rows(self, transaction: T) -> VectorRows: ...
+
+    @abstractmethod
+    def _scopes_of(self, transaction: T, reaches: Sequence[Reach]) -> Sequence[Scopes]:
+        """Return, for each reach, the scopes that it sees."""
+
+    @abstractmethod
+    def _count(self, transaction: T) -> Lag: ...
+
+    @abstractmethod
+    def _waiting(self, transaction: T, limit: int) -> Sequence[tuple[str, str]]:
+        """Return content hash and object of texts that wait, those to embed first at the front."""
+
+    @abstractmethod
+    def _objects(self, transaction: T, object_ids: Sequence[str]) -> Iterable[Object]: ...
+
+    @abstractmethod
+    def _add(self, transaction: T, stored: Mapping[bytes, bytes]) -> None:
+        """Keep vectors by content hash, and have nobody wait for them."""
+
+    @abstractmethod
+    def _kept(self, transaction: T, hashes: Sequence[bytes]) -> Iterable[tuple[bytes, bytes, bytes | None]]:
+        """Return content hash, vector and digest of those of the texts that have a vector."""
+
+
+def objects_of(waiting: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the ids of the objects that texts are of, from content hashes and ids."""
+    return sorted({object_id for _, object_id in waiting})
+
+
+def texts_to_embed(waiting: Iterable[tuple[str, str]], objects: Iterable[Object]) -> list[Pending]:
+    """Return the texts that wait, from content hashes and the objects that they are of, in the order of the hashes."""
+    texts = gists_of(objects)
+    return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]

@@ -2,24 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, get_args
+from typing import Protocol
 
 from treering.core.audit import Anchor, AuditEvent, verify_chain
+from treering.core.canonical import render_time
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.ids import render_time
-from treering.core.objects import Channel, Knowledge, Node, Object, ObjectType, Source, title_of
+from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.core.patch import PatchRecord, Receipt, Remembered
 from treering.core.writing.copying import Account, LinkRow, account
-from treering.core.writing.references import references_of
-from treering.ports.ledger import Head, SourceState
+from treering.core.writing.integrity import references_of
 from treering.stores.rows.packing import unpack_model
 from treering.stores.rows.read_checks import Body
 
 # What rows say of objects as they stand: made of an object, and kept beside its revisions for quick reads.
 
-
-_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 
 ObjectRow = tuple[str | int | None, ...]
 """A row of the table `objects`, in the order of `OBJECT_COLUMNS`."""
@@ -50,27 +47,6 @@ def current_row(item: Object) -> ObjectRow:
         knowledge.duplicate_key() if knowledge else None,
         knowledge.claim_key() if knowledge else None,
     )
-
-
-def checked_head(head: Head) -> Head:
-    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is none that there is."""
-    if head.type in _TYPES and head.origin_channel in _CHANNELS:
-        return head
-    raise Corrupt(
-        f"The row of {head.id} names an unknown type or channel.",
-        hint="Run lint audit.",
-        details={"id": head.id},
-    )
-
-
-def newest_states(rows: Iterable[tuple[str, SourceState]]) -> dict[str, SourceState]:
-    """Return the state of the source with each origin, from origins and states in the order of their ids."""
-    states: dict[str, SourceState] = {}
-    for origin, state in rows:
-        # An archived source gives way to a later one with the same origin.
-        if origin not in states or states[origin].status == "archived":
-            states[origin] = state
-    return states
 
 
 def targets_of(item: Knowledge) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from treering.core.errors import InvalidInput
-from treering.ports.access_keys import AccessKey
+from treering.ports.stores import AccessKey
 from treering.stores.sqlite.database import Database
 from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import Address
@@ -34,7 +34,7 @@ _ALL = f"SELECT {', '.join(COLUMNS)} FROM access_keys"  # noqa: S608 - our own n
 
 
 class SqliteAccessKeys:
-    """`ports.access_keys.AccessKeys` in one file, whose transactions survive `kill -9` and loss of power."""
+    """`ports.stores.AccessKeys` in one file, whose transactions survive `kill -9` and loss of power."""
 
     def __init__(self, address: Address, *, create: bool) -> None:
         """Open the file of an address. Raises `NotFound` with `create=False`, `InvalidInput` for another file."""

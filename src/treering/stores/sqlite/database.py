@@ -1,19 +1,97 @@
 """One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import apsw
 
-from treering.core.errors import TreeringError, Unavailable
+from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
-from treering.stores.sqlite.failures import closed, translated
+from treering.stores.rows.packing import RESTORE
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
+
+# Where errors of SQLite and of the operating system become ours.
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn every error of SQLite and of the operating system into ours, with a hint for each."""
+    try:
+        yield
+    except TreeringError:
+        raise
+    except apsw.Error as error:
+        raise _translation(path, error) from error
+    except UnicodeDecodeError as error:
+        raise _translation(path, apsw.CorruptError()) from error
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}.", hint=_io_hint(path)) from error
+
+
+def closed(path: str) -> TreeringError:
+    """Say that a space was closed."""
+    return _translation(path, apsw.ConnectionClosedError())
+
+
+def _translation(path: str, error: apsw.Error) -> TreeringError:
+    kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
+    return kind(message.format(path=path, error=error), hint=hint or _io_hint(path))
+
+
+# For errors of SQLite, ours: its class, its message and its hint, where that does not depend on the file. The first
+# that fits holds.
+_TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | InvalidInput | Corrupt], str, str], ...] = (
+    # The last three: another thread closed the space, or stopped the read, while it was in use.
+    (
+        (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError, apsw.InterruptError),
+        Unavailable,
+        "{path} was closed.",
+        "Open the space again.",
+    ),
+    (
+        (apsw.BusyError, apsw.LockedError),
+        Unavailable,
+        "{path} was locked by another process for too long.",
+        "Try again; look for a stuck process.",
+    ),
+    ((apsw.FullError,), Unavailable, "The disk holding {path} is full.", "Free some space; nothing was changed."),
+    (
+        (apsw.ReadOnlyError, apsw.PermissionsError),
+        Unavailable,
+        "{path} cannot be written.",
+        "Check its permissions and its folder's.",
+    ),
+    ((apsw.CantOpenError, apsw.IOError), Unavailable, "{path} cannot be opened or read: {error}.", ""),
+    (
+        (apsw.TooBigError,),
+        InvalidInput,
+        "A value is too large to store: {error}.",
+        "Divide the text; nothing was changed.",
+    ),
+    ((apsw.CorruptError, apsw.NotADBError), Corrupt, "{path} is damaged, or is not a Treering space.", RESTORE),
+    # SQL that is ours fails like this only where something else changed tables or rows.
+    ((apsw.Error,), Corrupt, "{path} holds tables or rows that Treering did not write: {error}.", RESTORE),
+)
+
+
+def _io_hint(path: str) -> str:
+    parent = Path(path).parent
+    if not parent.exists():
+        return f"The folder {parent} does not exist."
+    log = Path(f"{path}-wal")
+    if not os.access(parent, os.W_OK) and log.exists():
+        return f"{log.name} holds changes that have to be merged: copy both files to a folder you can write in."
+    if not os.access(parent, os.W_OK):
+        return f"The folder {parent} cannot be written."
+    return "Check the disk, and that the file is not a folder."
+
 
 MEMORY = ":memory:"
 _WAIT_SECONDS = 20.0

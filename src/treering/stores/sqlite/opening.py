@@ -4,24 +4,29 @@ import json
 import os
 from collections.abc import Sequence, Set
 from contextlib import ExitStack
-from itertools import islice
 from typing import Any
 
 import apsw
 
-from treering.core.errors import InvalidInput
 from treering.core.objects import Source
-from treering.core.scope import sees
 from treering.ports.index import Change
 from treering.ports.runtime import LONGEST_SECONDS, Clock, Holding, JobRow
 from treering.ports.stores import Needs, Stores
-from treering.retrieval.index.projection import Named, sources_in
-from treering.stores.rows.records import changed_by_erasure, job_of, packed_job, scope_of_job, without_erased
+from treering.retrieval.index.projection import sources_in
+from treering.stores.rows.records import (
+    changed_by_erasure,
+    check_lease_length,
+    job_of,
+    jobs_naming,
+    jobs_seen,
+    packed_job,
+    without_erased,
+)
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.tables import JOBS
-from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed
+from treering.stores.sqlite.index.vectors import SqliteVectorFeed
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.system.address import Address
 
@@ -88,11 +93,7 @@ class SqliteLeases:
 
     def take(self, name: str, owner: str, *, seconds: float) -> bool:
         """Take or renew a lease; tell whether `owner` holds it now."""
-        if seconds > LONGEST_SECONDS:
-            raise InvalidInput(
-                f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
-                hint="Take it for less, and renew it.",
-            )
+        check_lease_length(seconds)
         with self._database.write() as connection:
             now = self._clock.elapsed()
             known = _find(connection, name, now)
@@ -163,13 +164,11 @@ class SqliteJobs:
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
         """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._database.read() as connection:
-            rows = (job_of(*row) for row in connection.execute("SELECT id, body FROM jobs ORDER BY row DESC"))
-            return list(islice((row for row in rows if sees(scope, scope_of_job(row), descend=True)), limit))
+            return jobs_seen(connection.execute("SELECT id, body FROM jobs ORDER BY row DESC"), scope, limit)
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
-        named = Named(frozenset(object_ids), frozenset())
-        return sum(named.is_in(job_of(*row)) for row in self._database.rows("SELECT id, body FROM jobs"))
+        return jobs_naming(self._database.rows("SELECT id, body FROM jobs"), object_ids)
 
     def is_prepared(self, connection: apsw.Connection) -> bool:
         """Tell whether the table is there."""

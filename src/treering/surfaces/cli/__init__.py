@@ -1,6 +1,6 @@
 """The command `treering`: the four verbs, review and upkeep of a space, for people and for scripts.
 
-What a command declares is in `*_commands`, which load nothing heavy, so that `--help` is quick; what it does is in
+What a command declares is in `commands`, which loads nothing heavy, so that `--help` is quick; what it does is in
 modules that are imported when it runs.
 """
 
@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from types import FrameType
+from typing import NoReturn
 
 import typer
 
 from treering.core.errors import TreeringError
 from treering.surfaces.cli import printing
-from treering.surfaces.cli.app import app
 from treering.surfaces.cli.printing import clean_terminals, say, tell_crash
 from treering.version import __version__
 
@@ -26,7 +26,7 @@ _OBJECTS_PER_COLLECTION = 50_000  # Python's default looks for cycles a hundred 
 _ASKS_VERSION = (["version"], ["--version"])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     _accept_any_text()
@@ -41,10 +41,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code. What went wrong is told on stderr, never as a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in _ASKS_VERSION:
-        say(f"treering {__version__}")  # at once: typer's parsing of values would take longer than the answer
+        say(f"treering {__version__}")  # loading the commands would take longer than the answer
         return 0
     _accept_any_text()
     try:
+        from treering.surfaces.cli.app import app  # all commands; whoever asks for the version needs none
+
         outcome = app(args=given, prog_name="treering", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - what is not known here is raised again
         outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)

@@ -1,29 +1,40 @@
 """Groups of flags that commands share, each a dataclass whose fields become flags."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from typer import Context, Option
+from typer import Context, Option, Typer
+
+from treering.surfaces.cli.help import Command, shipped_modes
+from treering.surfaces.cli.printing import say
 
 # What a shell completes: the modes of the verbs, and the kinds of what is recorded.
 
 
 def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the modes of the verb whose command line is completed, each with what it does."""
-    from treering.verbs.catalog import TOOLS  # it brings all of the tools with it
+    known = shipped_modes()[ctx.command_path.rpartition(" ")[2]]
+    return [(name, summary) for name, summary, *_ in known if name.startswith(incomplete)]
 
-    tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
-    return [(mode.name, mode.summary) for mode in tool.modes.values() if mode.name.startswith(incomplete)]
+
+@cache
+def known_kinds() -> Mapping[str, Sequence[str]]:
+    """Return the kinds of what `crystallize` records, as people name them with `--kind`."""
+    from treering.verbs.catalog import TYPE_LABELS, kinds_of  # it brings all of the tools with it
+
+    return {TYPE_LABELS[name]: kinds_of(name) for name in ("knowledge", "work_item", "activity")}
 
 
 def kinds(incomplete: str) -> list[tuple[str, str]]:
     """Return the kinds of knowledge, work and activities."""
-    from treering.surfaces.cli.kinds import KINDS
+    return [(kind, what) for what, known in known_kinds().items() for kind in known if kind.startswith(incomplete)]
 
-    return [(kind, what) for what, known in KINDS.items() for kind in known if kind.startswith(incomplete)]
+
+AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +50,7 @@ class Access:
             "Default: TREERING_SPACE, else the nearest .treering/ folder.",
         ),
     ] = field(default="", repr=False)  # there may be a password in it
-    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +203,26 @@ class RecordFlags:
 def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
     """Return the flags of a group that were used, as options."""
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
+
+
+def add_commands(app: Typer, commands: Mapping[str, Callable[..., None]]) -> None:
+    """Add commands by their names; what a command does is said in its docstring."""
+    for name, command in commands.items():
+        app.command(name, cls=Command)(spread(command))
+
+
+def add_group(app: Typer, name: str, summary: str, commands: Mapping[str, Callable[..., None]]) -> Typer:
+    """Add commands below a name, which alone shows their help; return what further ones can be added to."""
+    group = Typer(rich_markup_mode=None, invoke_without_command=True)
+    group.callback(help=summary)(_show_help)
+    add_commands(group, commands)
+    app.add_typer(group, name=name)
+    return group
+
+
+def _show_help(context: Context) -> None:
+    if context.invoked_subcommand is None:
+        say(context.get_help())
 
 
 _FURTHER = "parts"

@@ -1,21 +1,60 @@
-"""What `--help` shows below the flags: the modes of a verb, straight from the catalogue, and examples."""
+"""What `--help` shows below the flags: the modes of a verb, as the catalogue declares them, and examples."""
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typer.core import TyperCommand, TyperGroup
+
+from treering.registry import brought
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
 
 
-# Examples for the help of each command: what one wants, and the line that does it.
-
-
 Example = tuple[str, str]
+"""What one wants, and the line that does it."""
 
-EXAMPLES: Mapping[str, tuple[Example, ...]] = {
+
+@dataclass(frozen=True, slots=True)
+class CommandHelp:
+    """What a part adds to the help of its commands."""
+
+    groups: Mapping[str, Sequence[str]]
+    """Its commands, by the title of the group that they stand in; a title that is not there begins a group."""
+    examples: Mapping[str, tuple[Example, ...]]
+    """Examples, by the command."""
+
+
+def examples() -> Mapping[str, tuple[Example, ...]]:
+    """Return the examples of each command. Of two that tell of the same command the first one counts."""
+    found: dict[str, tuple[Example, ...]] = {}
+    for told in _told():
+        found = {**told.examples, **found}
+    return found
+
+
+def command_groups() -> Mapping[str, Sequence[str]]:
+    """Return the commands by the title of their group. Of two that name the same command the first one counts."""
+    groups: dict[str, list[str]] = {}
+    grouped: set[str] = set()
+    for told in _told():
+        for title, names in told.groups.items():
+            groups.setdefault(title, []).extend(name for name in names if name not in grouped)
+            grouped.update(names)
+    return groups
+
+
+def _told() -> list[CommandHelp]:
+    """Return what is told of the commands that no part brings, and of those of each part."""
+    return [CommandHelp(_GROUPS, _EXAMPLES), *brought("help")]
+
+
+_EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "init": (
         ("a space for this folder and all below it", "treering init"),
         ("a named space, kept with your data", "treering init --space notes"),
@@ -119,23 +158,6 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "postgres move": (
         ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
     ),
-    "status": (("of the folder you are in", "treering status"),),
-    "connect": (
-        ("for this folder", "treering connect claude-code"),
-        ("see what would be written where", "treering connect cursor --print"),
-        ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
-    ),
-    "disconnect": (("put everything back", "treering disconnect claude-code"),),
-    "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
-    "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
-    "session work": (("see why a transcript still waits", "treering session work"),),
-    "mongodb index": (
-        (
-            "for an Atlas cluster, or a server of your own",
-            "treering mongodb index mongodb+srv://ada@cluster.example.org/wikis",
-        ),
-    ),
-    "mongodb status": (("how searches are answered", "treering mongodb status mongodb://127.0.0.1/wikis"),),
     "export": (("plain files, to keep or to move", "treering export backup/"),),
     "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
     "vectors": (("make all vectors that wait, now", "treering vectors"),),
@@ -153,20 +175,6 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("to other machines, after `treering key create`", "treering serve --host 0.0.0.0"),
         ("the same over TLS", "treering serve --host 0.0.0.0 --tls-cert server.pem --tls-key server-key.pem"),
     ),
-    "wiki build": (
-        ("of the repository you are in, into its folder wiki", "treering wiki build"),
-        ("into another folder, telling only what would change", "treering wiki build --to ../wiki --dry-run"),
-    ),
-    "wiki status": (
-        ("what is stale, edited or broken", "treering wiki status"),
-        ("in a check that fails where anything is", "treering wiki status --check"),
-    ),
-    "wiki page": (
-        ("which pages there are", "treering wiki page"),
-        ("one of them", "treering wiki page modules/flask-app.md"),
-    ),
-    "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
-    "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),
     "key create": (
         ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
         ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),
@@ -176,84 +184,6 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "key list": (("which there are, and when they were used last", "treering key list"),),
     "key revoke": (("one that got lost", "treering key revoke ci"),),
-    "supervise": (
-        (
-            "a coding agent on the tickets of this work tree",
-            'treering supervise tickets.yaml --worker "claude -p" --model openai:gpt-5-mini',
-        ),
-        (
-            "with ceilings for each ticket, in another folder",
-            'treering supervise tickets.yaml --worker "codex exec -" --model openai:gpt-5-mini \\\n'
-            "      --folder ../acme --max-turns 8 --max-minutes 30 --max-cost 0.50",
-        ),
-        (
-            "try it without a model",
-            "treering supervise tickets.yaml --worker ./work.sh --script assessments.yaml",
-        ),
-    ),
-    "workflow run": (
-        (
-            "recall what a discussion holds on something",
-            'treering workflow run recall.yaml --discussion launch --input "price"',
-        ),
-        (
-            "with a language model",
-            "treering workflow run answer.yaml --discussion launch --endpoint main=openai:gpt-5-mini",
-        ),
-        (
-            "try it without a model, on messages of a file, storing nothing",
-            "treering workflow run answer.yaml --messages chat.json --scripted answers.json",
-        ),
-    ),
-    "workflow check": (("find everything that is wrong before it runs", "treering workflow check answer.yaml"),),
-    "workflow examples": (
-        ("which there are", "treering workflow examples"),
-        ("take one as a start", "treering workflow examples recall > recall.yaml"),
-    ),
-    "discussion list": (("which discussions are kept", "treering discussion list"),),
-    "discussion record": (
-        ("a conversation of your own program", "treering discussion record lamp messages.jsonl"),
-        (
-            "one conversation of an export of a chat program",
-            'treering discussion record ports conversations.json --conversation "Ports of staging"',
-        ),
-        ("from another program", "my-chat --dump | treering discussion record lamp -"),
-    ),
-    "discussion update": (
-        ("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),
-        (
-            "by the workflows of a config file, and a model",
-            "treering discussion update lamp --config discussion.json --endpoint main=openai:gpt-5-mini",
-        ),
-    ),
-    "discussion show": (
-        ("how it stands", "treering discussion show lamp"),
-        ("all of it, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
-    ),
-    "discussion search": (
-        ("in one discussion", 'treering discussion search lamp "what does it cost?"'),
-        (
-            "phrases, in the messages alone",
-            'treering discussion search lamp "oak; walnut" --mode keywords --what turns',
-        ),
-        ("in all discussions, in a month", 'treering discussion search --all "deadline" --date 2026-05'),
-    ),
-    "discussion state": (
-        ("take it, to correct it", "treering discussion state lamp > state.md"),
-        ("give it back", "treering discussion state lamp --edit state.md"),
-    ),
-    "discussion export": (
-        ("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),
-        ("as WilmerAI keeps a discussion", "treering discussion export lamp lamp-files --as wilmer"),
-    ),
-    "discussion import": (
-        ("a discussion somewhere else", "treering discussion import lamp lamp-files --space copy"),
-        ("memories of WilmerAI", "treering discussion import lamp memories.json"),
-    ),
-    "discussion delete": (
-        ("two messages, and what tells of them", "treering discussion delete lamp 3 4"),
-        ("one for good, out of every earlier version", "treering discussion delete lamp 3 --erase"),
-    ),
     "unlock": (
         ("who holds a lease of this space", "treering unlock"),
         ("take the one for vectors away", "treering unlock vectors"),
@@ -275,18 +205,18 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
 }
 
 
-GROUPS: Mapping[str, Sequence[str]] = {
-    "Begin": ("try", "init", "status", "version"),
+_GROUPS: Mapping[str, Sequence[str]] = {
+    "Begin": ("try", "init", "version"),
     "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint"),
-    "Coding agents": ("connect", "disconnect", "mcp", "session"),
+    "Coding agents": ("mcp",),
     "Stay up to date": ("watch", "hook", "vectors"),
     "Decide and take back": ("review", "revert", "erase"),
-    "Wikis, conversations, tickets": ("wiki", "discussion", "supervise", "workflow"),
+    "Wikis, conversations, tickets": (),
     "Serve others": ("serve", "key"),
     "Copy and move a space": ("backup", "move", "export", "import"),
-    "Databases and engines": ("index", "postgres", "mongodb", "unlock"),
+    "Databases and engines": ("index", "postgres", "unlock"),
 }
-"""The commands of `treering`, as its help shows them."""
+"""The commands that no part brings."""
 _MARGIN = 6  # columns before and between
 _OTHERS = "Other commands"
 
@@ -296,8 +226,9 @@ class GroupedCommands(TyperGroup):
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - theirs
         """Write the groups, each command with the first sentence of its help."""
-        grouped = {name for names in GROUPS.values() for name in names}
-        groups = {**GROUPS, _OTHERS: [name for name in self.commands if name not in grouped]}
+        groups = command_groups()
+        grouped = {name for names in groups.values() for name in names}
+        groups = {**groups, _OTHERS: [name for name in self.commands if name not in grouped]}
         widest = max(map(len, self.commands))
         for title, names in groups.items():
             shown = [self.commands[name] for name in names if name in self.commands]
@@ -316,9 +247,9 @@ class Command(TyperCommand):
     def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the examples of this command."""
         name = ctx.command_path.removeprefix("treering ")
-        examples = EXAMPLES.get(name, ())
-        with formatter.section("Examples") if examples else nullcontext():
-            for what, line in examples:
+        shown = examples().get(name, ())
+        with formatter.section("Examples") if shown else nullcontext():
+            for what, line in shown:
                 formatter.write(f"  # {what}\n  {line}\n")
 
 
@@ -327,14 +258,37 @@ class VerbCommand(Command):
 
     def format_epilog(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the modes, then the examples."""
-        # The catalogue brings all of the tools with it; only this help needs it.
-        from treering.verbs.catalog import TOOLS
-
-        tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
         with formatter.section("Modes"):
-            for mode in tool.modes.values():
-                formatter.write_dl([(mode.name, mode.summary)])
+            for name, summary, given, options in shipped_modes()[ctx.command_path.rpartition(" ")[2]]:
+                formatter.write_dl([(name, summary)])
                 with formatter.indentation():
-                    formatter.write_dl([("input", ", ".join(mode.input.model_fields) or "none")])
-                    formatter.write_dl([("options", ", ".join(mode.options.model_fields) or "none")])
+                    formatter.write_dl([("input", given or "none")])
+                    formatter.write_dl([("options", options or "none")])
         super().format_epilog(ctx, formatter)
+
+
+def shipped_modes() -> Mapping[str, Sequence[Sequence[str]]]:
+    """Read `modes.json`: the modes of each verb with name, summary, input and options, as `rendered_modes` wrote it."""
+    shipped: Mapping[str, Sequence[Sequence[str]]] = json.loads(
+        Path(__file__).with_name("modes.json").read_text(encoding="utf-8")
+    )
+    return shipped
+
+
+def rendered_modes() -> str:
+    """Write what the help tells of the modes, from the catalogue, as it is shipped in `modes.json`."""
+    from treering.verbs.catalog import TOOLS  # it brings all of the tools with it, which would slow the help down
+
+    told = {
+        verb: [
+            [mode.name, mode.summary, ", ".join(mode.input.model_fields), ", ".join(mode.options.model_fields)]
+            for mode in tool.modes.values()
+        ]
+        for verb, tool in TOOLS.items()
+    }
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    # Renders `modes.json` anew: python -m treering.surfaces.cli.help > …/modes.json
+    sys.stdout.write(rendered_modes())

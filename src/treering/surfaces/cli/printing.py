@@ -1,4 +1,4 @@
-"""All that the command line prints goes through here or `rendering.lines`: what a terminal would obey is written out.
+"""All that the command line prints goes through here: what a terminal would obey is written out.
 
 A test looks for other places that print. What comes from other packages and from Python itself (warnings, errors of
 threads) is cleaned on its way to the terminal, by `clean_terminals`.
@@ -10,14 +10,20 @@ import re
 import stat
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, TreeringError, Unavailable
+
+if TYPE_CHECKING:
+    # Imported where lines are made: help and errors need none of it.
+    from rich.console import Console
+    from rich.text import Text
 
 
 class CleanStream:
@@ -165,3 +171,53 @@ def _lines(error: TreeringError) -> Sequence[str]:
     # A person sees the fields here; the details are for programs.
     hint = "Correct it; nothing was changed." if "details.fields" in error.hint else error.hint
     return [f"error: {error.message}", *several, *([f"hint: {hint}"] if hint else [])]
+
+
+# Lines of an answer: styled text with an indent, wrapped for a terminal, left whole in a pipe.
+
+
+_LEAST = 20  # columns: indents give way before text gets narrower
+
+Part = str | tuple[str, str]
+"""Text, or text and its style."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndentedLine:
+    """One line, or several with the same indent; `indent` in columns."""
+
+    text: "Text"
+    indent: int = 0
+
+
+def line(*parts: Part, indent: int = 0) -> IndentedLine:
+    """Make a line of parts; control characters in them are shown, not obeyed."""
+    from rich.text import Text
+
+    text = Text()
+    for part in parts:
+        content, style = part if isinstance(part, tuple) else (part, "")
+        text.append(visible(content.replace("\r\n", "\n").expandtabs(4)), style=style)
+    return IndentedLine(text, indent)
+
+
+def terminal(*, errors: bool = False) -> "Console":
+    """Return what prints lines with their colours: on standard output or, with `errors`, on standard error.
+
+    What is printed with it has to be clean: `line` makes it so.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if errors else sys.stdout
+    return Console(file=stream.stream if isinstance(stream, CleanStream) else stream, highlight=False)
+
+
+def show(console: "Console", lines: Iterable[IndentedLine]) -> None:
+    """Print lines: wrapped with their indent on a terminal, as they are elsewhere."""
+    for one in lines:
+        width = max(console.width - one.indent, _LEAST)
+        rows = one.text.wrap(console, width) if console.is_terminal else one.text.split("\n", allow_blank=True)
+        for row in rows:
+            row.rstrip()
+            row.pad_left(one.indent if row else 0)
+            console.print(row, soft_wrap=True)

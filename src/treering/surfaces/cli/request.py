@@ -1,4 +1,4 @@
-"""From the words of a command line to a verb's envelope. Nothing here knows a space."""
+"""Turn the words of a command line into a verb's envelope. Nothing here knows a space."""
 
 import json
 import sys
@@ -9,12 +9,11 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from treering.core.canonical import PREFIXES
 from treering.core.errors import InvalidInput, nearest
-from treering.core.ids import PREFIXES
 from treering.core.objects import PAYLOADS
 from treering.core.scope import parse_scope
-from treering.surfaces.cli.flags import Calling, RecordFlags
-from treering.surfaces.cli.kinds import KINDS
+from treering.surfaces.cli.flags import Calling, RecordFlags, known_kinds
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import Envelope, Mode, Verb, parse
 
@@ -106,16 +105,16 @@ def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
         return "supersede"
     if saying.kind in PAYLOADS:
         return "knowledge"
-    if saying.kind in KINDS["Work"]:
+    if saying.kind in known_kinds()["Work"]:
         return "work_item"
     return _MODE_BY_PREFIX.get(ids[0].partition(":")[0], "") if ids else ""
 
 
 def check_kind(kind: str) -> None:
     """Raise `InvalidInput` with all kinds there are for one that `crystallize` does not know."""
-    known = {kind for kinds in KINDS.values() for kind in kinds}
+    known = {kind for kinds in known_kinds().values() for kind in kinds}
     if kind and kind not in known:
-        listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in KINDS.items())
+        listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in known_kinds().items())
         raise InvalidInput(
             f"There is no kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
         )

@@ -16,15 +16,13 @@ from pydantic import BaseModel, TypeAdapter
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import confirm, say_json
-from treering.surfaces.cli.rendering.lines import IndentedLine, show, terminal
+from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.system.machine import OWN_PROCESS, make_folder, write_new
 from treering.system.settings import FOLDER, Settings
 from treering.verbs.engine import Progress, silent
-from treering.verbs.envelope import Operation
-from treering.verbs.rights import EVERYTHING, Rights
+from treering.verbs.envelope import EVERYTHING, Operation, Rights
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.sources.reading.folder import read_bytes
+from treering.surfaces.cli.printing import IndentedLine, line, show, terminal
 from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.rendering.lines import IndentedLine, line, show, terminal
 from treering.surfaces.cli.session import opened, watched
 from treering.surfaces.python.space import Space
 from treering.system.address import file_address

@@ -12,7 +12,7 @@ from treering.ports.runtime import Holding
 from treering.registry import brought
 from treering.spaces import transfer
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.rendering.lines import line
+from treering.surfaces.cli.printing import line
 from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
 from treering.surfaces.python.space import Space
 from treering.system.address import Address, file_address

@@ -1,4 +1,4 @@
-"""What the commands of the four verbs do: a call, an answer, an exit code."""
+"""What the commands of the four verbs and of reviews do: a call, an answer, an exit code."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +18,15 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
-from treering.surfaces.cli.printing import EXIT_CODES
+from treering.surfaces.cli.printing import EXIT_CODES, line
 from treering.surfaces.cli.rendering import render
+from treering.surfaces.cli.rendering_changes import (
+    render_diff,
+    render_erasure,
+    render_proposals,
+    render_receipt,
+    render_work_proposals,
+)
 from treering.surfaces.cli.request import (
     check_kind,
     envelope_of,
@@ -30,12 +37,22 @@ from treering.surfaces.cli.request import (
     read_stdin,
     record_from,
 )
-from treering.surfaces.cli.session import answer, embed_later, is_piped, opened, rights_of_verbs, watched
+from treering.surfaces.cli.session import (
+    answer,
+    confirm_destroying,
+    embed_later,
+    is_piped,
+    opened,
+    rights_of_verbs,
+    watched,
+)
 from treering.surfaces.python.space import Space
 from treering.verbs import catalog
+from treering.verbs.crystallize.proposing import PROPOSE
 from treering.verbs.envelope import Envelope, Report, Verb
 from treering.verbs.ingest.report import IngestReport
 from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.erasure import ERASE
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport, rule_mode
 from treering.verbs.query.browsing import ExpandReport
 
@@ -211,3 +228,61 @@ def _has_errors(report: Report) -> bool:
             return not verified or bool(differences)
         case _:
             return False
+
+
+# Reviews: what the commands do by which a person decides.
+
+
+def show_waiting(access: Access) -> None:
+    """List the patches that wait."""
+    with opened(access) as space:
+        found = space.proposals()
+    answer(access, found, render_proposals(found))
+
+
+def show(patch: str, access: Access) -> None:
+    """Show a patch as a diff."""
+    with opened(access) as space:
+        diff = space.proposal_diff(patch)
+    answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
+
+
+def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
+    """Apply patches, each by itself: those before one that fails stay applied."""
+    with opened(access, writing) as space:
+        for patch in patches:
+            receipt = space.approve(patch)
+            answer(access, receipt, render_receipt("Applied", receipt))
+        embed_later(space, writing)
+
+
+def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
+    """Propose the work that sources ask for."""
+    with opened(access, writing) as space:
+        found = space.perform(PROPOSE, scope=scope, options=options)
+    answer(access, found, render_work_proposals(found, dry_run=bool(options["dry_run"])))
+
+
+def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
+    """Turn a patch down."""
+    with opened(access, writing) as space:
+        record = space.reject(patch, reason)
+    answer(access, record, [line(f"Rejected {record.id}.")])
+
+
+def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
+    """Take a patch back."""
+    with opened(access, writing) as space:
+        receipt = space.revert(patch, reason)
+        answer(access, receipt, render_receipt(f"Reverted {patch} by", receipt))
+        embed_later(space, writing)
+
+
+def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
+    """Erase objects, after asking. Exits with 1 where a probe still finds something."""
+    confirm_destroying(ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
+    with opened(access, writing) as space:
+        receipt = space.erase(ids, reason)
+    answer(access, receipt, render_erasure(receipt))
+    if not receipt.clean:
+        raise typer.Exit(1)

@@ -11,19 +11,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from treering.core.canonical import render_time
 from treering.core.errors import Conflict, InvalidInput, TreeringError
-from treering.core.ids import render_time
 from treering.sources.folders.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.sources.repository.git_hooks import GitHook, hooks_of, install_hooks, uninstall_hooks
 from treering.sources.repository.git_process import locate
+from treering.surfaces.cli.commands.spaces import WatchFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import say_json, tell
+from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal
 from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.rendering.changes import TOLD, counted, render_finding, render_items
-from treering.surfaces.cli.rendering.lines import IndentedLine, line, show, terminal
+from treering.surfaces.cli.rendering_changes import TOLD, counted, render_finding, render_items
 from treering.surfaces.cli.session import answer, embed_later, opened, told_to_stop, watched
 from treering.surfaces.cli.verbs import mode_for
 from treering.surfaces.python.space import Space
@@ -45,15 +45,6 @@ from treering.verbs.lint.survey import Finding
 _MOST_PAUSE = 60.0
 _MOST_FINDINGS = 10_000
 _WRITTEN: tuple[Outcome, ...] = ("created", "updated", "moved", "removed", "proposed")
-
-
-@dataclass(frozen=True, slots=True)
-class WatchFlags:
-    """What is watched, and how often it is looked at without a change."""
-
-    path: Path
-    every: float
-    worktree: bool
 
 
 def watch(access: Access, writing: WriteFlags, wanted: WatchFlags) -> None:

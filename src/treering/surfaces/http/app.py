@@ -1,9 +1,8 @@
 """The server's app: its routes, who may ask, and how failures are told."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,32 +10,37 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 
-from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.core.errors import TreeringError, Unavailable
 from treering.ports.models import Embedder
-from treering.spaces.wiring import open_access_keys, open_embedder
+from treering.spaces.wiring import open_access_keys
 from treering.surfaces.http import jobs, pages, uploads, verb_routes
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess
 from treering.surfaces.http.contract import Route, document
 from treering.surfaces.http.failures import answer_failures
 from treering.surfaces.http.gate import ACCESS as SIGN_IN_ACCESS
 from treering.surfaces.http.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
-from treering.surfaces.http.mcp_endpoint import PATH as MCP_PATH
-from treering.surfaces.http.mcp_endpoint import McpEndpoint
 from treering.surfaces.http.metrics import PATH as METRICS
 from treering.surfaces.http.metrics import Metrics, RequestObserver, RouteTemplates, SpaceState
-from treering.surfaces.http.parts import FurtherSpaces, ServerContext, served_parts
 from treering.surfaces.http.request_guard import RequestGuard
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted
-from treering.surfaces.http.workers import Caretaker, Workers
+from treering.surfaces.http.served import (
+    ALLOWED,
+    Allowed,
+    FurtherSpaces,
+    ServedSpace,
+    ServerContext,
+    granted,
+    served_parts,
+)
+from treering.surfaces.http.verb_routes import PATH as MCP_PATH
+from treering.surfaces.http.verb_routes import McpEndpoint
+from treering.surfaces.http.workers import PeriodicChecks, Stop, Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address
 from treering.system.machine import SystemClock
 from treering.system.settings import Settings
-from treering.verbs.envelope import Value
-from treering.verbs.rights import READS
+from treering.verbs.envelope import READS, Value
 from treering.version import __version__
 
 
@@ -63,40 +67,6 @@ class Serving:
     embedder: Embedder | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     """What the flags of parts chose, by the name of the part."""
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        *,
-        space: str,
-        files: Path | None,
-        keys: Address | None = None,
-        allow: Iterable[str] = (),
-        urls: bool = False,
-        parts: Mapping[str, Any] | None = None,
-        bounds: Bounds | None = None,
-        metrics_to_all: bool = False,
-    ) -> "Serving":
-        """Say what is served by what a person and the environment say.
-
-        Raises `InvalidInput` for what is not a folder, and for a word that is not known.
-        """
-        if files and not files.is_dir():
-            raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
-        return cls(
-            space=settings.space_address(space or None),
-            files=files,
-            keys=keys,
-            allow=allowed(allow),
-            urls=urls,
-            background=settings.background,
-            # A model takes more memory than a space: one for all.
-            embedder=open_embedder(settings),
-            parts=parts or {},
-            bounds=bounds or Bounds(),
-            metrics_to_all=metrics_to_all,
-        )
 
 
 _HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
@@ -125,86 +95,28 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     `stop`: says when long work has to end, because the server is asked to. Raises what keeps a space that is there
     from being opened: better now than at every call.
     """
-    stop = stop or Stop()
-    # Where there are keys, they say what their holders may do.
-    most = granted(files=serving.files, allow=ALLOWED if serving.keys else serving.allow, urls=serving.urls)
-    space = ServedSpace(
-        serving.space,
-        stop=stop,
-        background=serving.background,
-        embedder=serving.embedder,
-        files=serving.files,
-        granted=most,
-    )
-    space.check()
-    bounds = serving.bounds
-    workers = Workers(bounds.worked_on_at_once, stop=stop)
-    running = RunningJobs(space, bounds, stop=stop)
-    context = ServerContext(space, workers, bounds, stop, serving.background, serving.embedder)
-    served = served_parts(context, serving.parts)
-    further = next((one.spaces for one in served if one.spaces), None)
-    ring = _key_ring(serving, further)
-    agents = McpEndpoint(space, bounds, stop=stop, urls=serving.urls)
-    caretaker = Caretaker([space.look_after, *(one.look_after for one in served if one.look_after)])
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        for one in served:
-            if one.warm:
-                one.warm()
-        if serving.background:
-            caretaker.start()
-        try:
-            async with agents.run():
-                yield
-        finally:
-            stop.say()
-            await running.close()
-            await run_sync(caretaker.stop)
-            for one in reversed(served):
-                if one.close:
-                    await one.close()
-            await run_sync(space.close)
-            if ring:
-                await run_sync(ring.keys.close)
+    server = _Server(serving, stop or Stop())
 
     async def admit(request: Request) -> Caller:
         return await gate.admit(request, request.method)
 
-    calls = RecentCalls()
-    routes = (
-        *_state_of(space),
-        *verb_routes.routes(space, workers, bounds, calls, running),
-        uploads.route(uploads.UploadEndpoint(space, workers, bounds, calls, running)),
-        *jobs.routes(jobs.JobsEndpoint(running, workers, bounds, admit=admit, ending=lambda: stop.said)),
-        *verb_routes.operation_routes(space, workers, bounds),
-        *(route for one in served for route in one.routes),
-    )
+    routes = server.routes(admit)
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
-    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.bounds = bounds
-    app.state.workers = workers
+    app = FastAPI(lifespan=server.lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
-
-    app.router.routes.extend(pages.routes(space, further, calls, workers, bounds, stop, admit=admit))
+    app.router.routes.extend(pages.routes(server.context, server.further, server.calls, admit=admit))
     described = document(routes)
-    app.router.routes.append(agents.route)
+    app.router.routes.append(server.agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    metrics = Metrics(spaces=partial(_state_of_spaces, space, further), running=partial(_load, workers, running))
+    metrics = Metrics(spaces=server.spaces, running=server.load)
     app.add_api_route(METRICS, metrics.answer, methods=["GET"], response_model=None)
-    access = [
-        (METRICS, _ANYBODY if serving.metrics_to_all else _ADMIN),
-        *((one.path, one.access) for one in routes),
-        (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
-        (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
-    ]
-    gate = Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(most), ring=ring)
+    gate = server.gate(routes)
     _add_sign_in(app, SignIn(gate))
     app.add_middleware(
         RequestGuard,
-        bounds=bounds,
+        bounds=serving.bounds,
         apart=frozenset((*_HEALTH, *_READY, METRICS)),
         gate=gate,
         streamed=frozenset({uploads.UPLOAD}),
@@ -213,20 +125,94 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     return app
 
 
-def _state_of_spaces(space: ServedSpace, further: FurtherSpaces | None) -> SpaceState:
-    count, waiting = further.count_open() if further else (0, 0)
-    return SpaceState(spaces_open=count + space.is_open, waiting_vectors=waiting + space.pending_vectors())
+class _Server:
+    """What an app is made of, from its start to its end."""
 
+    def __init__(self, serving: Serving, stop: Stop) -> None:
+        self._serving = serving
+        # Where there are keys, they say what their holders may do.
+        self._most = granted(files=serving.files, allow=ALLOWED if serving.keys else serving.allow, urls=serving.urls)
+        self._space = ServedSpace(
+            serving.space,
+            stop=stop,
+            background=serving.background,
+            embedder=serving.embedder,
+            files=serving.files,
+            granted=self._most,
+        )
+        self._space.check()
+        workers = Workers(serving.bounds.worked_on_at_once, stop=stop)
+        self.context = ServerContext(self._space, workers, serving.bounds, stop, serving.background, serving.embedder)
+        self.calls = RecentCalls()
+        self._jobs = RunningJobs(self._space, serving.bounds, stop=stop)
+        self._served = served_parts(self.context, serving.parts)
+        self.further = next((one.spaces for one in self._served if one.spaces), None)
+        self._ring = _key_ring(serving, self.further)
+        self.agents = McpEndpoint(self._space, serving.bounds, stop=stop, urls=serving.urls)
+        looks = [one.look_after for one in self._served if one.look_after]
+        self._checks = PeriodicChecks([self._space.look_after, *looks])
 
-def _load(workers: Workers, jobs: RunningJobs) -> tuple[int, int]:
-    (running, waiting), (jobs_running, jobs_waiting) = workers.load(), jobs.load()
-    return running + jobs_running, waiting + jobs_waiting
+    @asynccontextmanager
+    async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
+        """Begin what goes on beside the requests, and end all of it."""
+        for one in self._served:
+            if one.warm:
+                one.warm()
+        if self._serving.background:
+            self._checks.start()
+        try:
+            async with self.agents.run():
+                yield
+        finally:
+            self.context.stop.begin()
+            await self._jobs.close()
+            await run_sync(self._checks.stop)
+            for one in reversed(self._served):
+                if one.close:
+                    await one.close()
+            await run_sync(self._space.close)
+            if self._ring:
+                await run_sync(self._ring.keys.close)
+
+    def routes(self, admit: Callable[[Request], Awaitable[Caller]]) -> tuple[Route, ...]:
+        """Return all that the contract describes. `admit`: says again who asks, where an answer takes long."""
+        return (
+            *_state_of(self._space),
+            *verb_routes.routes(self.context, self.calls, self._jobs),
+            uploads.route(self.context, self.calls, self._jobs),
+            *jobs.routes(self.context, self._jobs, admit=admit),
+            *verb_routes.operation_routes(self.context),
+            *(route for one in self._served for route in one.routes),
+        )
+
+    def gate(self, routes: Iterable[Route]) -> Gate:
+        """Return what decides who may ask which path."""
+        access = [
+            (METRICS, _ANYBODY if self._serving.metrics_to_all else _ADMIN),
+            *((one.path, one.access) for one in routes),
+            (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
+            (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
+        ]
+        return Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(self._most), ring=self._ring)
+
+    def spaces(self) -> SpaceState:
+        """Return how many spaces are open, and how many of their texts wait for a vector."""
+        count, waiting = self.further.count_open() if self.further else (0, 0)
+        return SpaceState(count + self._space.is_open, waiting + self._space.pending_vectors())
+
+    def load(self) -> tuple[int, int]:
+        """Return how many calls and jobs run, and how many wait."""
+        (running, waiting), (jobs_running, jobs_waiting) = self.context.workers.load(), self._jobs.load()
+        return running + jobs_running, waiting + jobs_waiting
 
 
 def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
-    app.add_api_route(SIGN_IN, sign_in.page, methods=["GET"], response_model=None)
-    app.add_api_route(SIGN_IN, sign_in.enter, methods=["POST"], response_model=None)
-    app.add_api_route(SIGN_OUT, sign_in.leave, methods=["POST"], response_model=None)
+    for method, path, answer in (
+        ("GET", SIGN_IN, sign_in.page),
+        ("POST", SIGN_IN, sign_in.enter),
+        ("POST", SIGN_OUT, sign_in.leave),
+    ):
+        app.add_api_route(path, answer, methods=[method], response_model=None)
 
 
 def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None:

@@ -10,7 +10,6 @@ from pydantic.json_schema import models_json_schema
 
 from treering.surfaces.http.callers import RouteAccess
 from treering.surfaces.http.failures import Failure
-from treering.surfaces.python.examples import EXAMPLES
 from treering.version import __version__
 
 Schema = dict[str, Any]
@@ -61,6 +60,8 @@ class Route:
     """The good answer is one of these."""
     takes: tuple[type[BaseModel], ...] = ()
     """The JSON body is one of these; nothing: there is no body."""
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    """Bodies to copy, by what one wants."""
     takes_bytes: bool = False
     """The body is bytes of any kind."""
     description: str = ""
@@ -136,8 +137,9 @@ def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
         described["requestBody"] = {"required": True, "content": _BYTES}
     if route.takes:
         content = _json([names[model, "validation"] for model in route.takes])
-        shown = {what: {"value": body} for what, body in EXAMPLES[route.name].items()}
-        content["application/json"]["examples"] = shown
+        if route.examples:
+            shown = {what: {"value": body} for what, body in route.examples.items()}
+            content["application/json"]["examples"] = shown
         described["requestBody"] = {"required": True, "content": content}
     return described
 

@@ -64,6 +64,16 @@ class Refusal(HTTPException):
         self.failure = Failure(code=code, message=error.message, hint=error.hint, details=error.details)
 
 
+def too_many_requests(message: str, hint: str, *, seconds: int = 1, **details: Any) -> Refusal:
+    """Refuse a request of a key that has sent too many (429); it may try again after some seconds."""
+    return Refusal(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        Unavailable(message, hint=hint, details=details),
+        code="too_many_requests",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
 def answer_failures(app: FastAPI) -> None:
     """Have an app answer every failure in the one shape; whatever is unforeseen goes to the log only."""
     app.add_exception_handler(TreeringError, _told)

@@ -16,13 +16,13 @@ from starlette.routing import compile_path
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.patch import Author
 from treering.core.scope import ROOT
-from treering.ports.access_keys import AccessKey, AccessKeys
 from treering.ports.runtime import Clock
+from treering.ports.stores import AccessKey, AccessKeys
 from treering.surfaces.http.callers import Caller, RouteAccess
 from treering.surfaces.http.failures import Refusal
 from treering.surfaces.web.rendering import HEADERS, respond_alone
 from treering.system.access_keys import KEY_PREFIX, holder_of, is_key, rights_of
-from treering.verbs.rights import READS, require
+from treering.verbs.envelope import READS, require
 
 KEY_HEADER = "X-Treering-Key"
 """Carries a key where `Authorization` is for the upstream of a chat."""
@@ -111,15 +111,10 @@ class Gate:
         # A store may be a file or a server: the event loop waits for neither.
         key = await run_sync(lambda: holder_of(sent, ring.keys, clock=ring.clock), limiter=self._limiter)
         if key is None:
-            raise Refusal(
-                HTTPStatus.UNAUTHORIZED,
-                Denied(
-                    "This server needs a key, and the one sent opens nothing." if sent else "This server needs a key.",
-                    hint="Send 'Authorization: Bearer trk_…'. Keys are made with `treering key create`; they expire, "
-                    "and can be revoked.",
-                ),
-                code="unauthenticated",
-                headers={"WWW-Authenticate": "Bearer"},
+            raise _unauthenticated(
+                "This server needs a key, and the one sent opens nothing." if sent else "This server needs a key.",
+                "Send 'Authorization: Bearer trk_…'. Keys are made with `treering key create`; they expire, and can be "
+                "revoked.",
             )
         return key
 
@@ -145,15 +140,15 @@ def _check_keyless(headers: Headers) -> None:
     nobody meant one for this server.
     """
     if headers.get(KEY_HEADER, "").strip() or sent_key(headers).startswith(KEY_PREFIX):
-        raise Refusal(
-            HTTPStatus.UNAUTHORIZED,
-            Denied(
-                "This server was started without keys, and cannot tell what the one sent allows.",
-                hint="Ask without a key; or start the server with --keys, then it needs one.",
-            ),
-            code="unauthenticated",
-            headers={"WWW-Authenticate": "Bearer"},
+        raise _unauthenticated(
+            "This server was started without keys, and cannot tell what the one sent allows.",
+            "Ask without a key; or start the server with --keys, then it needs one.",
         )
+
+
+def _unauthenticated(message: str, hint: str) -> Refusal:
+    error = Denied(message, hint=hint)
+    return Refusal(HTTPStatus.UNAUTHORIZED, error, code="unauthenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
 def is_own_key(name: bytes, value: bytes) -> bool:

@@ -11,13 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.surfaces.http.bounds import Bounds
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.workers import EVENTS, Workers
+from treering.surfaces.http.served import ServerContext
+from treering.surfaces.http.workers import EVENTS
+from treering.verbs.envelope import WRITES
 from treering.verbs.ingest.report import ENDED, JobReport
-from treering.verbs.rights import WRITES
 
 _PATH = "/v1/jobs/{job_id}"
 _ACCESS = RouteAccess("space", WRITES, whole_space=False)
@@ -82,20 +82,12 @@ class JobsEndpoint:
     """Answers what is asked about one job."""
 
     def __init__(
-        self,
-        jobs: RunningJobs,
-        workers: Workers,
-        bounds: Bounds,
-        *,
-        admit: Callable[[Request], Awaitable[Caller]],
-        ending: Callable[[], bool],
+        self, context: ServerContext, jobs: RunningJobs, admit: Callable[[Request], Awaitable[Caller]]
     ) -> None:
-        """`admit`: says again who asks, where an answer takes long. `ending`: tells whether the server stops."""
+        """`admit`: says again who asks, where an answer takes long."""
+        self._context = context
         self._jobs = jobs
-        self._workers = workers
-        self._seconds = bounds.read_seconds
         self._admit = admit
-        self._ending = ending
         self._streams = 0
 
     async def show(self, job_id: str, request: Request) -> Response:
@@ -129,7 +121,7 @@ class JobsEndpoint:
 
     async def _look(self, job_id: str, request: Request, caller: Caller, *, max_items: int | None) -> JobReport:
         report = partial(self._jobs.report, job_id, caller, max_items=max_items)
-        return await self._workers.run(request.receive, report, seconds=self._seconds)
+        return await self._context.run(request, report, writes=False)
 
     async def _events(self, job_id: str, request: Request, seen: str) -> AsyncIterator[bytes]:
         self._streams += 1
@@ -145,7 +137,7 @@ class JobsEndpoint:
     async def _changes(self, job_id: str, request: Request, seen: str) -> AsyncIterator[bytes]:
         silent = 0
         for _ in range(_MOST_LOOKS):
-            if self._ending():
+            if self._context.stop.begun:
                 return
             report = await self._look(job_id, request, await self._admit(request), max_items=0)
             event_id = _event_id(report)
@@ -160,57 +152,47 @@ class JobsEndpoint:
             await sleep(_LOOK_SECONDS)
 
 
-def routes(jobs: JobsEndpoint) -> Sequence[Route]:
+def routes(
+    context: ServerContext, running: RunningJobs, *, admit: Callable[[Request], Awaitable[Caller]]
+) -> Sequence[Route]:
     """Return the routes of jobs."""
-    refused = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+    jobs = JobsEndpoint(context, running, admit)
+    missing, conflict, unfit = HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY
+    report = partial(Route, access=_ACCESS, gives=(JobReport,), parameters=(_JOB_ID,))
+    ends = {"202": {"description": "It ends at its next look.", "content": _REPORT}}
+    last = {"204": {"description": "The job has ended, and its last event is known."}}
+    watching = "Watch a job: server-sent events, each the job's report without its items."
     return (
-        Route(
-            method="GET",
-            path=_PATH,
-            name="job_show",
-            summary="Tell how a job stands, item by item.",
-            answer=jobs.show,
-            access=_ACCESS,
-            gives=(JobReport,),
-            parameters=(_JOB_ID,),
-            refuses=refused[:1],
+        report("GET", _PATH, "job_show", "Tell how a job stands, item by item.", jobs.show, refuses=(missing,)),
+        report(
+            "DELETE",
+            _PATH,
+            "job_cancel",
+            "Cancel a job. What it has written stays.",
+            jobs.cancel,
+            besides=ends,
+            refuses=(missing, conflict),
         ),
-        Route(
-            method="DELETE",
-            path=_PATH,
-            name="job_cancel",
-            summary="Cancel a job. What it has written stays.",
-            answer=jobs.cancel,
-            access=_ACCESS,
-            gives=(JobReport,),
-            besides={"202": {"description": "It ends at its next look.", "content": _REPORT}},
-            parameters=(_JOB_ID,),
-            refuses=refused[:2],
-        ),
-        Route(
-            method="POST",
-            path=f"{_PATH}/resume",
-            name="job_resume",
-            summary="Go on with a job that ended before it was done.",
-            answer=jobs.resume,
-            access=_ACCESS,
-            gives=(JobReport,),
+        report(
+            "POST",
+            f"{_PATH}/resume",
+            "job_resume",
+            "Go on with a job that ended before it was done.",
+            jobs.resume,
             good=HTTPStatus.ACCEPTED,
-            parameters=(_JOB_ID,),
-            refuses=refused,
+            refuses=(missing, conflict, unfit),
         ),
-        Route(
-            method="GET",
-            path=f"{_PATH}/events",
-            name="job_watch",
-            summary="Watch a job: server-sent events, each the job's report without its items.",
-            answer=jobs.watch,
-            access=_ACCESS,
+        report(
+            "GET",
+            f"{_PATH}/events",
+            "job_watch",
+            watching,
+            jobs.watch,
             gives=(),
             also={EVENTS: {"schema": _EVENT}},
-            besides={"204": {"description": "The job has ended, and its last event is known."}},
+            besides=last,
             parameters=(_JOB_ID, _LAST_EVENT),
-            refuses=refused[:1],
+            refuses=(missing,),
         ),
     )
 

@@ -18,9 +18,15 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
-from treering.surfaces.http.bounds import Bounds, CallerBounds
-from treering.surfaces.http.callers import Caller
-from treering.surfaces.http.failures import OF_OPENAI, Refusal, failure_response, refusal_response, status_of
+from treering.surfaces.http.callers import Bounds, Caller, CallerBounds
+from treering.surfaces.http.failures import (
+    OF_OPENAI,
+    Refusal,
+    failure_response,
+    refusal_response,
+    status_of,
+    too_many_requests,
+)
 from treering.surfaces.http.gate import SIGN_IN, Gate
 from treering.surfaces.web.rendering import respond_alone
 
@@ -56,7 +62,7 @@ class RequestGuard:
         self._bounds = bounds
         self._apart = apart
         self._streamed = streamed
-        self._arrivals = Arrivals(bounds)
+        self._bodies = IncomingBodies(bounds)
         self._rates = RequestRates()
         self._inside: Counter[bool | str] = Counter()
 
@@ -93,13 +99,13 @@ class RequestGuard:
         place = _Slot(self._inside, self._bounds.most_at_once, allowed, talk=talk, key=caller.key)
         streamed = scope["path"] in self._streamed
         most = allowed.max_upload_bytes if streamed else allowed.max_body_bytes
-        arrival = Arrival(receive, self._arrivals, max_bytes=most, arrived=place.take, in_memory=not streamed)
+        incoming = IncomingBody(receive, self._bodies, max_bytes=most, arrived=place.take, in_memory=not streamed)
         try:
             if scope["method"] in _WITHOUT_BODY:
                 place.take()
-            await self._app(scope, arrival.receive, send)
+            await self._app(scope, incoming.receive, send)
         finally:
-            arrival.close()
+            incoming.close()
             place.leave()
 
 
@@ -122,11 +128,8 @@ class _Slot:
         if inside >= self._most:
             raise Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
         if self._key and of_key >= self._allowed.at_once:
-            raise Refusal(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                Unavailable(f"{of_key} requests of this key are being answered already.", hint="Wait for one of them."),
-                code="too_many_requests",
-                headers={"Retry-After": "1"},
+            raise too_many_requests(
+                f"{of_key} requests of this key are being answered already.", "Wait for one of them."
             )
         self._inside.update((self._talk, self._key))
         self._taken = True
@@ -209,7 +212,13 @@ class RequestRates:
         used_until = max(self._used_until.get(key, now), now)
         wait = used_until + share - _MINUTE - now
         if wait > 1e-6:  # a minute's shares, added one by one, are a little more or less than a minute
-            raise _too_often(per_minute, wait)
+            seconds = max(1, ceil(wait))
+            raise too_many_requests(
+                f"More than {per_minute:,} requests in a minute.",
+                f"Try again in {seconds} s. `treering key create --requests-per-minute` sets the number of a key.",
+                seconds=seconds,
+                requests_per_minute=per_minute,
+            )
         self._used_until[key] = used_until + share
         if len(self._used_until) > _FORGET_FROM:
             self._forget(now)
@@ -217,20 +226,6 @@ class RequestRates:
     def _forget(self, now: float) -> None:
         """Forget keys that have all of their minute again."""
         self._used_until = {key: until for key, until in self._used_until.items() if until > now}
-
-
-def _too_often(per_minute: int, wait: float) -> Refusal:
-    seconds = max(1, ceil(wait))
-    return Refusal(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        Unavailable(
-            f"More than {per_minute:,} requests in a minute.",
-            hint=f"Try again in {seconds} s. `treering key create --requests-per-minute` sets the number of a key.",
-            details={"requests_per_minute": per_minute},
-        ),
-        code="too_many_requests",
-        headers={"Retry-After": str(seconds)},
-    )
 
 
 # How a request's body arrives: within a time, within a budget of memory, and counted only when it is there.
@@ -241,7 +236,7 @@ _READ_ON = 4
 before it listens would else see a broken connection in place of the answer."""
 
 
-class Arrivals:
+class IncomingBodies:
     """The bodies that arrive at one server. Only the event loop's thread comes here: counting needs no lock."""
 
     def __init__(self, bounds: Bounds) -> None:
@@ -259,7 +254,7 @@ class Arrivals:
         self._waiting_bytes -= size
 
 
-class Arrival:
+class IncomingBody:
     """Hands an app the messages of one request.
 
     `arrived` is called when the body is there; what it raises is raised where the app receives the body.
@@ -269,14 +264,14 @@ class Arrival:
     def __init__(
         self,
         receive: Receive,
-        arrivals: Arrivals,
+        bodies: IncomingBodies,
         *,
         max_bytes: int,
         arrived: Callable[[], None],
         in_memory: bool = True,
     ) -> None:
         self._receive = receive
-        self._arrivals = arrivals
+        self._bodies = bodies
         self._max_bytes = max_bytes
         self._in_memory = in_memory
         self._arrived = arrived
@@ -300,7 +295,7 @@ class Arrival:
             return message
         if message.get("more_body", False):
             size = len(message.get("body", b"")) if self._in_memory else 0
-            self._arrivals.keep(size)
+            self._bodies.keep(size)
             self._kept += size
             return message
         self._finish()
@@ -316,7 +311,7 @@ class Arrival:
         return self._seen > self._max_bytes
 
     async def _next(self) -> Message:
-        bounds = self._arrivals.bounds
+        bounds = self._bodies.bounds
         allowed = bounds.body_seconds + self._seen / bounds.body_rate
         try:
             async with asyncio.timeout(max(0.0, self._began + allowed - monotonic())):
@@ -337,7 +332,7 @@ class Arrival:
 
     def _finish(self) -> None:
         self._complete = True
-        self._arrivals.let_go(self._kept)
+        self._bodies.let_go(self._kept)
         self._kept = 0
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -20,10 +19,10 @@ from anyio.to_thread import run_sync
 from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.ports.runtime import Clock, JobLog, check_between_steps, fresh_id, interruptible, uninterrupted
 from treering.ports.runtime import JobRow as StoredRow
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller
-from treering.surfaces.http.failures import Refusal
-from treering.surfaces.http.served import ServedSpace, Stop
+from treering.surfaces.http.callers import Bounds, Caller
+from treering.surfaces.http.failures import too_many_requests
+from treering.surfaces.http.served import ServedSpace
+from treering.surfaces.http.workers import Stop
 from treering.surfaces.python.logs import Deadline
 from treering.verbs.catalog import find
 from treering.verbs.engine import Engine
@@ -276,11 +275,8 @@ class RunningJobs:
         key = job.caller.key
         of_key = sum(one.caller.key == key for one in self._jobs)
         if key and of_key >= self._bounds.for_caller(job.caller).at_once:
-            raise Refusal(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                Unavailable(f"{of_key} jobs of this key run or wait already.", hint="Wait until one of them is done."),
-                code="too_many_requests",
-                headers={"Retry-After": "1"},
+            raise too_many_requests(
+                f"{of_key} jobs of this key run or wait already.", "Wait until one of them is done."
             )
 
     def _keep(self, job: RunningJob) -> JobReport:
@@ -347,7 +343,7 @@ class RunningJobs:
         asked_to = isinstance(error, Unavailable)
         if asked_to and job.cancelled:
             return ("cancelled",)
-        if asked_to and self._stop.said:
+        if asked_to and self._stop.begun:
             return ("interrupted",)
         return ("failed", JobError(code=error.code, message=error.message, hint=error.hint))
 

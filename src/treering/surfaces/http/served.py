@@ -1,29 +1,31 @@
-"""The space the server speaks for: opened when it is first needed, closed when the server stops."""
+"""What a server serves: its space, opened when it is first needed, and what the parts bring."""
 
-import asyncio
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
-from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
+from starlette.requests import Request
+
+from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.ports.adapter import NoFiles
 from treering.ports.models import Embedder
-from treering.ports.runtime import check_between_steps
+from treering.registry import load, parts
 from treering.sources.reading.access import files_below
 from treering.spaces.wiring import start_waiting
-from treering.surfaces.http.callers import Caller
+from treering.surfaces.http.callers import Bounds, Caller
+from treering.surfaces.http.contract import Route
+from treering.surfaces.http.workers import Stop, Workers, report_progress
 from treering.surfaces.python.space import Space, open_space
+from treering.surfaces.web.view import ReadSpace
 from treering.system.address import Address
 from treering.verbs import catalog
 from treering.verbs.confined_ledger import confined, with_jobs_of
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Answer, Envelope, Operation, Report
-from treering.verbs.rights import WRITES, Rights, require
+from treering.verbs.envelope import WRITES, Answer, Envelope, Operation, Report, Rights, require
 
+_T = TypeVar("_T")
 Allowed = Literal["review", "erase"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
@@ -46,68 +48,6 @@ def granted(*, files: Path | None, allow: Collection[Allowed], urls: bool = Fals
     """
     reads_files, destroys = files is not None, "erase" in allow
     return replace(WRITES, reads_files=reads_files, fetches=urls, needs_person=bool(allow), destroys=destroys)
-
-
-class Stop:
-    """Tells calls that the server stops: new ones at once, those that run when their time to finish is over."""
-
-    def __init__(self, *, finishing_seconds: float = 0.0, time: Callable[[], float] = monotonic) -> None:
-        """Give what runs so many seconds to finish."""
-        self._finishing_seconds = finishing_seconds
-        self._time = time
-        self._said = False
-        self._ends = 0.0
-
-    @property
-    def said(self) -> bool:
-        """Whether the server stops."""
-        return self._said
-
-    def say(self) -> None:
-        """Refuse new work, and have what runs end in time."""
-        if not self._said:
-            self._ends = self._time() + self._finishing_seconds
-            self._said = True
-
-    def say_now(self) -> None:
-        """Have all work end at its next report of progress."""
-        self._ends = self._time()
-        self._said = True
-
-    def check(self, _what: str = "", _done: int = 0, _total: int | None = None) -> None:
-        """Let new work begin. Raises `Unavailable` once the server stops."""
-        if self._said:
-            raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
-
-    def check_running(self) -> None:
-        """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
-        if self._said and self._time() >= self._ends:
-            self.check()
-
-
-@dataclass(slots=True)
-class WorkApart:
-    """Work that goes on when the request ends which began it, and how far it is."""
-
-    task: "asyncio.Task[object] | None" = None
-    what: str = ""
-    done: int = 0
-    total: int | None = None
-
-    def note(self, what: str, done: int, total: int | None) -> None:
-        """Take a report of progress."""
-        self.what, self.done, self.total = what, done, total
-
-
-WORK_APART: ContextVar[WorkApart | None] = ContextVar("treering_work_apart", default=None)
-"""What the work under way tells how far it is, where it was begun apart from a request."""
-
-
-def report_progress(what: str, done: int, total: int | None) -> None:
-    """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
-    if apart := WORK_APART.get():
-        apart.note(what, done, total)
-    check_between_steps()
 
 
 class ServedSpace:
@@ -235,3 +175,63 @@ class ServedSpace:
                     files=self._files,
                 )
             return self._space
+
+
+# What a part brings to a server: routes, further spaces, and what is done at its start, in between, and at its end.
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What a part is given of the server that it serves in."""
+
+    space: ServedSpace
+    workers: Workers
+    bounds: Bounds
+    stop: Stop
+    background: bool
+    """Whether vectors are made behind everyday work."""
+    embedder: Embedder | None
+    """A model for all spaces; none: each opens its own."""
+
+    async def run(self, request: Request, work: Callable[[], _T], *, writes: bool) -> _T:
+        """Return what work of a request gives, in the time that reading or writing has. Raises as `Workers.run`."""
+        seconds = self.bounds.work_seconds if writes else self.bounds.read_seconds
+        return await self.workers.run(request.receive, work, seconds=seconds)
+
+
+class FurtherSpaces(Protocol):
+    """Spaces besides the server's own, such as those of projects, each with an id."""
+
+    def ids(self) -> list[str]:
+        """Return the ids of those that can be listed."""
+        ...
+
+    def address(self, identity: str, /) -> Address:
+        """Return where one is kept. Raises `InvalidInput` for what is not an id."""
+        ...
+
+    def count_open(self) -> tuple[int, int]:
+        """Return how many are open, and how many of their texts wait for a vector."""
+        ...
+
+    def reads(self, identity: str, *, check_stop: Callable[[], None]) -> ReadSpace:
+        """Return one for reading. What it is asked raises `NotFound` where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """What a part serves."""
+
+    routes: Sequence[Route] = ()
+    spaces: FurtherSpaces | None = None
+    warm: Callable[[], None] | None = None
+    """Called when the server starts; returns at once."""
+    look_after: Callable[[], None] | None = None
+    """Called now and then, for work that a process left behind."""
+    close: Callable[[], Awaitable[None]] | None = None
+
+
+def served_parts(context: ServerContext, chosen: Mapping[str, Any]) -> list[ServedPart]:
+    """Return what each part serves. `chosen`: what its flags say, by the name of the part."""
+    return [load(part.serving)(context, chosen.get(part.name)) for part in parts() if part.serving]

@@ -1,12 +1,16 @@
-"""Running the server until it is told to stop: for this machine, or with keys for others."""
+"""Run the server until it is told to stop: where it listens, its connections, and its end."""
 
 import asyncio
+import ipaddress
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,9 +20,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.http.bounds import Bounds, Transport
+from treering.surfaces.http.callers import Bounds
 from treering.surfaces.http.request_guard import is_loopback
-from treering.surfaces.http.served import Stop
+from treering.surfaces.http.workers import Stop
 from treering.surfaces.python.logs import LogFormat, log_requests, log_warnings
 from treering.system.access_keys import is_live
 from treering.system.machine import SystemClock
@@ -27,6 +31,65 @@ _GRACE_SECONDS = 10
 _WAITING = 128  # connections the system holds until they are taken
 
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The files of a TLS certificate, in PEM: the certificate with those that sign it, and its private key."""
+
+    cert: Path
+    key: Path
+
+    @classmethod
+    def of(cls, cert: Path | None, key: Path | None) -> "Certificate | None":
+        """Return the certificate of two files; none where neither is named.
+
+        Raises `InvalidInput` where one is missing, or where they are no certificate and its key.
+        """
+        if cert is None and key is None:
+            return None
+        if cert is None or key is None:
+            raise InvalidInput("TLS needs a certificate and its key.", hint="Give both --tls-cert and --tls-key.")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            raise InvalidInput(
+                f"{cert} and {key} are not a certificate and its key: {error}.",
+                hint="Name PEM files that this user can read; the key without a password.",
+            ) from error
+        return cls(cert, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How requests reach a server."""
+
+    certificate: Certificate | None = None
+    """What TLS is spoken with; none: plain HTTP."""
+    proxies: tuple[str, ...] = ()
+    """The proxies in front of the server, by address or network: these alone say where a request came from."""
+
+
+def proxies_of(named: Sequence[str]) -> tuple[str, ...]:
+    """Read addresses and networks of proxies. Raises `InvalidInput` for what is none, and for one of everybody."""
+    networks = []
+    for text in named:
+        try:
+            network = ipaddress.ip_network(text.strip())
+        except ValueError as error:
+            raise InvalidInput(
+                f"--behind-proxy {text!r} is not an address or network.", hint="Write 10.0.0.5 or 10.0.0.0/24."
+            ) from error
+        if not network.prefixlen:
+            raise InvalidInput(
+                f"--behind-proxy {text!r} trusts everybody.", hint="Name the address of the proxy, or its network."
+            )
+        networks.append(str(network))
+    return tuple(networks)
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")
 
 
 def serve_until_stopped(
@@ -136,11 +199,11 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.stop()
         if self.force_exit:
-            self._stop.say_now()
+            self._stop.end_now()
 
     def stop(self) -> None:
         """Stop: refuse new requests, give those that run their time to finish, then end them at their next look."""
-        self._stop.say()
+        self._stop.begin()
         self.should_exit = True
 
 

@@ -21,20 +21,17 @@ from treering.core.scope import ScopeGiven
 from treering.ports.adapter import NoFiles
 from treering.sources.folders.upload import UploadAdapter
 from treering.sources.formats import formats_here
-from treering.surfaces.http.bounds import Bounds
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
-from treering.surfaces.http.failures import Refusal
+from treering.surfaces.http.failures import Refusal, too_many_requests
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.served import ServedSpace
+from treering.surfaces.http.served import ServerContext
 from treering.surfaces.http.verb_routes import SCOPE_PATTERN
-from treering.surfaces.http.workers import Workers
 from treering.surfaces.python.logs import RecentCalls
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Value
+from treering.verbs.envelope import WRITES, Envelope, Value
 from treering.verbs.ingest.report import IngestReport
-from treering.verbs.rights import WRITES
 
 UPLOAD = "/v1/wiki/ingest/upload"
 """The path of uploads: bodies of it are put on the disk as they come, not into memory."""
@@ -61,13 +58,9 @@ class UploadQuery(Value):
 class UploadEndpoint:
     """Takes files that are sent, few at once."""
 
-    def __init__(
-        self, space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCalls, jobs: RunningJobs
-    ) -> None:
+    def __init__(self, context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> None:
         """Tell `calls` of each upload that was read."""
-        self._space = space
-        self._workers = workers
-        self._bounds = bounds
+        self._context = context
         self._calls = calls
         self._jobs = jobs
         self._under_way: Counter[str] = Counter()
@@ -89,7 +82,7 @@ class UploadEndpoint:
                 report = await self._jobs.start(envelope, caller, lend=lend, after=held)
                 return job_begun(report)
             call = partial(self._call, envelope, caller, lend)
-            return await self._workers.run(request.receive, call, seconds=self._bounds.work_seconds)
+            return await self._context.run(request, call, writes=True)
 
     async def _receive(self, request: Request, stream: IO[bytes]) -> None:
         """Put the body into a file as it comes. `arrival` refuses what is too large, or too slow.
@@ -102,22 +95,17 @@ class UploadEndpoint:
             raise InvalidInput("The body is empty.", hint="Send the file's bytes as the body.")
 
     def _call(self, envelope: Envelope, caller: Caller, lend: Callable[[Engine], Engine]) -> Response:
-        report = self._space.call("ingest", envelope, caller, lend=lend)
+        report = self._context.space.call("ingest", envelope, caller, lend=lend)
         self._calls.note("ingest", envelope)
         return Response(report.model_dump_json(), media_type="application/json")
 
     @contextmanager
     def _place(self, caller: Caller) -> Iterator[None]:
         """Count an upload, until it is read. Raises `Unavailable` for one too many, `Refusal` for one of a key."""
-        if self._under_way.total() >= self._bounds.uploads_at_once:
+        if self._under_way.total() >= self._context.bounds.uploads_at_once:
             raise Unavailable("Too many files are being sent at once.", hint="Try again when one of them is read.")
-        if caller.key and self._under_way[caller.key] >= self._bounds.uploads_of_a_key:
-            raise Refusal(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                Unavailable("This key sends too many files at once.", hint="Send one after the other."),
-                code="too_many_requests",
-                headers={"Retry-After": "1"},
-            )
+        if caller.key and self._under_way[caller.key] >= self._context.bounds.uploads_of_a_key:
+            raise too_many_requests("This key sends too many files at once.", "Send one after the other.")
         self._under_way[caller.key] += 1
         try:
             yield
@@ -143,7 +131,7 @@ def _check_label(request: Request) -> None:
 _SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
 
 
-def route(uploads: UploadEndpoint) -> Route:
+def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Route:
     """Return the route of uploads."""
     return Route(
         method="POST",
@@ -151,7 +139,7 @@ def route(uploads: UploadEndpoint) -> Route:
         name="wiki_ingest_upload",
         summary="Read a file, or a zip or tar archive of files, that is sent as the body.",
         description=_DESCRIPTION,
-        answer=uploads.take,
+        answer=UploadEndpoint(context, calls, jobs).take,
         access=RouteAccess("space", WRITES, whole_space=False),
         takes_bytes=True,
         gives=(IngestReport,),

@@ -1,56 +1,55 @@
-"""The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes."""
+"""The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes, and MCP at `POST /mcp`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
 from pydantic_core import CoreSchema
+from starlette.routing import Route as StarletteRoute
 
+from treering.core.errors import Denied
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.surfaces.http.bodies import parse_body, read_body
-from treering.surfaces.http.bounds import Bounds
-from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
+from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.surfaces.http.running_jobs import RunningJobs
-from treering.surfaces.http.served import ServedSpace
-from treering.surfaces.http.workers import Workers
+from treering.surfaces.http.served import ServedSpace, ServerContext
+from treering.surfaces.http.workers import Stop
+from treering.surfaces.mcp.dispatcher import ToolAnswer, answer_call, error_answer
+from treering.surfaces.mcp.server import CallProgress, Context, server_of
 from treering.surfaces.python.logs import RecentCalls
+from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
-from treering.verbs.catalog import TOOLS
-from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
+from treering.verbs.catalog import EXAMPLES, NEW_OBJECT_FIELDS, TOOLS
+from treering.verbs.crystallize.drafting import WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
-from treering.verbs.crystallize.work import ActivityFields, ActivityInput, LinkFields, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, TextInput, Tool, Value
-from treering.verbs.rights import Rights
+from treering.verbs.crystallize.work import ActivityInput, LinkFields, NodeInput, WorkItemInput
+from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
 
 
-def routes(
-    space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCalls, jobs: RunningJobs
-) -> Iterator[Route]:
+def routes(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Iterator[Route]:
     """Return one route per verb of the catalogue. `calls` is told of each call that was answered."""
     for tool in TOOLS.values():
-        seconds = bounds.work_seconds if tool.rights.writes else bounds.read_seconds
-        if tool.name == "ingest":
-            yield _with_jobs(_route(tool, space, workers, seconds, calls), tool, workers, seconds, jobs)
-        else:
-            yield _route(tool, space, workers, seconds, calls)
+        route = _route(tool, context, calls)
+        yield _with_jobs(route, tool, context, jobs) if tool.name == "ingest" else route
 
 
-def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, calls: RecentCalls) -> Route:
+def _route(tool: Tool, context: ServerContext, calls: RecentCalls) -> Route:
     def call(body: bytes, caller: Caller) -> Response:
         envelope = _checked(tool, body, caller)
-        report = space.call(tool.name, envelope, caller)
+        report = context.space.call(tool.name, envelope, caller)
         calls.note(tool.name, envelope)
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
-        return await workers.run(request.receive, partial(call, body, caller_of(request)), seconds=seconds)
+        return await context.run(request, partial(call, body, caller_of(request)), writes=tool.rights.writes)
 
     modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
     return Route(
@@ -62,18 +61,19 @@ def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, cal
         answer=answer,
         access=RouteAccess("space", _least_of(tool), whole_space=False),
         takes=call_models(tool.name),
+        examples=EXAMPLES[tool.name],
         gives=tuple(dict.fromkeys(mode.report for mode in tool.modes.values())),
     )
 
 
-def _with_jobs(route: Route, tool: Tool, workers: Workers, seconds: float, jobs: RunningJobs) -> Route:
+def _with_jobs(route: Route, tool: Tool, context: ServerContext, jobs: RunningJobs) -> Route:
     """Return a route whose calls are jobs where the client does not wait."""
 
     async def answer(request: Request) -> Response:
         if prefers_job(request):
             body, caller = await read_body(request), caller_of(request)
             check = partial(_checked, tool, body, caller)
-            envelope = await workers.run(request.receive, check, seconds=seconds)
+            envelope = await context.run(request, check, writes=True)
             if jobs.takes(envelope):
                 return job_begun(await jobs.start(envelope, caller, size=len(body)))
         answered: Response = await route.answer(request)
@@ -141,11 +141,12 @@ class WorkItemChange(WorkItemInput):
     id: str = Field(min_length=1, description="The work item to change.")
 
 
-_OPEN: Mapping[type[Value], Mapping[str, type[Value]]] = {
-    ActivityInput: {"New": ActivityFields, "Change": ActivityChange},
-    NodeInput: {"New": NodeFields, "Change": NodeChange},
-    KnowledgeInput: {"New": KnowledgeFields, "Change": KnowledgeChange},
-    WorkItemInput: {"New": NewWorkItem, "Change": WorkItemChange},
+_NEW: Mapping[type[Value], type[Value]] = {**NEW_OBJECT_FIELDS, WorkItemInput: NewWorkItem}
+_CHANGES: Mapping[type[Value], type[Value]] = {
+    ActivityInput: ActivityChange,
+    NodeInput: NodeChange,
+    KnowledgeInput: KnowledgeChange,
+    WorkItemInput: WorkItemChange,
 }
 """Inputs that take two forms: a new object's fields without an id, or an id and what changes."""
 
@@ -165,8 +166,10 @@ def call_model(verb: str, envelope: Envelope) -> type[BaseModel] | None:
 
 def _models(tool: Tool) -> Iterator[tuple[tuple[str, str, str], type[BaseModel]]]:
     for mode in tool.modes.values():
-        for form, given in _OPEN.get(mode.input, {"": mode.input}).items():
-            yield (tool.name, mode.name, form), _model(tool, mode, form, given)
+        given = mode.input
+        forms = {"New": _NEW[given], "Change": _CHANGES[given]} if given in _NEW else {"": given}
+        for form, model in forms.items():
+            yield (tool.name, mode.name, form), _model(tool, mode, form, model)
 
 
 def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseModel]:
@@ -181,10 +184,10 @@ def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseMo
     return create_model(name, __base__=Value, __doc__=mode.summary, **fields)
 
 
-def _needed(model: type[BaseModel]) -> Any:
-    """Tell pydantic that a part must be there, where it has fields that must."""
+def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
+    """Tell pydantic that a part must be there, where it has fields that must; else what stands for it."""
     needed = any(one.is_required() for one in model.model_fields.values())
-    return Field() if needed else Field(default_factory=dict)
+    return Field() if needed else Field(default_factory=missing)
 
 
 _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
@@ -193,25 +196,22 @@ _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
 # Operations on the space over HTTP: `POST /v1/review/list` and others, as far as the server grants what they need.
 
 
-def operation_routes(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Route]:
+def operation_routes(context: ServerContext) -> Iterator[Route]:
     """Return one route per operation that the server grants."""
-    for operation in ON_SPACES:
-        if space.grants(operation):
-            seconds = bounds.work_seconds if operation.rights.writes else bounds.read_seconds
-            yield _operation_route(operation, space, workers, seconds)
+    return (_operation_route(one, context) for one in ON_SPACES if context.space.grants(one))
 
 
-def _operation_route(operation: Operation[Any], space: ServedSpace, workers: Workers, seconds: float) -> Route:
+def _operation_route(operation: Operation[Any], context: ServerContext) -> Route:
     model = _operation_model(operation)
 
     def perform(body: bytes, caller: Caller) -> Response:
         asked = parse_body(model, body).model_dump()
-        report = space.perform(operation, caller, given=asked["input"], options=asked["options"])
+        report = context.space.perform(operation, caller, given=asked["input"], options=asked["options"])
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
-        return await workers.run(request.receive, partial(perform, body, caller_of(request)), seconds=seconds)
+        return await context.run(request, partial(perform, body, caller_of(request)), writes=operation.rights.writes)
 
     return Route(
         method="POST",
@@ -221,6 +221,7 @@ def _operation_route(operation: Operation[Any], space: ServedSpace, workers: Wor
         answer=answer,
         access=RouteAccess("space", operation.rights, whole_space=True),
         takes=(model,),
+        examples=OPERATION_EXAMPLES.get(operation.name, {}),
         gives=(operation.report,),
     )
 
@@ -228,12 +229,60 @@ def _operation_route(operation: Operation[Any], space: ServedSpace, workers: Wor
 def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
     name = "".join(word.capitalize() for word in operation.name.split()) + "Request"
     fields: dict[str, Any] = {
-        part: (model, _operations_needed(model))
+        part: (model, _needed(model, model))
         for part, model in (("input", operation.input), ("options", operation.options))
     }
     return create_model(name, __base__=Value, __doc__=operation.summary, **fields)
 
 
-def _operations_needed(model: type[BaseModel]) -> Any:
-    needed = any(one.is_required() for one in model.model_fields.values())
-    return Field() if needed else Field(default_factory=model)
+# The Model Context Protocol over HTTP: `POST /mcp`, for the same callers as every other route.
+
+
+PATH = "/mcp"
+
+
+class McpEndpoint:
+    """Answers agents that speak the protocol. `run` is entered while the app lives.
+
+    Each request stands for itself (the protocol's stateless form), so that several servers may answer one client, and a
+    server that was restarted goes on. A call that takes long tells its progress in a stream.
+    """
+
+    def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:
+        self._space = space
+        self._stop = stop
+        self._urls = urls
+        server = server_of(
+            self._answer,
+            read_seconds=bounds.read_seconds,
+            work_seconds=bounds.work_seconds,
+            at_once=bounds.worked_on_at_once,
+            urls=urls,
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=bounds.max_body_bytes
+        )
+        self.run = self._manager.run
+
+    @property
+    def route(self) -> StarletteRoute:
+        """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
+        return StarletteRoute(PATH, endpoint=self._manager.asgi_app, methods=["POST"])
+
+    def _answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: CallProgress) -> ToolAnswer:
+        def check() -> None:
+            self._stop.check_running()
+            watch.check()
+
+        caller = _caller_of(context)
+        if caller is None:
+            return error_answer(Denied("It is not known who calls.", hint="Call the tool over HTTP."))
+        report = partial(self._space.call, caller=caller, progress=watch.report)
+        return answer_call(verb, arguments, report, check=check, urls=self._urls)
+
+
+def _caller_of(context: Context) -> Caller | None:
+    """Return who made the request that a call came with, as the gate found it."""
+    state = getattr(context.request, "state", None)
+    caller = getattr(state, "caller", None)
+    return caller if isinstance(caller, Caller) else None

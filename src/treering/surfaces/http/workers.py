@@ -5,7 +5,10 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import TypeVar
 
 from anyio import CancelScope, CapacityLimiter, current_time
@@ -13,8 +16,7 @@ from anyio.to_thread import run_sync
 from starlette.types import Message, Receive
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.ports.runtime import interruptible
-from treering.surfaces.http.served import WORK_APART, Stop, WorkApart
+from treering.ports.runtime import check_between_steps, interruptible
 from treering.surfaces.python.logs import Deadline
 
 _T = TypeVar("_T")
@@ -23,10 +25,72 @@ _T = TypeVar("_T")
 EVENTS = "text/event-stream"
 
 
-async def leave(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class Stop:
+    """Tells calls that the server stops: new ones at once, those that run when their time to finish is over."""
+
+    def __init__(self, *, finishing_seconds: float = 0.0, time: Callable[[], float] = monotonic) -> None:
+        """Give what runs so many seconds to finish."""
+        self._finishing_seconds = finishing_seconds
+        self._time = time
+        self._begun = False
+        self._ends = 0.0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the server stops."""
+        return self._begun
+
+    def begin(self) -> None:
+        """Refuse new work, and have what runs end in time."""
+        if not self._begun:
+            self._ends = self._time() + self._finishing_seconds
+            self._begun = True
+
+    def end_now(self) -> None:
+        """Have all work end at its next report of progress."""
+        self._ends = self._time()
+        self._begun = True
+
+    def check(self, _what: str = "", _done: int = 0, _total: int | None = None) -> None:
+        """Let new work begin. Raises `Unavailable` once the server stops."""
+        if self._begun:
+            raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
+
+    def check_running(self) -> None:
+        """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
+        if self._begun and self._time() >= self._ends:
+            self.check()
+
+
+@dataclass(slots=True)
+class BackgroundWork:
+    """Work that goes on when the request ends which began it, and how far it is."""
+
+    task: "asyncio.Task[object] | None" = None
+    what: str = ""
+    done: int = 0
+    total: int | None = None
+
+    def note(self, what: str, done: int, total: int | None) -> None:
+        """Take a report of progress."""
+        self.what, self.done, self.total = what, done, total
+
+
+BACKGROUND_WORK: ContextVar[BackgroundWork | None] = ContextVar("treering_background_work", default=None)
+"""What the work under way tells how far it is, where it was begun apart from a request."""
+
+
+def report_progress(what: str, done: int, total: int | None) -> None:
+    """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
+    if background := BACKGROUND_WORK.get():
+        background.note(what, done, total)
+    check_between_steps()
 
 
 class Workers:
@@ -36,7 +100,7 @@ class Workers:
         self._places = CapacityLimiter(most)
         self._threads = CapacityLimiter(most)
         self._stop = stop
-        self._apart: dict[Hashable, WorkApart] = {}
+        self._in_background: dict[Hashable, BackgroundWork] = {}
 
     def load(self) -> tuple[int, int]:
         """Return how many calls have a thread, and how many wait for one."""
@@ -50,7 +114,7 @@ class Workers:
         client hangs up or the server stops: at its next look (`check_interrupt`).
         """
         deadline = Deadline(seconds)
-        leaving = asyncio.create_task(leave(receive))
+        leaving = asyncio.create_task(wait_for_disconnect(receive))
         leaving.add_done_callback(lambda _: deadline.end("The client has hung up."))
         place = object()
         try:
@@ -64,26 +128,26 @@ class Workers:
             with suppress(asyncio.CancelledError):
                 await leaving
 
-    async def run_apart(
+    async def run_in_background(
         self, key: Hashable, work: Callable[[], object], *, seconds: float, patience: float
-    ) -> WorkApart | None:
+    ) -> BackgroundWork | None:
         """Begin work, or join the work of the same key, and wait for at most `patience` seconds.
 
         Returns `None` where it is done, else how far it is; it goes on then. Raises what the work raises.
         """
-        apart = self._apart.get(key)
-        if apart is None or apart.task is None:
-            apart = self._apart[key] = WorkApart()
-            token = WORK_APART.set(apart)
+        background = self._in_background.get(key)
+        if background is None or background.task is None:
+            background = self._in_background[key] = BackgroundWork()
+            token = BACKGROUND_WORK.set(background)
             try:
-                apart.task = asyncio.create_task(self.run(_nobody_leaves, work, seconds=seconds))
+                background.task = asyncio.create_task(self.run(_nobody_leaves, work, seconds=seconds))
             finally:
-                WORK_APART.reset(token)
-        await asyncio.wait({apart.task}, timeout=patience)
-        if not apart.task.done():
-            return apart
-        self._apart.pop(key, None)
-        apart.task.result()
+                BACKGROUND_WORK.reset(token)
+        await asyncio.wait({background.task}, timeout=patience)
+        if not background.task.done():
+            return background
+        self._in_background.pop(key, None)
+        background.task.result()
         return None
 
     async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
@@ -111,7 +175,7 @@ async def _nobody_leaves() -> Message:
     return await never
 
 
-# Looking now and then, in a thread of its own, for work that nobody is at: what processes left that died.
+# Periodic checks, in a thread of their own, for work that nobody is at: what processes left that died.
 
 
 LOOKING_SECONDS = 5.0
@@ -119,14 +183,14 @@ LOOKING_SECONDS = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class Caretaker:
+class PeriodicChecks:
     """Looks after what is served, from `start` until `stop`. Whatever fails is told of, and looked after again."""
 
     def __init__(self, looks: Sequence[Callable[[], None]], *, seconds: float = LOOKING_SECONDS) -> None:
         self._looks = looks
         self._seconds = seconds
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="treering-caretaker", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="treering-periodic-checks", daemon=True)
         self._told = ""
 
     def start(self) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treering.core.characters import label
-from treering.core.pack import ContextPack, PackItem
 from treering.core.writing.draft import ObjectChange
-from treering.retrieval.search.packing import quoted, render, titled
+from treering.retrieval.search.packing import ContextPack, PackItem, quoted, render, titled
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
 from treering.verbs.crystallize.submission import WriteReport
@@ -20,7 +19,7 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ReadReport, told_status
+from treering.verbs.reading import ReadReport, shown_status
 
 _LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
 _SAID = 600  # characters of a sentence that may hold stored words
@@ -90,7 +89,7 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            status = told_status(str(report.object.get("status", "")), current=report.current)
+            status = shown_status(str(report.object.get("status", "")), current=report.current)
             return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
             code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
@@ -131,7 +130,7 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
 
 def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
     for number, hit in enumerate(report.hits, start=1):
-        status = told_status(hit.status, current=hit.current)
+        status = shown_status(hit.status, current=hit.current)
         state = "" if status == "active" else f" ({status})"
         warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
         name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
@@ -169,7 +168,7 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
 def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
-        state = f"{one.type}/{one.kind}, {told_status(one.status, current=one.current)}"
+        state = f"{one.type}/{one.kind}, {shown_status(one.status, current=one.current)}"
         yield AnswerEntry(
             f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
@@ -191,7 +190,7 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
-        status = told_status(change.status, current=change.current)
+        status = shown_status(change.status, current=change.current)
         over = f" ({status})" if status != change.status else ""
         yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
 
@@ -203,7 +202,7 @@ def _by(change: HistoryEntry) -> str:
 
 def _opened(item: Expanded) -> AnswerEntry:
     cut = " (cut)" if item.cut else ""
-    status = told_status(item.status, current=item.current)
+    status = shown_status(item.status, current=item.current)
     head = f"`{item.id}` {quoted(item.title)} ({status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return AnswerEntry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)

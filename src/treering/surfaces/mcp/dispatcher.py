@@ -22,11 +22,10 @@ from treering.retrieval.text.analysis import cut_to_tokens
 from treering.surfaces.mcp.answers import data_of, text_of
 from treering.surfaces.mcp.fitting import fit_json
 from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeField, fields_in, fields_of, granted_modes
-from treering.surfaces.python.examples import EXAMPLES
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.verbs import catalog
-from treering.verbs.catalog import TOOLS
+from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
 
@@ -170,7 +169,7 @@ def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) ->
     """Tell of one mode of a tool, or of all: as text, and as data.
 
     `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
-    `InvalidInput` for a mode that is none.
+    `InvalidInput` for an unknown mode.
     """
     tool = granted_modes(TOOLS[verb], urls=urls)
     modes = list(_asked(tool, given))
@@ -227,6 +226,6 @@ def _data(tool: Tool, mode: Mode) -> dict[str, Any]:
 
 
 def _examples(tool: Tool, mode: Mode) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for what, call in EXAMPLES.get(f"wiki_{tool.name}", {}).items():
+    for what, call in EXAMPLES[tool.name].items():
         if call.get("mode", tool.default) == mode.name:
             yield what, call

@@ -7,18 +7,14 @@ names all modes with all their fields; what each field means, mode `help` tells 
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
-from treering.verbs.catalog import TOOLS
+from treering.verbs.catalog import NEW_OBJECT_FIELDS, TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
-from treering.verbs.crystallize.knowledge import KnowledgeInput
-from treering.verbs.crystallize.work import ActivityFields, ActivityInput, NodeInput, WorkItemInput
-from treering.verbs.envelope import Mode, Tool
-from treering.verbs.rights import WRITES
+from treering.verbs.envelope import WRITES, Mode, Tool
 
 Schema = dict[str, Any]
 
@@ -26,13 +22,6 @@ PREFIX = "wiki."
 DEFAULT_TOKENS = 2_000
 """Bound of an answer where the call names none."""
 
-OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
-    ActivityInput: ActivityFields,
-    KnowledgeInput: KnowledgeFields,
-    WorkItemInput: WorkItemFields,
-    NodeInput: NodeFields,
-}
-"""Inputs that take the fields of a new object beside their own, and which fields those are."""
 GRANTED = replace(WRITES, reads_files=True)
 """What an agent may do at most; files only where the server may read some. What goes beyond it is not listed.
 
@@ -79,10 +68,10 @@ def _annotations(tool: Tool) -> dict[str, bool]:
 
 
 def _mode_text(mode: Mode, *, default: bool) -> str:
-    fields = [one for one in fields_of(mode) if not (one.name == "id" and mode.input in OPEN)]
-    changes = "; or id + changes" if mode.input in OPEN else ""
+    fields = [one for one in fields_of(mode) if not (one.name == "id" and mode.input in NEW_OBJECT_FIELDS)]
+    changes = "; or id + changes" if mode.input in NEW_OBJECT_FIELDS else ""
     takes = f"input: {' '.join(map(_name, fields))}{changes}." if fields else ""
-    note = _note(OPEN.get(mode.input, mode.input))
+    note = _note(NEW_OBJECT_FIELDS.get(mode.input, mode.input))
     name = f"{mode.name}{' (default)' if default else ''}:"
     return " ".join(filter(None, (name, mode.summary, takes, note)))
 
@@ -148,7 +137,7 @@ def fields_of(mode: Mode) -> list[ModeField]:
     """Return the fields of what a mode takes, with those of a new object beside those that change one."""
     own = fields_in(mode.input)
     known = {field.name for field in own}
-    beside = fields_in(OPEN[mode.input]) if mode.input in OPEN else []
+    beside = fields_in(NEW_OBJECT_FIELDS[mode.input]) if mode.input in NEW_OBJECT_FIELDS else []
     return own + [field for field in beside if field.name not in known]
 
 

@@ -1,4 +1,4 @@
-"""The MCP server: the four tools, over standard input and output, and over HTTP (`surfaces.http.mcp_endpoint`).
+"""The MCP server: the four tools, over standard input and output, and over HTTP (`surfaces.http.verb_routes`).
 
 Listing the tools needs neither the catalogue nor the space: what is listed was rendered into `listing.json` (a
 test holds it equal to the catalogue). Everything heavy is loaded by the first call, in a worker thread.
@@ -33,7 +33,6 @@ from treering.version import __version__
 if TYPE_CHECKING:
     from treering.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher
 
-
 # Progress of long work, told from the thread that does it to the client that waits for it.
 
 
@@ -43,7 +42,7 @@ Tell = Callable[[float, float | None, str], Awaitable[None]]
 _SECONDS = 0.2  # between two looks: a client is told at most five times a second
 
 
-class Watch:
+class CallProgress:
     """Takes what a worker reports, and tells the newest of it. The worker never waits for the client.
 
     `seconds`: how long the work may take; nothing: as long as it takes.
@@ -89,7 +88,7 @@ class Watch:
 
 
 Context = ServerRequestContext[None]
-AnswerCall = Callable[[str, Mapping[str, Any], Context, Watch], "ToolAnswer"]
+AnswerCall = Callable[[str, Mapping[str, Any], Context, CallProgress], "ToolAnswer"]
 """Answers a call, in a worker thread: the verb, its arguments, who calls, and what watches over it."""
 _SERVED_AT_ONCE = 4
 READ_SECONDS = 60.0
@@ -189,7 +188,7 @@ class _OwnSpace:
         self._dispatcher: ToolDispatcher | None = None
         self._lock = Lock()
 
-    def answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: Watch) -> ToolAnswer:
+    def answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: CallProgress) -> ToolAnswer:
         """Answer a call, in the name that its client gave itself."""
         # Imported by the first call: the handshake must not wait for search, models and parsers.
         from treering.surfaces.mcp.dispatcher import ToolDispatcher
@@ -237,7 +236,7 @@ class _Tools:
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
-        watch = Watch(self._read_seconds if params.name in self._reading else self._work_seconds)
+        watch = CallProgress(self._read_seconds if params.name in self._reading else self._work_seconds)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, context.session.report_progress)
@@ -256,7 +255,7 @@ class _Tools:
             is_error=answer.is_error,
         )
 
-    def _answer(self, params: CallToolRequestParams, context: Context, watch: Watch) -> ToolAnswer:
+    def _answer(self, params: CallToolRequestParams, context: Context, watch: CallProgress) -> ToolAnswer:
         verb = next((verb for verb, name in self.names.items() if name == params.name), None)
         if verb is None:
             from treering.surfaces.mcp.dispatcher import unknown_tool  # as heavy as a call

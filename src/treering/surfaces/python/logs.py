@@ -11,9 +11,9 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Literal, get_args
 
+from treering.core.canonical import render_time
 from treering.core.characters import visible
 from treering.core.errors import InvalidInput, TimedOut, Unavailable
-from treering.core.ids import render_time
 from treering.verbs.envelope import Envelope
 
 LogFormat = Literal["json", "text"]
@@ -94,7 +94,7 @@ def log_format_of(text: str) -> LogFormat | None:
         if text == known:
             return known  # type: ignore[no-any-return]  # one of the words of the type
     if text:
-        raise InvalidInput(f"--log-format {text[:100]!r} is none.", hint="Write json or text.")
+        raise InvalidInput(f"--log-format has no value {text[:100]!r}.", hint="Write json or text.")
     return None
 
 

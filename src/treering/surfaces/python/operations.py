@@ -30,6 +30,34 @@ OF_PARTS: tuple[Operation[Any], ...] = tuple(
 OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *OF_PARTS)}
 """All of them by name."""
 
+EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "review list": {
+        "what waits for a decision": {},
+    },
+    "review show": {
+        "what a patch would change": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "review apply": {
+        "apply a patch": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "review reject": {
+        "turn a patch down": {
+            "input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"},
+            "options": {"reason": "We use spaces"},
+        },
+    },
+    "revert": {
+        "take a patch back": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "erase": {
+        "remove a source for good": {
+            "input": {"ids": ["src:01kefz3m8qd5v2n7x4t9r6w0ya"]},
+            "options": {"reason": "Asked by Ada"},
+        },
+    },
+}
+"""Calls to copy of operations that are asked for over HTTP, by what one wants."""
+
 
 def find(name: str) -> Operation[Any]:
     """Return an operation by name. Raises `InvalidInput` with the nearest known name."""

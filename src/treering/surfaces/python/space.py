@@ -24,10 +24,11 @@ from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
+from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize import review
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
+from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.lint.upkeep import VECTORS
@@ -36,12 +37,10 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.rights import EVERYTHING
 
 if TYPE_CHECKING:
-    from treering.parts.discussions.generators.generator import Generator
+    from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
-    from treering.parts.discussions.settings import DiscussionSettings
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
@@ -129,7 +128,7 @@ class Space:
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Bring outside input in: `source`, `path`, `repo`, `status`."""
-        return self.call("ingest", _envelope(mode, scope, input, options))
+        return TOOLS["ingest"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     @overload
     def query(
@@ -167,19 +166,21 @@ class Space:
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> QueryReport:
         """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
-        return cast("QueryReport", self.call("query", _envelope(mode, scope, input, options)))
+        asked = _envelope(mode, scope, input, options)
+        return cast("QueryReport", TOOLS["query"].call(self.engine, asked, granted=EVERYTHING))
 
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> WriteReport:
         """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
-        return cast("WriteReport", self.call("crystallize", _envelope(mode, scope, input, options)))
+        asked = _envelope(mode, scope, input, options)
+        return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
 
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
-        return self.call("lint", _envelope(mode, scope, input, options))
+        return TOOLS["lint"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""

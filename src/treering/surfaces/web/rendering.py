@@ -16,9 +16,9 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from treering.core.canonical import is_object
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
-from treering.core.ids import is_object
 from treering.surfaces.web.view import PageView, Rendered, told_event
 
 STATIC = Path(__file__).with_name("static")
@@ -123,7 +123,7 @@ _MOST_FIELDS = 20
 
 
 async def read_form(request: Request, *, token: str) -> dict[str, str]:
-    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for one that is none or too large.
+    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for a body that is not a form or too large.
 
     A browser names the page's site in `Origin`; a program that sends none is refused as well. `token` is in each page
     of this server, which a page of another site cannot read.

@@ -1,6 +1,6 @@
 """What a page is made of: the space it reads, what was asked for, and the template that shows the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
@@ -96,8 +96,8 @@ class PageView:
     ) -> _Report:
         """Run a mode of `query` on the scope and below, at the moment of the page or at another one."""
         moment = as_of or self.as_of
-        wishes = {"descend": True, **({"as_of": moment} if moment else {}), **options}
-        answer = self.space.call("query", _envelope(mode, self.scope, given, wishes))
+        options_given = {"descend": True, **({"as_of": moment} if moment else {}), **options}
+        answer = self.space.call("query", _envelope(mode, self.scope, given, options_given))
         if not isinstance(answer, report):
             raise TypeError(f"query {mode} gave {type(answer).__name__}")
         return answer
@@ -149,3 +149,27 @@ class Rendered:
     status: int = 200
     redirect: str = ""
     """Where to look next, in place of a template."""
+
+
+PageFunction = Callable[[PageView], Rendered]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Long work before a page can be shown; work of the same key is done once."""
+
+    key: Hashable
+    work: Callable[[], object]
+    template: str
+    """What is shown until it is done; it is given `what`, `done` and `total`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page that a part brings, for whoever may see the whole space."""
+
+    path: str
+    show: PageFunction
+    title: str = ""
+    """Its name in the menu; empty: it does not stand there."""
+    prepare: Callable[[PageView], Preparing] | None = None

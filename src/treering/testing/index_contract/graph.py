@@ -15,8 +15,14 @@ from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.projection import entries_of, ties_in
 from treering.retrieval.index.ties import Ties
-from treering.testing.index_contract.stage import IndexedSpace, IndexStage
-from treering.testing.index_questions import edges_around, edges_between, seen, statements_of
+from treering.testing.index_contract.stage import (
+    IndexedSpace,
+    IndexStage,
+    edges_around,
+    edges_between,
+    seen,
+    statements_of,
+)
 
 # An entity graph in plain dictionaries: what `ports.search.Graph` means, written as plainly as possible.
 

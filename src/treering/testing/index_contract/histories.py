@@ -18,8 +18,15 @@ from treering.ports.search import EdgeType, GraphView, NamePart, NearRequest, Sc
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger
 from treering.testing.index_contract.passages import as_code, require_the_names_of_the_ledger
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
-from treering.testing.index_questions import days, seen
+from treering.testing.index_contract.stage import (
+    EMBEDDER,
+    IndexedSpace,
+    IndexStage,
+    LedgerWriter,
+    OpenIndex,
+    days,
+    seen,
+)
 
 # Few texts, so that several passages share one and its vector.
 _TEXTS = ("Bees hum.", "Ants dig_hills.", "Ada Lovelace met Charles Babbage.", "", "巣箱", "In May 2022.")

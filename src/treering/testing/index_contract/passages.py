@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from treering.core.canonical import render_time
 from treering.core.evidence import Definition, Lines
-from treering.core.ids import render_time
 from treering.core.objects import Object, Source
 from treering.ports.ledger import Selection
 from treering.ports.passages import AskedDays, PassageRequest, Reach
@@ -17,8 +17,23 @@ from treering.retrieval.index.projection import entries_of
 from treering.retrieval.search.fusion import day_share
 from treering.retrieval.text.analysis import query_terms
 from treering.testing.fakes import SteppingClock
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
-from treering.testing.index_questions import beside, by_days, by_words, days, heads, near, on_days, read, seen, visible
+from treering.testing.index_contract.stage import (
+    EMBEDDER,
+    IndexedSpace,
+    IndexStage,
+    LedgerWriter,
+    OpenIndex,
+    beside,
+    by_days,
+    by_words,
+    days,
+    heads,
+    near,
+    on_days,
+    read,
+    seen,
+    visible,
+)
 
 _NONE = 10**9
 """A key that no passage has."""

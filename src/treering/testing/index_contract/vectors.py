@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from treering.core.errors import InvalidInput
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Object
 from treering.core.patch import Erase, Transition
+from treering.core.policy import CURRENT
 from treering.ports.ledger import Selection
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, NearRequest, TextRequest
@@ -21,8 +21,17 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Hit, retrieve
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, answers, histories
-from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, OpenIndex
-from treering.testing.index_questions import cosines, days, heads, near, seen
+from treering.testing.index_contract.stage import (
+    EMBEDDER,
+    IndexedSpace,
+    IndexStage,
+    OpenIndex,
+    cosines,
+    days,
+    heads,
+    near,
+    seen,
+)
 
 _NONE = 10**9
 """A key that no passage has."""

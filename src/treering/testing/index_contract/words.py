@@ -10,8 +10,16 @@ from treering.ports.passages import Reach
 from treering.ports.search import NamePart, TextQuery
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.search.fusion import place_share
-from treering.testing.index_contract.stage import IndexedSpace, IndexStage
-from treering.testing.index_questions import by_names, by_place, by_words, counts, search_text, seen
+from treering.testing.index_contract.stage import (
+    IndexedSpace,
+    IndexStage,
+    by_names,
+    by_place,
+    by_words,
+    counts,
+    search_text,
+    seen,
+)
 
 
 class ByWords(IndexStage):

@@ -7,11 +7,11 @@ import pytest
 from treering.core.errors import IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Knowledge, Source
-from treering.core.patch import Supersede, Transition, Update
+from treering.core.patch import Supersede, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, day
-from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, knowledge_of, status_of
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, knowledge_of, moving, status_of
 
 
 class Claims(LedgerStage):
@@ -111,27 +111,27 @@ class Claims(LedgerStage):
     def test_a_contested_claim_cannot_be_activated_over_its_rival(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
         with pytest.raises(InvalidPatch) as refused:
-            ledger.commit(make.patch(_move(one.id, 2, "active")))
+            ledger.commit(make.patch(moving(one.id, 2, "active")))
         assert refused.value.details["rivals"] == [two.id]
 
     def test_a_contested_claim_is_activated_in_the_patch_that_removes_its_rival(
         self, ledger: Ledger, make: Builder
     ) -> None:
         _, one, two = _contest(ledger, make)
-        ledger.commit(make.patch(_move(two.id, 2, "archived"), _move(one.id, 2, "active")))
+        ledger.commit(make.patch(moving(two.id, 2, "archived"), moving(one.id, 2, "active")))
         assert status_of(ledger, one.id, two.id) == ["active", "archived"]
 
     def test_an_archived_claim_that_comes_back_contests_what_took_its_place(
         self, ledger: Ledger, make: Builder
     ) -> None:
         _, one, two = _contest(ledger, make)
-        ledger.commit(make.patch(_move(two.id, 2, "archived")))
-        ledger.commit(make.patch(_move(two.id, 3, "active")))
+        ledger.commit(make.patch(moving(two.id, 2, "archived")))
+        ledger.commit(make.patch(moving(two.id, 3, "active")))
         assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
 
     def test_a_claim_is_free_when_its_rival_is_gone(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
-        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        ledger.commit(make.patch(moving(two.id, 2, "archived")))
         assert status_of(ledger, one.id, two.id) == ["active", "archived"]
 
     def test_a_claim_that_was_never_verified_is_a_candidate_when_it_is_free(
@@ -142,14 +142,14 @@ class Claims(LedgerStage):
         two = make.fact("Ada", "hives", 4, make.evidence(other))
         ledger.commit(make.patch(source, other, one, two))
         assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
-        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        ledger.commit(make.patch(moving(two.id, 2, "archived")))
         assert status_of(ledger, one.id, two.id) == ["candidate", "archived"]
         assert ledger.events_of(one.id)[-1].event_type == "settled"
 
     def test_a_claim_is_free_when_its_rival_loses_its_evidence(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
         (ref,) = knowledge_of(ledger, two.id).evidence_refs
-        ledger.commit(make.patch(_move(ref.source_id, 1, "archived")))
+        ledger.commit(make.patch(moving(ref.source_id, 1, "archived")))
         assert status_of(ledger, one.id, two.id) == ["active", "stale"]
 
     def test_a_claim_corrected_to_agree_is_free(self, ledger: Ledger, make: Builder) -> None:
@@ -164,14 +164,14 @@ class Claims(LedgerStage):
         candidate = make.fact("Ada", "bees", 9)
         ledger.commit(make.patch(source, old, later, candidate))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_move(old.id, 1, "superseded")))
+            ledger.commit(make.patch(moving(old.id, 1, "superseded")))
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(Supersede(id=old.id, expected_revision=1, by=candidate.id)))
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(Supersede(id=old.id, expected_revision=1, by=old.id)))
         ledger.commit(make.patch(Supersede(id=old.id, expected_revision=1, by=later.id)))
         with pytest.raises(IllegalTransition):
-            ledger.commit(make.patch(_move(old.id, 2, "active")))
+            ledger.commit(make.patch(moving(old.id, 2, "active")))
 
     def test_two_decisions_on_one_question_contest_each_other(self, ledger: Ledger, make: Builder) -> None:
         left, right = make.source("We take SQLite."), make.source("We take Postgres.", origin="other.md")
@@ -204,11 +204,11 @@ class Claims(LedgerStage):
         source = make.source("3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
         ledger.commit(make.patch(source, fact))
-        ledger.commit(make.patch(_move(fact.id, 1, "contested")))
+        ledger.commit(make.patch(moving(fact.id, 1, "contested")))
         assert status_of(ledger, fact.id) == ["contested"]
         ledger.commit(make.patch(Update(id=fact.id, expected_revision=2, changes={"summary": "Counted in May."})))
         assert status_of(ledger, fact.id) == ["contested"]
-        ledger.commit(make.patch(_move(fact.id, 3, "active")))
+        ledger.commit(make.patch(moving(fact.id, 3, "active")))
         assert status_of(ledger, fact.id) == ["active"]
         assert not knowledge_of(ledger, fact.id).disputed
 
@@ -217,9 +217,9 @@ class Claims(LedgerStage):
         one = make.fact("Ada", "hives", 3, make.evidence(left))
         two = make.fact("Ada", "hives", 4, make.evidence(right))
         ledger.commit(make.patch(left, right, one))
-        ledger.commit(make.patch(_move(one.id, 1, "contested")))
+        ledger.commit(make.patch(moving(one.id, 1, "contested")))
         ledger.commit(make.patch(two))
-        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        ledger.commit(make.patch(moving(two.id, 2, "archived")))
         assert status_of(ledger, one.id, two.id) == ["contested", "archived"]
 
     def test_evidence_against_knowledge_contests_it_until_it_is_settled(self, ledger: Ledger, make: Builder) -> None:
@@ -229,7 +229,7 @@ class Claims(LedgerStage):
         refs = [*knowledge_of(ledger, fact.id).evidence_refs, make.evidence(against, role="contradicts")]
         receipt = ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"evidence_refs": refs})))
         assert receipt.contested == (fact.id,)
-        ledger.commit(make.patch(_move(fact.id, 3, "active")))
+        ledger.commit(make.patch(moving(fact.id, 3, "active")))
         ledger.commit(make.patch(Update(id=fact.id, expected_revision=4, changes={"summary": "Counted."})))
         assert status_of(ledger, fact.id) == ["active"]
 
@@ -267,7 +267,7 @@ class Claims(LedgerStage):
 
     def test_what_was_put_away_is_not_superseded(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
-        ledger.commit(make.patch(_move(one.id, 2, "archived")))
+        ledger.commit(make.patch(moving(one.id, 2, "archived")))
         with pytest.raises(IllegalTransition):
             ledger.commit(make.patch(Supersede(id=one.id, expected_revision=3, by=two.id)))
 
@@ -296,7 +296,3 @@ def _contest(ledger: Ledger, make: Builder) -> tuple[tuple[str, ...], Knowledge,
     two = make.fact("Ada", "hives", 4, make.evidence(right))
     ledger.commit(make.patch(left, right, one))
     return ledger.commit(make.patch(two)).contested, one, two
-
-
-def _move(identity: str, revision: int, to: str) -> Transition:
-    return Transition(id=identity, expected_revision=revision, to=to)

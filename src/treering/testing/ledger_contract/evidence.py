@@ -9,7 +9,7 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Supersede, Transition, Update
 from treering.ports.ledger import Ledger, ObjectRequest
 from treering.testing.builders import BOB, Builder, author, day
-from treering.testing.ledger_contract.stage import LedgerStage, knowledge_of, status_of
+from treering.testing.ledger_contract.stage import LedgerStage, knowledge_of, moving, status_of, updating
 
 
 class Evidence(LedgerStage):
@@ -31,7 +31,7 @@ class Evidence(LedgerStage):
         known = {"derived_from": (fact.id,), "status": "active", "memory_source": "user_declared"}
         derived = make.relation("Ada", "is", "a beekeeper", **known)
         ledger.commit(make.patch(source, fact, derived))
-        assert ledger.commit(make.patch(_move(source.id, 1, "archived"))).staled == (fact.id, derived.id)
+        assert ledger.commit(make.patch(moving(source.id, 1, "archived"))).staled == (fact.id, derived.id)
 
     def test_evidence_takes_the_hash_of_its_segment(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("Ada has 3 hives.")
@@ -44,7 +44,7 @@ class Evidence(LedgerStage):
     def test_evidence_that_does_not_hold_is_refused(self, ledger: Ledger, make: Builder) -> None:
         source, gone, absent = make.source("Ada has 3 hives."), make.source("Old.", origin="old"), make.source("x")
         ledger.commit(make.patch(source, gone))
-        ledger.commit(make.patch(_move(gone.id, 1, "archived")))
+        ledger.commit(make.patch(moving(gone.id, 1, "archived")))
         wrong = [
             make.evidence(source, quote_hash="0" * 40),
             make.evidence(source, segment_id="seg_0000000000000"),
@@ -88,7 +88,7 @@ class Evidence(LedgerStage):
     ) -> None:
         source, fact, derived, last = _chain(make)
         ledger.commit(make.patch(source, fact, derived, last))
-        receipt = ledger.commit(make.patch(_move(source.id, 1, "archived")))
+        receipt = ledger.commit(make.patch(moving(source.id, 1, "archived")))
         assert status_of(ledger, fact.id, derived.id, last.id) == ["stale"] * 3
         assert list(receipt.staled) == [fact.id, derived.id, last.id]
         assert {event.patch_id for event in ledger.events(after=4)} == {receipt.patch_id}
@@ -97,8 +97,8 @@ class Evidence(LedgerStage):
         one, two = make.source("Ada has 3 hives."), make.source("Three hives.", origin="other.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(one), make.evidence(two))
         ledger.commit(make.patch(one, two, fact))
-        assert ledger.commit(make.patch(_move(one.id, 1, "invalid"))).staled == ()
-        assert ledger.commit(make.patch(_move(two.id, 1, "archived"))).staled == (fact.id,)
+        assert ledger.commit(make.patch(moving(one.id, 1, "invalid"))).staled == ()
+        assert ledger.commit(make.patch(moving(two.id, 1, "archived"))).staled == (fact.id,)
 
     def test_evidence_against_is_no_support(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("Ada has no hives.")
@@ -114,7 +114,7 @@ class Evidence(LedgerStage):
         lost = make.fact("Bob", "hives", 0, make.evidence(source, 1))
         ledger.commit(make.patch(source, kept, lost))
         moved = make.segments(source, "A new beginning.", "Ada has 3 hives.")
-        receipt = ledger.commit(make.patch(_update(source.id, 1, segments=moved)))
+        receipt = ledger.commit(make.patch(updating(source.id, 1, segments=moved)))
         assert receipt.staled == (lost.id,)
         assert ledger.get(kept.id).status == "active"
         assert ledger.segment(source.id, source.segments[1].segment_id).excerpt == "Bob has none."
@@ -125,9 +125,9 @@ class Evidence(LedgerStage):
         source = make.source("Ada has 3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
         ledger.commit(make.patch(source, fact))
-        ledger.commit(make.patch(_move(source.id, 1, "archived")))
+        ledger.commit(make.patch(moving(source.id, 1, "archived")))
         refs = knowledge_of(ledger, fact.id).evidence_refs
-        ledger.commit(make.patch(_update(fact.id, 2, title="Three hives")))
+        ledger.commit(make.patch(updating(fact.id, 2, title="Three hives")))
         stored = knowledge_of(ledger, fact.id)
         assert (stored.status, stored.title, stored.evidence_refs) == ("stale", "Three hives", refs)
 
@@ -136,41 +136,41 @@ class Evidence(LedgerStage):
         fact, guess = make.fact("Ada", "hives", 3, make.evidence(source)), make.fact("Bob", "hives", 3)
         ledger.commit(make.patch(source, fact, guess))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_update(fact.id, 1, evidence_refs=[])))
-        ledger.commit(make.patch(_update(guess.id, 1, title="Perhaps")))
+            ledger.commit(make.patch(updating(fact.id, 1, evidence_refs=[])))
+        ledger.commit(make.patch(updating(guess.id, 1, title="Perhaps")))
 
     def test_stale_knowledge_is_active_again_once_verified(self, ledger: Ledger, make: Builder) -> None:
         old, new = make.source("Ada has 3 hives."), make.source("Still 3 hives.", origin="new.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(old))
         ledger.commit(make.patch(old, new, fact))
-        ledger.commit(make.patch(_move(old.id, 1, "archived")))
+        ledger.commit(make.patch(moving(old.id, 1, "archived")))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_move(fact.id, 2, "active")))
+            ledger.commit(make.patch(moving(fact.id, 2, "active")))
         fresh = [ref.model_dump() for ref in (make.evidence(new),)]
-        receipt = ledger.commit(make.patch(_update(fact.id, 2, evidence_refs=fresh), _move(fact.id, 2, "active")))
+        receipt = ledger.commit(make.patch(updating(fact.id, 2, evidence_refs=fresh), moving(fact.id, 2, "active")))
         stored = knowledge_of(ledger, fact.id)
         assert (stored.status, stored.last_verified_at) == ("active", receipt.committed_at)
 
     def test_a_source_that_comes_back_revives_nothing_by_itself(self, ledger: Ledger, make: Builder) -> None:
         source, fact, _, _ = _chain(make)
         ledger.commit(make.patch(source, fact))
-        ledger.commit(make.patch(_move(source.id, 1, "invalid")))
-        ledger.commit(make.patch(_move(source.id, 2, "active")))
+        ledger.commit(make.patch(moving(source.id, 1, "invalid")))
+        ledger.commit(make.patch(moving(source.id, 2, "active")))
         assert ledger.get(fact.id).status == "stale"
-        ledger.commit(make.patch(_move(fact.id, 2, "active")))
+        ledger.commit(make.patch(moving(fact.id, 2, "active")))
         assert ledger.get(fact.id).status == "active"
 
     def test_archived_knowledge_takes_what_derives_from_it_along(self, ledger: Ledger, make: Builder) -> None:
         source, fact, derived, last = _chain(make)
         ledger.commit(make.patch(source, fact, derived, last))
-        receipt = ledger.commit(make.patch(_move(fact.id, 1, "archived")))
+        receipt = ledger.commit(make.patch(moving(fact.id, 1, "archived")))
         assert receipt.staled == (derived.id, last.id)
 
     def test_circular_derivation_is_no_support(self, ledger: Ledger, make: Builder) -> None:
         source, one, two, _ = _chain(make)
         ledger.commit(make.patch(source, one, two))
-        ledger.commit(make.patch(_update(one.id, 1, derived_from=[two.id])))
-        receipt = ledger.commit(make.patch(_move(source.id, 1, "archived")))
+        ledger.commit(make.patch(updating(one.id, 1, derived_from=[two.id])))
+        receipt = ledger.commit(make.patch(moving(source.id, 1, "archived")))
         assert set(receipt.staled) == {one.id, two.id}
 
     def test_promoting_a_duplicate_to_the_parent_scope_adds_its_evidence_there(
@@ -205,7 +205,7 @@ class Evidence(LedgerStage):
         node = make.node("Hives")
         work = make.work("Buy smoke", related_node_refs=(node.id,))
         then = ledger.commit(make.patch(node, work)).sequence
-        ledger.commit(make.patch(_update(work.id, 1, related_node_refs=())))
+        ledger.commit(make.patch(updating(work.id, 1, related_node_refs=())))
         now, before = ledger.read(
             [ObjectRequest(referrers=(node.id,)), ObjectRequest(referrers=(node.id,), as_of=then)]
         )
@@ -255,14 +255,6 @@ def _chain(make: Builder) -> tuple[Source, Any, Any, Any]:
     derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(fact.id,))
     last = make.relation("Ada", "knows", "bees", status="active", derived_from=(derived.id,))
     return source, fact, derived, last
-
-
-def _move(identity: str, revision: int, to: str) -> Transition:
-    return Transition(id=identity, expected_revision=revision, to=to)
-
-
-def _update(identity: str, revision: int, **changes: object) -> Update:
-    return Update(id=identity, expected_revision=revision, changes=changes)
 
 
 # Summaries: they hold only while everything they tell of does.

@@ -356,7 +356,7 @@ class _History:
 
     def _commit(self, part: Object | Operation) -> None:
         patch = self._make.patch(part)
-        with suppress(TreeringError):  # a rule refuses this step: then it is none
+        with suppress(TreeringError):  # a rule refuses this step: then nothing is done
             self._ledger.commit(patch)
             self._patches.append(patch.id)
 

@@ -7,7 +7,7 @@ from treering.core.filters import parse_filter
 from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, Patch, Supersede, Transition, Update
 from treering.ports.ledger import Ledger, Selection, SourceState, selects
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import LedgerStage, contents, knowledge_of, status_of, work_of
+from treering.testing.ledger_contract.stage import LedgerStage, contents, knowledge_of, status_of, updating, work_of
 
 
 class LedgerReads(LedgerStage):
@@ -271,7 +271,7 @@ class Scopes(LedgerStage):
         reference = make.evidence(foreign)
         for given in ([reference], [reference.model_dump()]):
             with pytest.raises(InvalidInput):
-                ledger.commit(_at("/a", make.patch(_change(own.id, evidence_refs=given))))
+                ledger.commit(_at("/a", make.patch(updating(own.id, evidence_refs=given))))
         assert ledger.get(own.id).revision == 1
 
     def test_an_object_may_keep_what_it_refers_to_elsewhere_and_not_refer_there_anew(
@@ -281,15 +281,15 @@ class Scopes(LedgerStage):
         old = make.work("Old", scope="/a", depends_on=(foreign.id,))
         new, child = make.work("New", scope="/a"), make.work("Child", scope="/a")
         ledger.commit(make.patch(foreign, old, new, child))
-        ledger.commit(_at("/a", make.patch(_change(old.id, title="Older", depends_on=[foreign.id]))))
+        ledger.commit(_at("/a", make.patch(updating(old.id, title="Older", depends_on=[foreign.id]))))
         assert work_of(ledger, old.id).title == "Older"
         quote = make.source("3 hives.", scope="/b")
         fact = make.fact("Ada", "hives", 3, make.evidence(quote), scope="/a")
         ledger.commit(make.patch(quote, fact))
         same = [ref.model_dump() for ref in knowledge_of(ledger, fact.id).evidence_refs]
-        ledger.commit(_at("/a", make.patch(_change(fact.id, title="Ada has three hives", evidence_refs=same))))
+        ledger.commit(_at("/a", make.patch(updating(fact.id, title="Ada has three hives", evidence_refs=same))))
         assert status_of(ledger, fact.id) == ["active"]
-        for operation in (_change(new.id, depends_on=[foreign.id]), _change(child.id, parent_ref=foreign.id)):
+        for operation in (updating(new.id, depends_on=[foreign.id]), updating(child.id, parent_ref=foreign.id)):
             with pytest.raises(InvalidPatch):
                 ledger.commit(_at("/a", make.patch(operation)))
 
@@ -299,7 +299,7 @@ class Scopes(LedgerStage):
         last = make.work("Last", scope="/a", depends_on=(foreign.id,))
         ledger.commit(make.patch(first, foreign, last))
         with pytest.raises(InvalidPatch) as refused:
-            ledger.commit(_at("/a", make.patch(_change(first.id, depends_on=[last.id]))))
+            ledger.commit(_at("/a", make.patch(updating(first.id, depends_on=[last.id]))))
         assert refused.value.details["cycle"] == [first.id, last.id, "…", first.id]
 
     def test_what_lies_below_may_be_changed(self, ledger: Ledger, make: Builder) -> None:
@@ -369,7 +369,3 @@ def _update(identity: str) -> Update:
 
 def _link(source: str, target: str) -> AddLink:
     return AddLink(link=Link(type="about", source=source, target=target))
-
-
-def _change(identity: str, **changes: object) -> Update:
-    return Update(id=identity, expected_revision=1, changes=changes)

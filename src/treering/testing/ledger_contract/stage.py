@@ -6,6 +6,7 @@ import pytest
 
 from treering.core.canonical import canonical_json
 from treering.core.objects import Knowledge, Node, Source, WorkItem
+from treering.core.patch import Transition, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
@@ -70,3 +71,13 @@ def work_of(ledger: Ledger, identity: str) -> WorkItem:
 def status_of(ledger: Ledger, *identities: str) -> list[str]:
     """Return the statuses of objects, in the order asked."""
     return [ledger.get(identity).status for identity in identities]
+
+
+def updating(identity: str, revision: int = 1, /, **changes: object) -> Update:
+    """Return the operation that changes fields of an object."""
+    return Update(id=identity, expected_revision=revision, changes=changes)
+
+
+def moving(identity: str, revision: int, to: str) -> Transition:
+    """Return the operation that brings an object to another status."""
+    return Transition(id=identity, expected_revision=revision, to=to)

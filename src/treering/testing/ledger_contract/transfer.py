@@ -11,7 +11,7 @@ from treering.core.patch import FIELDS, AddLink, Erase, Link, RemoveLink, Transi
 from treering.ports.copying import copy_ledger, part_of
 from treering.ports.ledger import Ledger, Record, Selection
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of, work_of
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of, updating, work_of
 
 Rows = list[Record]
 
@@ -230,7 +230,7 @@ class Work(LedgerStage):
         three = make.work("Three", depends_on=(two.id,))
         ledger.commit(make.patch(one, two, three))
         with pytest.raises(InvalidPatch) as refused:
-            ledger.commit(make.patch(_update(one.id, 1, depends_on=[three.id])))
+            ledger.commit(make.patch(updating(one.id, 1, depends_on=[three.id])))
         assert f"{one.id} -> {three.id} -> {two.id} -> {one.id}" in refused.value.message
 
     def test_work_cannot_be_its_own_ancestor(self, ledger: Ledger, make: Builder) -> None:
@@ -238,9 +238,9 @@ class Work(LedgerStage):
         child = make.work("Child", parent_ref=parent.id)
         ledger.commit(make.patch(parent, child))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_update(parent.id, 2, parent_ref=child.id)))
+            ledger.commit(make.patch(updating(parent.id, 2, parent_ref=child.id)))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_update(child.id, 1, parent_ref=child.id)))
+            ledger.commit(make.patch(updating(child.id, 1, parent_ref=child.id)))
 
     def test_a_cycle_within_one_patch_is_refused(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.work("One"), make.work("Two")
@@ -253,7 +253,7 @@ class Work(LedgerStage):
         child = make.work("Child", parent_ref=old.id)
         ledger.commit(make.patch(old, new, child))
         assert work_of(ledger, old.id).child_refs == (child.id,)
-        ledger.commit(make.patch(_update(child.id, 1, parent_ref=new.id)))
+        ledger.commit(make.patch(updating(child.id, 1, parent_ref=new.id)))
         assert work_of(ledger, old.id).child_refs == ()
         assert work_of(ledger, new.id).child_refs == (child.id,)
 
@@ -296,7 +296,3 @@ class Work(LedgerStage):
         item = make.work("Buy smoke")
         receipt = ledger.commit(make.patch(item))
         assert work_of(ledger, item.id).opened_at == receipt.committed_at
-
-
-def _update(identity: str, revision: int, **changes: object) -> Update:
-    return Update(id=identity, expected_revision=revision, changes=changes)

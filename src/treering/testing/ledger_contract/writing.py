@@ -9,7 +9,7 @@ from treering.core.objects import Object
 from treering.core.patch import AddLink, Link, Merge, MoveScope, Operation, Patch, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder, author, content_of
-from treering.testing.ledger_contract.stage import LedgerStage, contents, node_of, source_of
+from treering.testing.ledger_contract.stage import LedgerStage, contents, node_of, source_of, updating
 
 
 class Writing(LedgerStage):
@@ -47,7 +47,7 @@ class Writing(LedgerStage):
     def test_an_update_makes_another_revision_and_keeps_the_first(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         ledger.commit(make.patch(node))
-        receipt = ledger.commit(make.patch(_update(node.id, summary="Where bees live.")))
+        receipt = ledger.commit(make.patch(updating(node.id, summary="Where bees live.")))
         assert (receipt.results[0].outcome, receipt.results[0].revision) == ("updated", 2)
         first, second = ledger.history(node.id)
         assert isinstance(first, type(node))
@@ -60,22 +60,22 @@ class Writing(LedgerStage):
     ) -> None:
         node = make.node("Hive", summary="Where bees live.")
         first = ledger.commit(make.patch(node))
-        receipt = ledger.commit(make.patch(_update(node.id, summary="Where bees live.")))
+        receipt = ledger.commit(make.patch(updating(node.id, summary="Where bees live.")))
         assert (receipt.results[0].outcome, receipt.results[0].revision) == ("unchanged", 1)
         assert (receipt.sequence, receipt.head) == (first.sequence, first.head)
 
     def test_a_stale_revision_is_a_conflict_that_carries_the_current_one(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         ledger.commit(make.patch(node))
-        ledger.commit(make.patch(_update(node.id, summary="One.")))
+        ledger.commit(make.patch(updating(node.id, summary="One.")))
         with pytest.raises(Conflict) as refused:
-            ledger.commit(make.patch(_update(node.id, summary="Two.")))
+            ledger.commit(make.patch(updating(node.id, summary="Two.")))
         assert refused.value.details["current"] == 2
         assert refused.value.details["expected"] == 1
 
     def test_operations_of_one_patch_may_build_on_one_another(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
-        receipt = ledger.commit(make.patch(node, _update(node.id, summary="One."), _update(node.id, name="Box", at=2)))
+        receipt = ledger.commit(make.patch(node, updating(node.id, summary="One."), updating(node.id, 2, name="Box")))
         stored = node_of(ledger, node.id)
         assert (stored.revision, stored.name, stored.summary) == (3, "Box", "One.")
         assert receipt.results[-1].revision == 3
@@ -96,14 +96,14 @@ class Writing(LedgerStage):
         ledger.commit(make.patch(node, item))
         before = contents(ledger)
         failing: list[Operation] = [
-            _update(node.id, summary="Two.", at=9),
-            _update(node.id, colour="red"),
+            updating(node.id, 9, summary="Two."),
+            updating(node.id, colour="red"),
             Transition(id=item.id, expected_revision=1, to="closed"),
             Update(id=make.node("Nowhere").id, expected_revision=1, changes={"summary": "x"}),
         ]
         for operation in failing:
             with pytest.raises((InvalidPatch, IllegalTransition, Conflict, NotFound)):
-                ledger.commit(make.patch(make.node("Other"), _update(node.id, summary="Seen?"), operation))
+                ledger.commit(make.patch(make.node("Other"), updating(node.id, summary="Seen?"), operation))
             assert contents(ledger) == before
 
     def test_the_same_idempotency_key_gives_the_first_receipt_and_writes_nothing(
@@ -121,7 +121,7 @@ class Writing(LedgerStage):
     def test_a_failed_commit_does_not_use_up_its_idempotency_key(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         with pytest.raises(NotFound):
-            ledger.commit(make.patch(_update(node.id, summary="Too early.")), idempotency_key="once")
+            ledger.commit(make.patch(updating(node.id, summary="Too early.")), idempotency_key="once")
         assert not ledger.commit(make.patch(node), idempotency_key="once").replayed
 
     def test_a_patch_id_is_used_once(self, ledger: Ledger, make: Builder) -> None:
@@ -138,7 +138,7 @@ class Writing(LedgerStage):
         node = make.node("Hive")
         ledger.commit(make.patch(node))
         with pytest.raises(InvalidPatch) as refused:
-            ledger.commit(make.patch(_update(node.id, sumary="x")))
+            ledger.commit(make.patch(updating(node.id, sumary="x")))
         assert "summary" in refused.value.hint
 
     @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ class Writing(LedgerStage):
             ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={field: value, "name": "New"})))
         assert refused.value.details == {"fields": [field]}
         with pytest.raises(InvalidPatch) as refused:
-            ledger.commit(make.patch(_update(node.id, updated_at=other.updated_at, id=other.id)))
+            ledger.commit(make.patch(updating(node.id, updated_at=other.updated_at, id=other.id)))
         assert refused.value.details == {"fields": ["id", "updated_at"]}
 
     def test_an_update_may_name_what_the_patch_found_to_be_there_already(self, ledger: Ledger, make: Builder) -> None:
         node, work = make.node("Hive"), make.work("Mow")
         ledger.commit(make.patch(node, work))
         twin = make.node("Hive")
-        ledger.commit(make.patch(twin, _update(work.id, related_node_refs=[twin.id])))
+        ledger.commit(make.patch(twin, updating(work.id, related_node_refs=[twin.id])))
         assert getattr(ledger.get(work.id), "related_node_refs", ()) == (node.id,)
 
     def test_words_through_a_less_trusted_channel_bring_the_object_down_to_it(
@@ -180,7 +180,7 @@ class Writing(LedgerStage):
         said, filed = make.node("Hive"), make.node("Box")
         ledger.commit(make.patch(said, filed))
         agent, user = author("agent"), author("user")
-        ledger.commit(make.patch(_update(said.id, name="Hives"), _update(filed.id, kind="document"), by=agent))
+        ledger.commit(make.patch(updating(said.id, name="Hives"), updating(filed.id, kind="document"), by=agent))
         assert [ledger.get(node.id).origin_channel for node in (said, filed)] == ["agent", "user"]
         ledger.commit(make.patch(Update(id=said.id, expected_revision=2, changes={"name": "Hive"}), by=user))
         assert ledger.get(said.id).origin_channel == "agent"
@@ -191,7 +191,7 @@ class Writing(LedgerStage):
     def test_words_through_a_more_trusted_channel_do_not_raise_the_object(self, ledger: Ledger, make: Builder) -> None:
         read = make.node("Hive")
         ledger.commit(make.patch(read, by=author("adapter")))
-        ledger.commit(make.patch(_update(read.id, name="Hives"), by=author("user")))
+        ledger.commit(make.patch(updating(read.id, name="Hives"), by=author("user")))
         assert ledger.get(read.id).origin_channel == "adapter"
 
     def test_every_way_to_change_an_object_has_its_own_event(self, ledger: Ledger, make: Builder) -> None:
@@ -247,11 +247,11 @@ class Writing(LedgerStage):
         forged = make.segments(source, "Two.")
         forged[0]["segment_id"] = source.segments[0].segment_id
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_update(source.id, segments=forged)))
-        ledger.commit(make.patch(_update(source.id, segments=[])))
+            ledger.commit(make.patch(updating(source.id, segments=forged)))
+        ledger.commit(make.patch(updating(source.id, segments=[])))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_update(source.id, segments=forged, at=2)))
-        ledger.commit(make.patch(_update(source.id, segments=make.segments(source, "One."), at=2)))
+            ledger.commit(make.patch(updating(source.id, 2, segments=forged)))
+        ledger.commit(make.patch(updating(source.id, 2, segments=make.segments(source, "One."))))
         assert source_of(ledger, source.id).segments == source.segments
 
     def test_a_segment_must_match_its_hash(self, ledger: Ledger, make: Builder) -> None:
@@ -266,7 +266,7 @@ class Writing(LedgerStage):
             ledger.commit(make.patch(source.model_copy(update={"segments": source.segments * 2})))
         ledger.commit(make.patch(source))
         with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(_update(source.id, segments=make.segments(source, "One.", "One."))))
+            ledger.commit(make.patch(updating(source.id, segments=make.segments(source, "One.", "One."))))
 
     def test_a_node_made_twice_is_one_node_with_another_alias(self, ledger: Ledger, make: Builder) -> None:
         first, second = make.node("Hive"), make.node("HIVE", aliases=("box",))
@@ -338,8 +338,8 @@ class Writing(LedgerStage):
         ledger.commit(make.patch(source, other, away, node, twin, far))
         before = contents(ledger)
         for operation in (
-            _update(other.id, origin=source.origin),
-            _update(twin.id, slug=node.slug),
+            updating(other.id, origin=source.origin),
+            updating(twin.id, slug=node.slug),
             MoveScope(id=away.id, expected_revision=1, to="/"),
             MoveScope(id=far.id, expected_revision=1, to="/"),
         ):
@@ -352,12 +352,12 @@ class Writing(LedgerStage):
         ledger.commit(make.patch(hive, notes))
         second, again, third = make.node("Hive"), make.source("Two."), make.node("Nest")
         moved = MoveScope(id=notes.id, expected_revision=1, to="/old")
-        renamed = _update(hive.id, name="Box", slug="box")
+        renamed = updating(hive.id, name="Box", slug="box")
         receipt = ledger.commit(make.patch(renamed, second, moved, again, third))
         assert {result.outcome for result in receipt.results} == {"updated", "created"}
         for taken in (make.node("Tree"), make.node("Twig")):
             with pytest.raises(Conflict):
-                ledger.commit(make.patch(taken, _update(third.id, slug=taken.slug)))
+                ledger.commit(make.patch(taken, updating(third.id, slug=taken.slug)))
 
     def test_an_archived_node_comes_back_unless_its_name_was_given_away(self, ledger: Ledger, make: Builder) -> None:
         node, adapter = make.node("Hive"), author("adapter")
@@ -418,7 +418,3 @@ def _said(item: Object) -> dict[str, object]:
 def _commit_all(ledger: Ledger, patches: list[Patch]) -> None:
     for patch in patches:
         ledger.commit(patch)
-
-
-def _update(identity: str, *, at: int = 1, **changes: object) -> Update:
-    return Update(id=identity, expected_revision=at, changes=changes)

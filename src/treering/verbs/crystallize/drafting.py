@@ -4,10 +4,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import PREFIXES, canonical_json, digest
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
-from treering.core.ids import PREFIXES
 from treering.core.objects import (
     PAYLOADS,
     Activity,

@@ -26,9 +26,8 @@ from treering.verbs.crystallize.drafting import (
     found_of,
 )
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
-from treering.verbs.envelope import Call, Mode, Value, parse
+from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.reading import behind_warning
-from treering.verbs.rights import WRITES
 
 _NEAR = 0.6
 """Part of their words two statements share to be shown as possible duplicates."""

@@ -11,18 +11,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.evidence import Lines
 from treering.core.filters import Compare
-from treering.core.ids import render_time
 from treering.core.objects import Source, WorkItem
 from treering.core.patch import Create, Operation, Transition, shortened
 from treering.ports.ledger import Selection
 from treering.verbs.crystallize.drafting import WorkItemFields, draft_activity, draft_work_item
 from treering.verbs.crystallize.submission import new_patch
-from treering.verbs.envelope import Call, Nothing, Value
+from treering.verbs.envelope import WRITES, Call, Nothing, Value
 from treering.verbs.envelope import Operation as SpaceOperation
-from treering.verbs.rights import WRITES
 
 What = Literal["work item", "closing", "reopening"]
 
@@ -90,7 +88,7 @@ class WorkProposals(Value):
 
 @dataclass(frozen=True, slots=True)
 class _WorkRequest:
-    """What a source asks for. `key` is the same as long as it asks for the same: nobody decides on that twice."""
+    """What a source asks for. `key` is the same as long as it asks for the same: it is decided on once."""
 
     what: What
     title: str
@@ -235,7 +233,7 @@ def _ending(item: WorkItem, resolution: str) -> list[Operation]:
 
 
 def _as_it_stands(item: WorkItem) -> tuple[str, str]:
-    """Return what tells a work item from itself after somebody has changed it: a proposal for it is void then."""
+    """Return what differs once a work item was changed: a proposal for it is void then."""
     return item.id, str(item.revision)
 
 

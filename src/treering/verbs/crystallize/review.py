@@ -6,8 +6,7 @@ from treering.core.patch import PatchRecord, Receipt
 from treering.core.screening import screened
 from treering.core.writing.draft import ObjectChange, changes_of
 from treering.core.writing.journal import patch_of
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import DECIDES, READS
+from treering.verbs.envelope import DECIDES, READS, Call, Nothing, Operation, Value
 
 
 class PatchInput(Value):

@@ -23,9 +23,8 @@ from treering.verbs.crystallize.drafting import (
 )
 from treering.verbs.crystallize.knowledge import possible_duplicates
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
-from treering.verbs.envelope import Call, Mode, Value, parse
+from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.reading import behind_warning
-from treering.verbs.rights import WRITES
 
 
 class Outputs(Value):

@@ -17,8 +17,17 @@ from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.text.analysis import index_text
-from treering.verbs.ingest.duplicate_sources import Twins, divergence, is_dated, repointed, twins_of, why_kept
-from treering.verbs.ingest.known import KnownSources, is_live, is_undated
+from treering.verbs.ingest.known import (
+    DuplicateSources,
+    KnownSources,
+    divergence,
+    duplicates_of,
+    is_dated,
+    is_live,
+    is_undated,
+    repointed,
+    why_kept,
+)
 from treering.verbs.ingest.report import ItemResult
 from treering.verbs.ingest.segments import Carried, carry, first_segments
 
@@ -120,38 +129,38 @@ class SourceChanges:
         if here and is_dated(draft) and (kept := why_kept(self._known_sources.whole(here.id), draft)):
             return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
         self._bring_nodes(draft.nodes)
-        twins = twins_of(draft.origin, earlier, self._known_sources)
-        if twins is None:
+        duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
+        if duplicates is None:
             return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
-        self._operations += twins.archiving()
-        parted, segments = self._update(draft, twins.kept)
-        self._repoint(twins, segments)
-        why = "; ".join(filter(None, [parted, twins.note()]))
-        if here and here.id == twins.kept.id and not twins.folded:
+        self._operations += duplicates.archiving()
+        parted, segments = self._update(draft, duplicates.kept)
+        self._repoint(duplicates, segments)
+        why = "; ".join(filter(None, [parted, duplicates.note()]))
+        if here and here.id == duplicates.kept.id and not duplicates.folded:
             return ItemResult(origin=draft.origin, outcome="updated", source_id=here.id, why=why)
-        return _moved(draft.origin, twins, why)
+        return _moved(draft.origin, duplicates, why)
 
     def _rename(self, origin: str, earlier: tuple[str, ...]) -> ItemResult:
-        twins = twins_of(origin, earlier, self._known_sources)
-        if twins is None:
+        duplicates = duplicates_of(origin, earlier, self._known_sources)
+        if duplicates is None:
             return ItemResult(origin=origin, outcome="unchanged")
-        here, kept = self._known_sources.source(origin), twins.kept
-        self._operations += twins.archiving()
+        here, kept = self._known_sources.source(origin), duplicates.kept
+        self._operations += duplicates.archiving()
         if here is None or here.id != kept.id:
             self._operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
-        elif not twins.folded:
-            return ItemResult(origin=origin, outcome="unchanged", source_id=kept.id, why=twins.note())
-        if twins.folded:
-            self._repoint(twins, self._known_sources.whole(kept.id).segments)
-        return _moved(origin, twins, twins.note())
+        elif not duplicates.folded:
+            return ItemResult(origin=origin, outcome="unchanged", source_id=kept.id, why=duplicates.note())
+        if duplicates.folded:
+            self._repoint(duplicates, self._known_sources.whole(kept.id).segments)
+        return _moved(origin, duplicates, duplicates.note())
 
-    def _repoint(self, twins: Twins, segments: Sequence[Segment]) -> None:
+    def _repoint(self, duplicates: DuplicateSources, segments: Sequence[Segment]) -> None:
         """Move the evidence of candidates from the sources that are folded to the one that goes on."""
-        for state in twins.folded:
+        for state in duplicates.folded:
             folded = self._known_sources.whole(state.id)
             for item in filter(is_live, self._known_sources.resting_on(state.id)):
                 refs = self._evidence.get(item.id, item).evidence_refs
-                moved = repointed(refs, folded, twins.kept.id, segments)
+                moved = repointed(refs, folded, duplicates.kept.id, segments)
                 if moved != refs:
                     self._evidence[item.id] = item.model_copy(update={"evidence_refs": moved})
 
@@ -337,8 +346,10 @@ class SourceChanges:
         return fresh_segment_id(self._clock)
 
 
-def _moved(origin: str, twins: Twins, why: str) -> ItemResult:
-    return ItemResult(origin=origin, outcome="moved", source_id=twins.kept.id, moved_from=twins.before, why=why)
+def _moved(origin: str, duplicates: DuplicateSources, why: str) -> ItemResult:
+    return ItemResult(
+        origin=origin, outcome="moved", source_id=duplicates.kept.id, moved_from=duplicates.before, why=why
+    )
 
 
 def _by_meaning(items: Iterable[Knowledge]) -> Mapping[str, Knowledge]:

@@ -11,13 +11,12 @@ from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.verbs.engine import silent
-from treering.verbs.envelope import Call, Mode, TextInput, Tool, Value
+from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Tool, Value
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import KnownSources
-from treering.verbs.ingest.report import IngestReport, JobReport, JobRow, bounded, foremost, reading_ahead
+from treering.verbs.ingest.report import IngestReport, JobReport, JobRow, bounded, first_by_outcome, reading_ahead
 from treering.verbs.ingest.run import Run, Task
-from treering.verbs.rights import READS, WRITES
 
 _WARNINGS = 50
 _SHOWN = 200
@@ -136,7 +135,7 @@ def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestR
 
 
 def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestReport:
-    """Bring in a git repository. Raises `InvalidInput` where it is none."""
+    """Bring in a git repository. Raises `InvalidInput` for a folder that is not a repository."""
     return _ingest_with(call, "repo", given.path, options)
 
 
@@ -170,7 +169,7 @@ def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> Job
             pending_vectors=lag.pending,
             total_vectors=lag.total,
         )
-    items = foremost(row.items, len(row.items))
+    items = first_by_outcome(row.items, len(row.items))
     shown = items[options.offset : options.offset + options.max_items]
     return JobReport(
         mode="status",
@@ -267,7 +266,7 @@ def _job(call: Call, job_id: str) -> JobRow | None:
 
 
 def parsed_job(found: Mapping[str, Any]) -> JobRow:
-    """Read the row of a job. Raises `Corrupt` for one that is none."""
+    """Read the row of a job. Raises `Corrupt` for one that cannot be read."""
     try:
         return JobRow.model_validate(found)
     except ValidationError as error:

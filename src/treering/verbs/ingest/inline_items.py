@@ -6,10 +6,9 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import Instant, canonical_json, digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import Triple
-from treering.core.ids import Instant
 from treering.core.patch import FIELDS, shortened
 from treering.core.screening import instruction_flags, screened
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft

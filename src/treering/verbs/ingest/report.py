@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from pydantic import Field
 
-from treering.core.ids import Instant
+from treering.core.canonical import Instant
 from treering.verbs.envelope import Report, Value
 
 Outcome = Literal["failed", "skipped", "proposed", "removed", "moved", "updated", "created", "unchanged"]
@@ -117,7 +117,7 @@ class JobRow(Value):
         return "interrupted" if self.state not in ENDED and silent else self.state
 
 
-def foremost(items: Iterable[ItemResult], limit: int) -> tuple[ItemResult, ...]:
+def first_by_outcome(items: Iterable[ItemResult], limit: int) -> tuple[ItemResult, ...]:
     """Return the first `limit` results in the order of `OUTCOMES`, each outcome in the order it happened."""
     ranked = sorted(items, key=lambda item: _RANKS[item.outcome])
     return tuple(ranked[:limit])
@@ -130,7 +130,9 @@ def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
     return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))
 
 
-def verdict(counts: Mapping[Outcome, int]) -> Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"]:
+def overall_outcome(
+    counts: Mapping[Outcome, int],
+) -> Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"]:
     """Sum a run up in a word."""
     happened = {outcome for outcome, count in counts.items() if count}
     if "failed" in happened:

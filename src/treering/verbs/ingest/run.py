@@ -27,15 +27,15 @@ from treering.core.policy import needs_review
 from treering.core.screening import Screened, screened
 from treering.ports.adapter import (
     Failed,
-    Ground,
     KnowledgeDraft,
     NodeDraft,
     Reading,
     Renamed,
+    RootNodes,
+    RootRead,
     SegmentDraft,
     Skipped,
     SourceDraft,
-    Surveyed,
     Unchanged,
     Vanished,
 )
@@ -47,7 +47,16 @@ from treering.verbs.ingest.batch import BatchOutcome, BatchWriter
 from treering.verbs.ingest.changes import Item, SourceGone, SourceRenamed, SourceToWrite, origins_of
 from treering.verbs.ingest.inline_items import recalled_warning
 from treering.verbs.ingest.known import node_key
-from treering.verbs.ingest.report import IngestReport, ItemResult, JobRow, JobState, Outcome, bounded, foremost, verdict
+from treering.verbs.ingest.report import (
+    IngestReport,
+    ItemResult,
+    JobRow,
+    JobState,
+    Outcome,
+    bounded,
+    first_by_outcome,
+    overall_outcome,
+)
 from treering.verbs.ingest.segments import without_recalled_segments
 
 _IDENTITY = ("origin", "fingerprint", "warnings")
@@ -114,7 +123,7 @@ class Run:
         self._chars = 0
         self._moves: dict[str, str] = {}
         self._renames: dict[str, list[str]] = {}
-        self._surveyed: Surveyed | None = None
+        self._surveyed: RootRead | None = None
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
 
@@ -128,7 +137,7 @@ class Run:
         try:
             for reading in self._each(readings):
                 self._take(reading)
-                number += not isinstance(reading, Surveyed)  # it tells of no item
+                number += not isinstance(reading, RootRead)  # it tells of no item
                 if number % _SHOW_EVERY == 0:
                     self._show(number)
             for origin, earlier in self._renames.items():
@@ -145,12 +154,12 @@ class Run:
     def report(self, *, max_items: int) -> IngestReport:
         """Return the account."""
         account = self.account
-        items = foremost(account.items, max_items)
+        items = first_by_outcome(account.items, max_items)
         touched = [self._job, *account.patches, *(item.source_id for item in items)]
         return IngestReport(
             mode=self._task.mode,
             scope=self._writer.scope,
-            status=verdict(account.counts),
+            status=overall_outcome(account.counts),
             warnings=bounded(account.warnings, _WARNINGS),
             ids=tuple(dict.fromkeys(filter(None, [*touched, *account.staled, *account.contested]))),
             counts=dict(account.counts),
@@ -181,7 +190,7 @@ class Run:
                 self._vanish(origin, moved_to)
             case Skipped(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
-            case Surveyed():
+            case RootRead():
                 self._surveyed = reading
             case Failed(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="failed", why=self._with_past(origin, why)))
@@ -264,7 +273,7 @@ class Run:
     def _save_now_and_then(self) -> None:
         now = self._engine.clock.now()
         if self._is_worth_a_job() and (not self._job or now - self._saved_at >= _SAVE_EVERY):
-            self._save(self._row("running", now, foremost(self.account.items, _SHOWN_WHILE_RUNNING)))
+            self._save(self._row("running", now, first_by_outcome(self.account.items, _SHOWN_WHILE_RUNNING)))
 
     def _is_worth_a_job(self) -> bool:
         happened = bool(self._engine.job or self.account.patches or self.account.counts["failed"])
@@ -314,31 +323,31 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
 _MOST_OPERATIONS = 500
 
 
-def link_nodes_to_sources(writer: BatchWriter, surveyed: Surveyed, *, changed: bool) -> list[Receipt]:
+def link_nodes_to_sources(writer: BatchWriter, root_read: RootRead, *, changed: bool) -> list[Receipt]:
     """Link nodes to their sources, and archive those that stand for nothing any more.
 
     Looks no further where nothing `changed` and the root is linked to its node: then all of it was linked before.
     """
-    if not changed and _is_settled(writer, surveyed):
+    if not changed and _is_linked(writer, root_read):
         return []
-    ground = surveyed.survey()
-    return retry_on_conflict(lambda: _settle(writer, surveyed.origin, ground))
+    nodes = root_read.survey()
+    return retry_on_conflict(lambda: _settle(writer, root_read.origin, nodes))
 
 
-def _is_settled(writer: BatchWriter, surveyed: Surveyed) -> bool:
-    node, root = writer.known_sources.node(surveyed.whole), writer.known_sources.source(surveyed.origin)
+def _is_linked(writer: BatchWriter, root_read: RootRead) -> bool:
+    node, root = writer.known_sources.node(root_read.whole), writer.known_sources.source(root_read.origin)
     if node is None or root is None:
         return True  # nothing was read that could be tied
     return any(_ties(link, node.id) and link.source == root.id for link in writer.engine.ledger.links(node.id))
 
 
-def _settle(writer: BatchWriter, origin: str, ground: Ground) -> list[Receipt]:
+def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]:
     ledger = writer.engine.ledger
     states = ledger.sources(scope=writer.scope, root=origin)
     live = {name: state.id for name, state in states.items() if state.status != "archived"}
-    terrain = _Terrain(ledger, writer.scope, {**ground.ties, ground.whole: [origin]}, live, frozenset(live.values()))
+    node_links = _NodeLinks(ledger, writer.scope, {**nodes.ties, nodes.whole: [origin]}, live, frozenset(live.values()))
     receipts = []
-    everything = terrain.operations(ground)
+    everything = node_links.operations(nodes)
     for start in range(0, len(everything), _MOST_OPERATIONS):
         operations = everything[start : start + _MOST_OPERATIONS]
         patch = new_patch(writer.engine, operations, author=writer.author, reason=writer.reason).value
@@ -355,7 +364,7 @@ def _key(operations: Sequence[Operation]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Terrain:
+class _NodeLinks:
     """What is to be tied to what, against what the ledger holds."""
 
     ledger: Ledger
@@ -365,15 +374,15 @@ class _Terrain:
     """Ids of the root's sources that are not archived, by origin."""
     ids: frozenset[str]
 
-    def operations(self, ground: Ground) -> list[Operation]:
+    def operations(self, root: RootNodes) -> list[Operation]:
         """Return what is still to be done."""
         where = And((Compare("scope", "eq", self.scope), Compare("status", "eq", "active")))
         nodes = self.ledger.select(Selection(scope=self.scope, types=("node",), where=where))
-        return [one for node in nodes if isinstance(node, Node) for one in self._of(node, ground)]
+        return [one for node in nodes if isinstance(node, Node) for one in self._of(node, root)]
 
-    def _of(self, node: Node, ground: Ground) -> Iterator[Operation]:
+    def _of(self, node: Node, root: RootNodes) -> Iterator[Operation]:
         key = node_key(node)
-        if key not in self.ties and not node.slug.startswith(ground.prefix):
+        if key not in self.ties and not node.slug.startswith(root.prefix):
             return
         tied = {link.source: link for link in self.ledger.links(node.id) if _ties(link, node.id)}
         wanted = {self.live[origin] for origin in self.ties.get(key, ()) if origin in self.live}
@@ -383,7 +392,7 @@ class _Terrain:
         for link in moved:
             if self._is_ours(link):
                 yield RemoveLink(link=Link(type="about", source=link.source, target=link.target))
-        present = ground.present.get(node.kind)
+        present = root.present.get(node.kind)
         if present is not None and node.slug not in present and self._is_left(node, tied):
             yield Transition(id=node.id, expected_revision=node.revision, to="archived")
 

@@ -6,10 +6,9 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from treering.core.canonical import chain_hashes, message_key
+from treering.core.canonical import Instant, chain_hashes, message_key, render_time
 from treering.core.evidence import Section, Turn
 from treering.core.fencing import without_recalled
-from treering.core.ids import Instant, render_time
 from treering.core.patch import NAME, shortened
 from treering.core.secrets.redaction import redact
 from treering.ports.adapter import SegmentDraft

@@ -9,18 +9,17 @@ from typing import Any
 from pydantic import Field
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import Instant, is_patch, render_time
 from treering.core.errors import NotFound, TreeringError
-from treering.core.ids import Instant, is_patch, render_time
 from treering.core.objects import Object
 from treering.core.patch import Author, Create, Operation, PatchStatus, RecordedOperation, Update
 from treering.core.scope import ROOT, is_within
 from treering.core.writing.draft import FieldChange, asked, fields_changed
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import check_interrupt
-from treering.verbs.envelope import Call, Mode, Report, TextInput, Value
+from treering.verbs.envelope import READS, Call, Mode, Report, TextInput, Value
 from treering.verbs.query.browsing import shown_object
 from treering.verbs.reading import behind_warning
-from treering.verbs.rights import READS
 from treering.verbs.scoped_ledger import scope_of_patch
 
 _EVENTS = 500  # of the log, at a time
@@ -98,7 +97,7 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     try:
         head = ledger.verify()
         # What a damaged ledger would make of the index says nothing about the index.
-        differences = told_of_index(call, call.engine.index.upkeep.differences())
+        differences = shown_differences(call, call.engine.index.upkeep.differences())
     except TreeringError as error:
         check_interrupt()  # that the audit was ended says nothing about the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
@@ -121,7 +120,7 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     )
 
 
-def told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
+def shown_differences(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
     """Return the differences at the root; below it only that there are some, for they name what lies elsewhere."""
     return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
 

@@ -17,8 +17,7 @@ from treering.retrieval.text.analysis import query_terms
 from treering.verbs.crystallize.review import ReasonOptions
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call, Operation, Value
-from treering.verbs.rights import DECIDES
+from treering.verbs.envelope import DECIDES, Call, Operation, Value
 
 _PROBED = 1000
 

@@ -16,13 +16,12 @@ from treering.ports.adapter import KnownRepository
 from treering.ports.runtime import check_between_steps
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
-from treering.verbs.envelope import Call, Mode, Report, Tool, Value
+from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Tool, Value
 from treering.verbs.lint import semantic, structure
-from treering.verbs.lint.audit import AUDIT, told_of_index
+from treering.verbs.lint.audit import AUDIT, shown_differences
 from treering.verbs.lint.structure import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, survey
 from treering.verbs.reading import behind_warning
-from treering.verbs.rights import READS, WRITES
 from treering.verbs.scoped_ledger import whole
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -134,7 +133,7 @@ class ReindexReport(Report):
 def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
     """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
     index = call.engine.index
-    differences = told_of_index(call, index.upkeep.differences())
+    differences = shown_differences(call, index.upkeep.differences())
     rebuilt = index.upkeep.rebuild() if options.apply else 0
     if options.wait:
         call.engine.vectoriser.finish(call.engine.progress)

@@ -9,7 +9,7 @@ from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef, place_in
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
-from treering.core.writing.claims import continues
+from treering.core.writing.integrity import continues
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.lint.survey import Finding, Rule, Survey

@@ -4,16 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import named
-from treering.core.evidence import place_in, segment_hash
-from treering.core.matching import moved_files
+from treering.core.evidence import moved_files, place_in, segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, Operation, RemoveLink, Transition, Update
 from treering.core.scope import ROOT, is_within
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import redact
-from treering.core.writing.references import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
+from treering.core.writing.integrity import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.retrieval.index.passages import passages_of
-from treering.verbs.ingest.duplicate_sources import repointed
+from treering.verbs.ingest.known import repointed
 from treering.verbs.lint.survey import Finding, Rule, Survey
 
 # Rules about identity: sources that are the same file. Each is a function from a survey.

@@ -9,11 +9,11 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from treering.core.characters import named
-from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
+from treering.core.policy import CURRENT
 from treering.core.scope import ROOT, is_within, sees
-from treering.core.writing.references import references_of
+from treering.core.writing.integrity import references_of
 from treering.ports.ledger import Altered, Ledger, Selection, noted
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
@@ -46,7 +46,7 @@ class Survey:
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
     origins_today: Mapping[str, str] = field(default_factory=dict)
-    """By the origin of a source, the one that its file has today, empty where it is gone; without what nobody saw."""
+    """By the origin of a source, the one of its file today, empty where it is gone; not of files never looked at."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Yield the objects of one type, in order of id."""

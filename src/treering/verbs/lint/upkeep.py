@@ -8,8 +8,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.ports.runtime import Holding
 from treering.ports.vector_engine import EngineReport, EngineSelection
 from treering.retrieval.index.rounds import make_whole
-from treering.verbs.envelope import Call, Nothing, Operation, Value
-from treering.verbs.rights import DECIDES, READS, WRITES
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
 
 
 class LeaseInput(Value):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from treering.core.filters import And, Compare, matches
 from treering.core.objects import Activity, Knowledge, Node, Object, WorkItem
 from treering.core.patch import Link
-from treering.core.writing.references import fields_naming
+from treering.core.writing.integrity import fields_naming
 from treering.ports.ledger import Altered, AsOf, Ledger, ObjectRequest, ObjectsFound, head_of
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import NamePart, TextFound, TextRequest

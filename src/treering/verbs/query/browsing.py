@@ -6,22 +6,21 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from treering.core.audit import AuditEvent
+from treering.core.canonical import is_object, render_time
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment, place_in
 from treering.core.filters import Compare
-from treering.core.ids import is_object, render_time
 from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.core.writing.draft import rests_on
-from treering.core.writing.references import named_references
+from treering.core.writing.integrity import named_references
 from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
-from treering.verbs.envelope import AskingInput, Call, Mode, Report, Value
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.related import files_called
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, altered_warnings, over_warning, standing
-from treering.verbs.rights import READS
 from treering.verbs.scoped_ledger import whole
 
 # How one line of an object's history is shown.

@@ -99,7 +99,7 @@ def bounded_links(found: Iterable[CodeNeighbour]) -> tuple[tuple[CodeNeighbour, 
     return tuple(sorted(kept, key=lambda one: _ORDER[one.relation, one.direction])), left_out
 
 
-def told_in_words(relation: str, direction: str) -> str:
+def relation_in_words(relation: str, direction: str) -> str:
     """Return a relation as people say it from where they asked."""
     return _IN_WORDS[relation, direction]
 
@@ -140,7 +140,7 @@ def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour
         symbol="" if first.how == "imports" else _symbol_at(first),
         relation=relation,
         direction="in",
-        told=told_in_words(relation, "in"),
+        told=relation_in_words(relation, "in"),
         of=", ".join(names),
         place=_cited(first.segment, first.line),
         more=len(users) - 1,
@@ -193,7 +193,7 @@ def _of_target(target: CodeTarget, name: str, segments: dict[tuple[str, str], Se
         symbol=name,
         relation=target.how,
         direction="out",
-        told=told_in_words(target.how, "out"),
+        told=relation_in_words(target.how, "out"),
         place=_cited(segment, line) if name else head.title,
     )
 

@@ -4,24 +4,24 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
+from typing import Any
 
 from pydantic import Field
 
 from treering.core.filters import matches
 from treering.core.objects import Fact, Knowledge, Object
-from treering.core.pack import ContextPack
 from treering.ports.ledger import Altered, ObjectRequest, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
 from treering.retrieval.search.fusion import PLACES, VECTORS, WORDS
-from treering.retrieval.search.packing import Packed, UnnumberedItem, name_nearest, pack, render
+from treering.retrieval.search.packing import ContextPack, Packed, UnnumberedItem, name_nearest, pack, render
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
-from treering.verbs.envelope import AskingInput, Call, Mode
+from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_parts import (
@@ -35,7 +35,7 @@ from treering.verbs.query.context_parts import (
     source_items,
     summary_of,
 )
-from treering.verbs.query.search import rereading_of, rereading_warnings
+from treering.verbs.query.search import reranking_of, reranking_warnings
 from treering.verbs.reading import (
     Asked,
     Empty,
@@ -43,20 +43,19 @@ from treering.verbs.reading import (
     ReadReport,
     SearchOptions,
     altered_warnings,
+    answered_sequence,
     question_of,
     reach_of,
     scope_warnings,
-    stood_at,
     warnings_of,
     why_empty,
 )
-from treering.verbs.rights import READS
 
 # Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name.
 
 
 _BELIEFS = 16
-_FAINT = 0.2
+_NOISE_SHARE = 0.2
 """Part of the best score in the words arm below which a belief is noise."""
 
 _OF_PEOPLE = 0.4
@@ -69,7 +68,7 @@ _COPIED = "adapter"
 """The channel of what an adapter read off a source: the source says it too, and is found there."""
 
 
-def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
+def without_weak_beliefs(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
     """Leave out beliefs that have less to do with the task than the passages beside them.
 
     By words or by meaning, whichever says more. Scores are scaled within each of the two rankings; the raw ones can
@@ -77,11 +76,15 @@ def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Quest
     """
     if reach.withdrawn or reach.at is not None:
         return list(beliefs)
-    bar = _Bar.of(sources, question, loudest=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0))
+    threshold = _Threshold.of(
+        sources, question, best_words=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0)
+    )
     asked = frozenset(question.terms.words)
     copied = {hit.head.key: copy for hit in beliefs if (copy := _CopiedAttribute.of(hit, asked))}
     told = [
-        hit for hit in beliefs if PLACES in hit.fused.parts or bar.is_reached_by(hit, copied=copied.get(hit.head.key))
+        hit
+        for hit in beliefs
+        if PLACES in hit.fused.parts or threshold.is_reached_by(hit, copied=copied.get(hit.head.key))
     ]
     # The version of acme is what was asked for, not that of each of its parts.
     named = {hit.head.key for hit in told if hit.head.key in copied and copied[hit.head.key].names_all_of_its_subject}
@@ -112,10 +115,10 @@ class _CopiedAttribute:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
+class _Threshold:
     """What the passages found for a task reach in the middle of their ranks, by words and by meaning."""
 
-    loudest: float
+    best_words: float
     """The best score in the words arm."""
     nearest: float
     """The best cosine."""
@@ -125,20 +128,20 @@ class _Bar:
     unrelated: float
 
     @classmethod
-    def of(cls, sources: Sequence[Hit], question: Question, *, loudest: float) -> "_Bar":
+    def of(cls, sources: Sequence[Hit], question: Question, *, best_words: float) -> "_Threshold":
         words = median([_raw(hit, WORDS) for hit in sources] or [0.0])
         if question.meaning is None:
-            return cls(loudest, 0.0, words, None, 0.0)
+            return cls(best_words, 0.0, words, None, 0.0)
         unrelated = question.meaning.unrelated_below
         cosines = [_raw(hit, VECTORS) for hit in sources] or [unrelated]
-        return cls(loudest, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
+        return cls(best_words, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
 
     def is_reached_by(self, hit: Hit, *, copied: _CopiedAttribute | None) -> bool:
         if copied and not copied.is_asked_for:
             return self.meaning is not None and _raw(hit, VECTORS) > self.nearest
         part = 1.0 if hit.state.origin_channel == _COPIED else _OF_PEOPLE
         words, above = _raw(hit, WORDS), _raw(hit, VECTORS) - self.unrelated
-        by_words = words >= max(part * self.words, _FAINT * self.loudest) and words > 0
+        by_words = words >= max(part * self.words, _NOISE_SHARE * self.best_words) and words > 0
         return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
@@ -190,7 +193,7 @@ def _raw(hit: Hit, arm: str) -> float:
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
-_NOT_SPOKEN_OF = (
+_NOT_MENTIONED = (
     "The words that tell what the task is about occur nowhere here, or nowhere together. "
     "Name what is known here, or look with mode search."
 )
@@ -215,28 +218,13 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
+    found = gather(call, question, reach, deep=options.deep, reranking=reranking_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    shown = spread_over_sources(found.sources.hits)
-    sources = list(source_items(shown))
-    if found.answers:
-        max_tokens = options.max_tokens or _DEFAULT_TOKENS
-        seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
-        near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-        beliefs = _beliefs(call, found, near, attached, reach, altered)
-        packed = pack([*beliefs, *sources], max_tokens=max_tokens)
-    else:
-        packed = name_nearest(sources)
+    packed = _packed(call, found, attached, reach, altered, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:
-        hits = {
-            f"{hit.head.object_id} {hit.head.part}".strip(): explanations.of(hit)
-            for each in (found.sources, found.beliefs)
-            for explanations in [Explanations(call, each)]
-            for hit in each.hits
-        }
-        built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})
+        built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
     empty = not packed.items
     return ContextReport(
         verb="query",
@@ -246,7 +234,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in (*found.sources.hits, *found.beliefs.hits))),
             *warnings_of(question),
-            *rereading_warnings(found.sources),
+            *reranking_warnings(found.sources),
             *altered_warnings(altered),
         ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
@@ -254,16 +242,39 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         text=render(built),
         empty=_why_empty(call, found, reach) if empty else None,
         left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
-        as_of=stood_at(found.sources, reach),
+        as_of=answered_sequence(found.sources, reach),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
+
+
+def _packed(
+    call: Call, found: FoundForTask, attached: Sequence[Attached], reach: Reach, altered: Altered, *, max_tokens: int
+) -> Packed:
+    """Pack what was found; only name the nearest passages where nothing answers the task."""
+    shown = spread_over_sources(found.sources.hits)
+    sources = list(source_items(shown))
+    if not found.answers:
+        return name_nearest(sources)
+    seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
+    near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
+    return pack([*_beliefs(call, found, near, attached, reach, altered), *sources], max_tokens=max_tokens)
+
+
+def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
+    """Return by hit, named by its object and segment, how it was found."""
+    return {
+        f"{hit.head.object_id} {hit.head.part}".strip(): explanations.of(hit)
+        for each in (found.sources, found.beliefs)
+        for explanations in [Explanations(call, each)]
+        for hit in each.hits
+    }
 
 
 def _beliefs(
     call: Call, found: FoundForTask, shown: Sequence[Hit], attached: Sequence[Attached], reach: Reach, altered: Altered
 ) -> list[UnnumberedItem]:
     """Choose and cite the knowledge, the work and the activities that belong to the task."""
-    answering = to_the_point(found.beliefs.hits, found.sources.hits, found.question, reach)
+    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
     related = resting_on(call, shown, answering, reach, altered)
     objects = objects_of(answering, attached, related, reach)
     citing = Citing.read(call, [item for item, _ in objects], reach, altered)
@@ -275,7 +286,7 @@ def _beliefs(
 def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
     if found.answers:
         return why_empty(call, found.question, reach)
-    hint = " ".join(filter(None, (found.known.words.told(), _NOT_SPOKEN_OF)))
+    hint = " ".join(filter(None, (found.known.words.told(), _NOT_MENTIONED)))
     return Empty(reason="unknown_entity", hint=hint)
 
 
@@ -311,7 +322,7 @@ def _build(
             "used_tokens": packed.used_tokens,
             "left_out": len(packed.left_out),
         },
-        trace={"as_of": stood_at(found.sources, reach)},
+        trace={"as_of": answered_sequence(found.sources, reach)},
     )
 
 

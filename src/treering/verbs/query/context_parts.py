@@ -1,33 +1,32 @@
 """The items of a context pack, with the places they rest on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 from treering.core.evidence import EvidenceRef, Segment, place_in
 from treering.core.filters import And, Compare, Filter
-from treering.core.lifecycle import is_over
 from treering.core.objects import Activity, Channel, Knowledge, Node, Object, WorkItem, title_of
-from treering.core.pack import Citation, ConflictNote, PackItem
-from treering.core.policy import TrustLevel, trust_of
+from treering.core.policy import TrustLevel, is_over, trust_of
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, sources_named
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.passages import is_withheld, passages_of
 from treering.retrieval.index.rounds import Steps, run_together
-from treering.retrieval.search.packing import Packed, UnnumberedItem, cite, quoted, section_of
-from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import (
-    IdfWeights,
-    WordsKnown,
-    any_relevant,
-    listed,
-    names_in,
-    unknown_among,
-    words_in,
+from treering.retrieval.search.packing import (
+    Citation,
+    ConflictNote,
+    Packed,
+    PackItem,
+    UnnumberedItem,
+    cite,
+    quoted,
+    section_of,
 )
-from treering.retrieval.search.reranking import Rereading, Wording, repetition_flags
+from treering.retrieval.search.question import Question
+from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, listed
+from treering.retrieval.search.reranking import Reranking, Wording, repetition_flags
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
@@ -158,23 +157,11 @@ def _source_item(hit: Hit) -> UnnumberedItem:
 
 _SOURCES = 40
 _BELIEFS = 16
-SPEAKING = 10
-"""Best hits that are asked whether they speak of the task."""
 
 _WITHDRAWN = ("stale", "superseded")
 _MOST_WITHDRAWN = 8
 _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownWords:
-    """Which words of a task occur in the scopes of a read; empty for a read of the past."""
-
-    missing: tuple[str, ...] = ()
-    """Names in the task that nothing here mentions."""
-    words: WordsKnown = field(default_factory=WordsKnown)
-    idf: IdfWeights = field(default_factory=IdfWeights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,23 +181,16 @@ class FoundForTask:
 
     @property
     def answers(self) -> bool:
-        """Tell whether anything found speaks of the task; where that cannot be told it is taken to.
+        """Tell whether anything found is relevant to the task; `True` where that cannot be decided.
 
         A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
         yet, nobody can say what words it has.
         """
-        hits = (*self.sources.hits[:SPEAKING], *self.beliefs.hits[:SPEAKING])
+        hits = (*self.sources.hits[:MOST_CHECKED], *self.beliefs.hits[:MOST_CHECKED])
         return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
 
 
-def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
-    """Tell whether any of the best hits speaks of a question; `True` where that cannot be told, or it is a lookup."""
-    if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
-        return True
-    return any_relevant(known.idf, question, hits)
-
-
-def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
+def gather(call: Call, question: Question, reach: Reach, *, deep: bool, reranking: Reranking | None) -> FoundForTask:
     """Search for everything at once, so that a store in another place is asked few questions.
 
     Only sources are read again: nothing else is a turn of a conversation.
@@ -220,7 +200,7 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereadin
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, known, nodes = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, rereading=rereading),
+            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, reranking=reranking),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             known_words(question, reach),
@@ -235,20 +215,6 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereadin
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
-
-
-def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
-    """Count the words of a task in the scopes of the read."""
-    if reach.at is not None:
-        return KnownWords()  # which words occurred at that time is not kept
-    names, words = names_in(question.text), words_in(question.text)
-    terms = {term for each in (names, words) for terms in each.values() for term in terms}
-    found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
-    return KnownWords(
-        tuple(unknown_among(names, found.counts)),
-        WordsKnown.of(words, found.counts),
-        IdfWeights.of(question.terms.words, found),
-    )
 
 
 def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:
@@ -286,7 +252,7 @@ _READS = 8
 
 
 def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundForTask) -> str:
-    """Say in one sentence what the pack holds, or that nothing here speaks of the task."""
+    """Say in one sentence what the pack holds, or that nothing here is relevant to the task."""
     if not found.answers:
         words = found.known.words
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
@@ -337,7 +303,7 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
 
 
 def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
-    """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
+    """Say what the task mentions and the space does not know, and what it knew and has withdrawn."""
     unknown = listed(found.known.missing)
     gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
     gaps += [

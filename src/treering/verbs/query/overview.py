@@ -8,14 +8,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from treering.core.canonical import Instant, is_object
 from treering.core.filters import And, Compare, Filter
-from treering.core.ids import Instant, is_object
-from treering.core.lifecycle import CURRENT, is_over
 from treering.core.objects import Knowledge, Object, title_of
+from treering.core.policy import CURRENT, is_over
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection, selects
-from treering.verbs.envelope import Call, Nothing, Operation, Value
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.reading import ReadOptions, altered_warnings, time_of
-from treering.verbs.rights import READS
 
 _MOST_SCOPES = 200
 _MOST_WAITING = 100

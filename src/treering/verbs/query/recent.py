@@ -9,17 +9,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
-from treering.core.ids import parse_time, render_time
 from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
-from treering.verbs.envelope import Call, Mode, Report, Value
+from treering.verbs.envelope import READS, Call, Mode, Report, Value
 from treering.verbs.query.browsing import HistoryEntry, change_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, altered_warnings, parse_moment, scope_warnings, standing
-from treering.verbs.rights import READS
 from treering.verbs.scoped_ledger import whole
 
 # When what an object tells of happened, which may be long before it was written down.
@@ -33,7 +32,7 @@ TOLD_KINDS = ("conversation", "meeting_record")
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class DatedEvent:
     """From when to when something happened, and which field says so."""
 
     first: datetime
@@ -41,8 +40,8 @@ class Happening:
     dated_by: str
 
 
-def happening_of(item: Object) -> Happening | None:
-    """Tell when what an object tells of happened; `None` for one that tells of nothing that happens.
+def dated_event_of(item: Object) -> DatedEvent | None:
+    """Return when what an object records happened; `None` for one that records no event.
 
     Where it says nothing itself, it is when it was written down (`created_at`) or captured (`captured_at`).
     """
@@ -50,30 +49,30 @@ def happening_of(item: Object) -> Happening | None:
         case Activity():
             return _activity(item)
         case WorkItem(opened_at=datetime() as opened):
-            return Happening(opened, opened, "opened_at")
+            return DatedEvent(opened, opened, "opened_at")
         case WorkItem():
-            return Happening(item.created_at, item.created_at, "created_at")
+            return DatedEvent(item.created_at, item.created_at, "created_at")
         case Source() if item.kind in TOLD_KINDS:
-            return _happening_of_source(item)
+            return _dated_event_of_source(item)
         case _:
             return None
 
 
-def _activity(item: Activity) -> Happening:
+def _activity(item: Activity) -> DatedEvent:
     first, last = item.started_at or item.ended_at, item.ended_at or item.started_at
     if first is None or last is None:
-        return Happening(item.created_at, item.created_at, "created_at")
-    return Happening(min(first, last), max(first, last), "started_at" if item.started_at else "ended_at")
+        return DatedEvent(item.created_at, item.created_at, "created_at")
+    return DatedEvent(min(first, last), max(first, last), "started_at" if item.started_at else "ended_at")
 
 
-def _happening_of_source(item: Source) -> Happening:
+def _dated_event_of_source(item: Source) -> DatedEvent:
     said = [place.at for segment in item.segments if isinstance(place := segment.locator, Turn) and place.at]
     if said:
-        return Happening(min(said), max(said), "said")
+        return DatedEvent(min(said), max(said), "said")
     dated = _date_in(item.metadata)
     if dated:
-        return Happening(*dated, "date")
-    return Happening(item.captured_at, item.captured_at, "captured_at")
+        return DatedEvent(*dated, "date")
+    return DatedEvent(item.captured_at, item.captured_at, "captured_at")
 
 
 def _date_in(metadata: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
@@ -221,13 +220,13 @@ def _happened(
             hint=f"Ask for {', '.join(DATED_TYPES)}, or leave `by` out.",
         )
     found = [
-        (item, happening)
+        (item, event)
         for item in _dated(call, given.types or DATED_TYPES, options, altered)
-        if (happening := happening_of(item)) and _overlaps(happening, since, until)
+        if (event := dated_event_of(item)) and _overlaps(event, since, until)
     ]
     found.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
     kept = found[: given.limit]
-    return [_told(call, item, happening) for item, happening in kept], [head_of(item) for item, _ in kept], len(found)
+    return [_told(call, item, event) for item, event in kept], [head_of(item) for item, _ in kept], len(found)
 
 
 def _dated(call: Call, types: Iterable[str], options: ReadOptions, altered: Altered) -> Iterator[Object]:
@@ -239,21 +238,21 @@ def _dated(call: Call, types: Iterable[str], options: ReadOptions, altered: Alte
         yield from call.engine.ledger.select(selection, altered=altered)
 
 
-def _overlaps(happening: Happening, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or happening.last >= since) and (until is None or happening.first <= until)
+def _overlaps(event: DatedEvent, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or event.last >= since) and (until is None or event.first <= until)
 
 
-def _told(call: Call, item: Object, happening: Happening) -> RecentChange:
+def _told(call: Call, item: Object, event: DatedEvent) -> RecentChange:
     """Show something that happened, with the event that wrote it down."""
     written = whole(call.engine.ledger).events_of(item.id)[0]
-    ended = render_time(happening.last) if happening.last > happening.first else ""
+    ended = render_time(event.last) if event.last > event.first else ""
     change = change_of(written).model_dump() | {
-        "time": render_time(happening.first),
+        "time": render_time(event.first),
         "event": "happened",
         "status": item.status,
     }
     return RecentChange(
-        **change, id=item.id, type=item.type, title=title_of(item), until=ended, dated_by=happening.dated_by
+        **change, id=item.id, type=item.type, title=title_of(item), until=ended, dated_by=event.dated_by
     )
 
 

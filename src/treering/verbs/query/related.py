@@ -6,17 +6,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from treering.core.ids import is_object
+from treering.core.canonical import is_object
 from treering.core.objects import Node, Object, Source
 from treering.core.patch import LinkType
-from treering.core.writing.references import named_references
+from treering.core.writing.integrity import named_references
 from treering.ports.ledger import Altered, AsOf, ObjectRequest
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, defined_in, last_name, module_name
 from treering.retrieval.index.code_places import file_of, is_test_path, root_and_path
 from treering.retrieval.index.passages import passages_of
-from treering.verbs.envelope import AskingInput, Call, Mode, Report, Value
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.code_related import (
     CODE_RELATIONS,
@@ -25,11 +25,10 @@ from treering.verbs.query.code_related import (
     CodeStart,
     bounded_links,
     code_links,
-    told_in_words,
+    relation_in_words,
 )
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, altered_warnings, standing
-from treering.verbs.rights import READS
 
 # Which files change together, as the map of their repository tells.
 
@@ -51,7 +50,7 @@ def changes_with(call: Call, sources: Sequence[Source]) -> list[CodeNeighbour]:
             title=path,
             relation="changes_with",
             direction="any",
-            told=f"{told_in_words('changes_with', 'any')} ({count} of the last {total} commits, last on {last})",
+            told=f"{relation_in_words('changes_with', 'any')} ({count} of the last {total} commits, last on {last})",
             place=path,
         )
         for path, count, last in _partners(history, placed.keys())

@@ -8,12 +8,12 @@ from pydantic import Field
 from treering.core.errors import InvalidInput
 from treering.core.screening import instruction_flags
 from treering.retrieval.index.rounds import run_together
-from treering.retrieval.search.reranking import Rereading
+from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words
+from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.envelope import AskingInput, Call, Mode
+from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.ingest.report import bounded
-from treering.verbs.query.context_parts import SPEAKING, KnownWords, answers, known_words
 from treering.verbs.reading import (
     Asked,
     Explanations,
@@ -22,15 +22,14 @@ from treering.verbs.reading import (
     ShownHit,
     ShownPassage,
     altered_warnings,
+    answered_sequence,
     question_of,
     reach_of,
     scope_warnings,
     show,
-    stood_at,
     warnings_of,
     why_empty,
 )
-from treering.verbs.rights import READS
 
 # How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
 
@@ -38,19 +37,19 @@ from treering.verbs.rights import READS
 _HINT = "Set TREERING_RERANKER=onnx:FOLDER, or open the space with reranker=…; or leave options.rerank out."
 
 
-def rereading_of(call: Call, options: SearchOptions) -> Rereading | None:
+def reranking_of(call: Call, options: SearchOptions) -> Reranking | None:
     """Return what reads hits again, if the call asks for it. Raises `InvalidInput` where the space has no reranker."""
     if not options.rerank:
         return None
     reranker = call.engine.reranker
     if reranker is None:
         raise InvalidInput(f"options.rerank is {options.rerank}, but this space has no reranker.", hint=_HINT)
-    return Rereading(reranker, options.rerank, call.engine.clock)
+    return Reranking(reranker, options.rerank, call.engine.clock)
 
 
-def rereading_warnings(found: Retrieval) -> tuple[str, ...]:
+def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
     """Warn where nothing was read again although it was asked for."""
-    if found.rereading is None or found.rereading.pairs:
+    if found.reranking is None or found.reranking.pairs:
         return ()
     return ("Nothing was read again: what was found is not a conversation, and other texts it would rank worse.",)
 
@@ -88,12 +87,12 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         limit=options.limit,
         by_source=_PASSAGES if by_source else 0,
         deep=options.deep,
-        rereading=rereading_of(call, options),
+        reranking=reranking_of(call, options),
     )
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
-    is_answered = not found.hits or answers(words, question, found, found.hits[:SPEAKING])
+    is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
     hits = tuple(show(hit, now=now, explanations=explanations) for hit in found.hits)
@@ -109,14 +108,14 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
             *([] if is_answered else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
             *warnings_of(question),
-            *rereading_warnings(found),
+            *reranking_warnings(found),
             *altered_warnings(found.altered),
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),
         left_out=left_out,
-        as_of=stood_at(found, reach),
+        as_of=answered_sequence(found, reach),
         trace=dict(found.trace),
     )
 

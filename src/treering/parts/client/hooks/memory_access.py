@@ -1,20 +1,27 @@
-"""Finding the memory of a run: the client, the session and the profile that a state and dependencies hold."""
+"""The memory of a run: the client, session and profile that its state and dependencies hold, and tools to use it."""
 
+import inspect
 import logging
-from collections.abc import Awaitable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import uuid4
 
-from treering.core.errors import InvalidInput
+from treering.core.canonical import render_time
+from treering.core.errors import InvalidInput, TreeringError
 from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient, live_client, live_clients
 from treering.parts.client.config import MemoryConfig
 from treering.parts.client.items.documents import RetrievedMemories, session_text
+from treering.parts.client.memory import MOST_RETRIEVED
 from treering.parts.client.profiles import AgentProfile, Switches
 
 _LOG = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
+_Decorated = TypeVar("_Decorated", bound=Any)
+_Given = ParamSpec("_Given")
 
 STATE_SESSION = "memory_session_id"
 SESSION = "session_id"
@@ -111,6 +118,21 @@ def write_field(holder: Any, name: str, value: Any) -> bool:
     return True
 
 
+class _Decorator(Protocol[_Given]):
+    """Returns what it decorates; without that, a function that does."""
+
+    @overload
+    def __call__(self, decorated: _Decorated, /, *given: _Given.args, **named: _Given.kwargs) -> _Decorated: ...
+
+    @overload
+    def __call__(self, *given: _Given.args, **named: _Given.kwargs) -> Callable[[_Decorated], _Decorated]: ...
+
+
+def with_or_without_first(decorator: Callable[Concatenate[Any, _Given], Any]) -> _Decorator[_Given]:
+    """Tell type checkers that a decorator returns what it is given first, or, given only options, a decorator."""
+    return cast("_Decorator[_Given]", decorator)
+
+
 async def attempted(work: Awaitable[_Answer], what: str) -> _Answer | None:
     """Return what memory work gives; `None` where it fails, which is logged: the host's own work goes on."""
     try:
@@ -127,7 +149,7 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
             f"{CLIENT}: it is a BlockingMemoryClient, which would block the event loop.",
             hint="Give a MemorySystemClient; its `sync` has the blocking methods.",
         )
-    # What a host made of a client when it wrote the state as text is none.
+    # A host may have written the state as text: what it made of a client then is not a client.
     return client if hasattr(client, "retrieve") and hasattr(client, "store") else None
 
 
@@ -135,7 +157,7 @@ def _config_of(holder: Any) -> MemoryConfig | None:
     config = read_field(holder, CONFIG)
     if isinstance(config, Mapping):
         return MemoryConfig.read(config)
-    # What a host made of a configuration when it wrote the state as text is none.
+    # A host may have written the state as text: what it made of a configuration then is not one.
     return config if isinstance(config, MemoryConfig) else None
 
 
@@ -244,3 +266,128 @@ class MemoryDependencies(_WithoutClient):
     session_id: str | None = None
     agent_profile: AgentProfile | str | None = None
     """A profile, or the name of one."""
+
+
+# The tools by which an agent uses its memory itself: `retrieve_memory` and `store_memory`.
+
+
+NO_CLIENT = "Memory client not available"
+UNKNOWN_AGENT = "unknown"
+
+
+class WithDependencies(Protocol):
+    """What a framework gives a tool: an object with the dependencies of its agent, as Pydantic AI's `RunContext`."""
+
+    @property
+    def deps(self) -> Any:
+        """The dependencies: `memory_client`, `memory_config`, `session_id` and `agent_profile`, as far as there are."""
+        ...
+
+
+async def retrieve_memory(
+    ctx: WithDependencies, query: str, top_k: int = 5, filters: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Retrieve memories that help with the current task.
+
+    Args:
+        ctx: The context of the run.
+        query: What to look for, in words.
+        top_k: How many memories to retrieve.
+        filters: Conditions on metadata, such as {"agent_type": "planner"}.
+
+    Returns:
+        Memories, best first, each with content, metadata, similarity and timestamp.
+    """
+    access = memory_access(deps=ctx.deps)
+    return [] if access is None else await _retrieved(access, query, top_k, filters)
+
+
+async def store_memory(
+    ctx: WithDependencies, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
+) -> dict[str, Any]:
+    """Store a memory for later tasks.
+
+    Args:
+        ctx: The context of the run.
+        content: The text to remember.
+        metadata: What else is known of it, such as tags.
+        importance: How much it matters, from 0.0 to 1.0.
+
+    Returns:
+        Whether it was stored, and the id of the memory or the reason why not.
+    """
+    access = memory_access(deps=ctx.deps)
+    return _not_stored(NO_CLIENT) if access is None else await _stored(access, content, metadata, importance)
+
+
+for _tool in (retrieve_memory, store_memory):
+    # Pydantic AI takes a context of its own type, which this module cannot name, or of none.
+    del _tool.__annotations__["ctx"]
+
+
+def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
+    """Return both tools for dependencies, as functions without a context, for frameworks that give tools none."""
+    return [_bound(tool, _Context(deps)) for tool in (retrieve_memory, store_memory)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    deps: Any
+
+
+async def _retrieved(
+    access: MemoryAccess, query: str, top_k: int, filters: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    memories = await access.client.retrieve(
+        query,
+        min(max(top_k, 1), MOST_RETRIEVED),
+        filters or {},
+        session_id=access.session_id,
+        profile=access.profile,
+    )
+    return [
+        {
+            "content": one.content,
+            "metadata": dict(one.metadata),
+            "similarity": one.similarity_score,
+            "timestamp": render_time(one.timestamp),
+        }
+        for one in memories
+    ]
+
+
+async def _stored(
+    access: MemoryAccess, content: str, metadata: dict[str, Any] | None, importance: float
+) -> dict[str, Any]:
+    own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
+    if access.session_id is not None:
+        own["session_id"] = access.session_id
+    # What the agent says under another name of `importance` gives way, too.
+    told = {key: value for key, value in (metadata or {}).items() if key != "importance_score"}
+    try:
+        memory_id = await access.client.store(content, {**told, **own})
+    except TreeringError as error:
+        return _not_stored(error.message)
+    return {"success": True, "memory_id": memory_id, "timestamp": render_time(datetime.now(UTC))}
+
+
+def _not_stored(reason: str) -> dict[str, Any]:
+    return {"success": False, "reason": reason}
+
+
+def _bound(
+    tool: Callable[..., Coroutine[Any, Any, Any]], context: WithDependencies
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return a tool without its context: not in its parameters, nor in its description."""
+
+    @wraps(tool)
+    async def bound(*given: Any, **named: Any) -> Any:
+        return await tool(context, *given, **named)
+
+    signature = inspect.signature(tool)
+    own = [one for name, one in signature.parameters.items() if name != "ctx"]
+    lines = (tool.__doc__ or "").splitlines()
+    bound.__doc__ = "\n".join(line for line in lines if not line.strip().startswith("ctx:"))
+    vars(bound).update(__signature__=signature.replace(parameters=own))
+    del vars(bound)["__wrapped__"]
+    return bound

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar
 
 from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
 from treering.parts.client.client import MemorySystemClient
+from treering.parts.client.hooks.execution_history import MOST_CHARS, capped
 from treering.parts.client.hooks.memory_access import (
     NODE,
     SESSION,
@@ -22,12 +23,11 @@ from treering.parts.client.hooks.memory_access import (
     memory_access,
     read_field,
     recalled_memories,
+    with_or_without_first,
 )
 from treering.parts.client.items.documents import MemoryDocument, RetrievedMemories
-from treering.parts.client.items.filtering import RecallScope
-from treering.parts.client.items.tool_runs import MOST_CHARS, capped
+from treering.parts.client.items.recalling import RecallScope
 
-_Node = TypeVar("_Node", bound=Any)
 Query = Callable[[Any], str | None]
 Content = Callable[[Any, Any], str | MemoryDocument | None]
 
@@ -49,42 +49,7 @@ class _Hook:
     store: bool
 
 
-@overload
-def memory_node(
-    node: _Node,
-    *,
-    client: MemorySystemClient | None = None,
-    name: str | None = None,
-    agent_type: str | None = None,
-    query: Query | None = None,
-    content: Content | None = None,
-    memory_type: str = "decision",
-    top_k: int | None = None,
-    filters: Mapping[str, Any] | None = None,
-    scope: RecallScope = "lineage",
-    recall: bool = True,
-    store: bool = True,
-) -> _Node: ...
-
-
-@overload
-def memory_node(
-    node: None = None,
-    *,
-    client: MemorySystemClient | None = None,
-    name: str | None = None,
-    agent_type: str | None = None,
-    query: Query | None = None,
-    content: Content | None = None,
-    memory_type: str = "decision",
-    top_k: int | None = None,
-    filters: Mapping[str, Any] | None = None,
-    scope: RecallScope = "lineage",
-    recall: bool = True,
-    store: bool = True,
-) -> Callable[[_Node], _Node]: ...
-
-
+@with_or_without_first
 def memory_node(
     node: Any = None,
     *,

@@ -8,13 +8,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from time import perf_counter
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.parts.client.client import BlockingMemoryClient, MemorySystemClient
-from treering.parts.client.hooks.memory_access import CLIENT, NODE, PROFILE, SESSION, STATE_SESSION, read_field
-from treering.parts.client.items.metadata import AGENT
-from treering.parts.client.items.tool_runs import capped, run_of
+from treering.parts.client.hooks.execution_history import capped, run_of
+from treering.parts.client.hooks.memory_access import (
+    CLIENT,
+    NODE,
+    PROFILE,
+    SESSION,
+    STATE_SESSION,
+    read_field,
+    with_or_without_first,
+)
+from treering.parts.client.items.documents import AGENT
 from treering.parts.client.profiles import AgentProfile
 
 # What is known of a tool's run before it begins: which tool, with which parameters, and whose memory keeps it.
@@ -111,7 +119,7 @@ def _parameters(
 
 
 def _is_context(value: Any) -> bool:
-    """Tell whether an argument is the context that a framework gives its tools, which is none of their parameters."""
+    """Tell whether an argument is the context that a framework gives its tools beside their parameters."""
     return type(value).__name__ in _CONTEXTS
 
 
@@ -150,7 +158,6 @@ def _of_node(name: str) -> Any:
 
 
 _LOG = logging.getLogger(__name__)
-_Tool = TypeVar("_Tool", bound=Any)
 _RUN = "run"
 _CALL_TOOL = "call_tool"
 _RUNNING: ContextVar[tuple[LoggedCall, ...]] = ContextVar("treering_running_tools", default=())
@@ -159,30 +166,7 @@ _RUNNING: ContextVar[tuple[LoggedCall, ...]] = ContextVar("treering_running_tool
 Client = MemorySystemClient | BlockingMemoryClient
 
 
-@overload
-def log_tool_runs(
-    tool: _Tool,
-    *,
-    client: Client | None = None,
-    name: str | None = None,
-    session_id: str | None = None,
-    agent_type: str | None = None,
-    unfinished: tuple[type[Exception], ...] = (),
-) -> _Tool: ...
-
-
-@overload
-def log_tool_runs(
-    tool: None = None,
-    *,
-    client: Client | None = None,
-    name: str | None = None,
-    session_id: str | None = None,
-    agent_type: str | None = None,
-    unfinished: tuple[type[Exception], ...] = (),
-) -> Callable[[_Tool], _Tool]: ...
-
-
+@with_or_without_first
 def log_tool_runs(
     tool: Any = None,
     *,

@@ -7,17 +7,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treering.core.canonical import digest
+from treering.core.canonical import digest, make_id, parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
-from treering.core.ids import make_id, parse_time, render_time
 from treering.core.objects import Source
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
 from treering.core.scope import parse_scope
 from treering.core.screening import instruction_flags, screened
-from treering.parts.client.items.documents import PREFIX, is_nested, related_ids, scope_of, session_text
-from treering.parts.client.items.filtering import Who
-from treering.parts.client.items.metadata import AGENT, CONTEXT, HAPPENED, SESSION, USER, normalised
+from treering.parts.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    HAPPENED,
+    PREFIX,
+    SESSION,
+    USER,
+    is_nested,
+    normalised,
+    related_ids,
+    scope_of,
+    session_text,
+)
+from treering.parts.client.items.recalling import Who
 from treering.ports.adapter import SegmentDraft
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS

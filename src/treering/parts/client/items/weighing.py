@@ -10,9 +10,9 @@ from datetime import datetime
 from math import sqrt
 from typing import Any
 
-from treering.core.ids import parse_time
+from treering.core.canonical import parse_time
 from treering.core.objects import Source
-from treering.parts.client.items.metadata import HAPPENED, TYPE
+from treering.parts.client.items.documents import HAPPENED, TYPE
 from treering.parts.client.profiles import Switches
 from treering.ports.models import Reranker
 from treering.retrieval.search.reranking import Candidate, diversify

@@ -59,7 +59,7 @@ class ChatBody:
 
 
 def read_chat_body(data: bytes, *, tags: bool) -> ChatBody | None:
-    """Read a chat request; nothing where it is none, which is the upstream's to say.
+    """Read a chat request; return `None` if it is not one, and leave the error to the upstream.
 
     `tags`: the client may name the discussion by a tag, in its first system message or else in the last message of
     the user. Nobody else's words name one: what a tool gave, or what an answer repeats, is text.

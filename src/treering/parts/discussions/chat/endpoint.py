@@ -1,7 +1,7 @@
 """The chat endpoint: OpenAI's API in front of any upstream, with memory before and after."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -17,19 +17,28 @@ from treering.core.errors import Denied, InvalidInput
 from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within, parse_scope
 from treering.parts.discussions.chat.body import ChatBody, read_chat_body
-from treering.parts.discussions.chat.streaming import Keep, Passing, answer_of, unless_gone
-from treering.parts.discussions.chat.upstream import Header, Upstream, UpstreamPlace, broken, headers_of
-from treering.parts.discussions.chat_memory import ChatBounds, ChatMemory, Recall, Storing
+from treering.parts.discussions.chat.chat_memory import ChatBounds, ChatMemory, Recall, Storing
+from treering.parts.discussions.chat.upstream import (
+    ForwardedAnswer,
+    Header,
+    Keep,
+    Upstream,
+    UpstreamPlace,
+    answer_of,
+    headers_of,
+    upstream_failure,
+    while_connected,
+)
+from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref, unnamed_discussion
-from treering.parts.discussions.settings import MakingPlan
 from treering.surfaces.http.bodies import read_body
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.failures import OpenAIFailure
-from treering.surfaces.http.parts import ServedPart, ServerContext
+from treering.surfaces.http.served import ServedPart, ServerContext
 from treering.surfaces.http.workers import EVENTS
+from treering.verbs.envelope import READS, WRITES
 from treering.verbs.ingest.turns import Message
-from treering.verbs.rights import READS, WRITES
 
 # Memory beside the chat endpoint: what a request may ask of it, and what a header tells of it.
 
@@ -62,7 +71,7 @@ class MemorySettings(ChatBounds):
         return scope
 
 
-def told_of_recall(recall: Recall) -> str:
+def recall_header(recall: Recall) -> str:
     """Say how recalling went."""
     how = (
         f"recalled; hits={recall.reminder.hits}; ms={recall.milliseconds}"
@@ -72,7 +81,7 @@ def told_of_recall(recall: Recall) -> str:
     return f"{how}; unstored={recall.unstored}" if recall.unstored else how
 
 
-def told_of_storing(storing: Storing) -> str:
+def storing_header(storing: Storing) -> str:
     """Say what became of an exchange, if there is anything to be told of it."""
     match storing.how:
         case "late":
@@ -132,12 +141,12 @@ class ChatEndpoint:
         read = partial(read_chat_body, data, tags=self._settings.tags)
         chat = await run_sync(read, limiter=self._readers)
         asked = _asked(request, data, chat, self._settings)
-        return await unless_gone(request.receive, self._answer(upstream, request, asked))
+        return await while_connected(request.receive, self._answer(upstream, request, asked))
 
     async def models(self, request: Request) -> Response:
         """Tell which models there are."""
         upstream = self._asked_upstream()
-        return await unless_gone(request.receive, self._models(upstream, request))
+        return await while_connected(request.receive, self._models(upstream, request))
 
     def _asked_upstream(self) -> Upstream:
         if self._upstream is None:
@@ -156,13 +165,13 @@ class ChatEndpoint:
         keep: Keep = _forget
         if asked.chat and asked.place:
             recall = await asyncio.wrap_future(self._memory.recall(asked.place, asked.chat.messages))
-            told = told_of_recall(recall)
+            told = recall_header(recall)
             keep = partial(self._keep, asked.place, asked.chat.messages, caller_of(request).author)
             if recall.reminder.text:
                 body = await run_sync(asked.chat.with_recalled, recall.reminder.text, limiter=self._readers)
         answer = await upstream.ask(request, "POST", "chat/completions", body)
         if answer.headers.get("content-type", "").casefold().startswith(EVENTS):
-            return Passing(answer, _headers(answer, told), keep)
+            return ForwardedAnswer(answer, _headers(answer, told), keep)
         data = await _whole(answer)
         said = answer_of(data) if answer.status_code == HTTPStatus.OK else None
         if said is not None:
@@ -171,7 +180,7 @@ class ChatEndpoint:
 
     async def _keep(self, place: DiscussionRef, messages: Sequence[Message], author: Author | None, said: str) -> str:
         keeping = self._memory.keep(place, messages, said, author=author)
-        return told_of_storing(await asyncio.wrap_future(keeping))
+        return storing_header(await asyncio.wrap_future(keeping))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +211,7 @@ def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPar
     memory = ChatMemory(
         context.space.engine,
         served.memory,
-        ending=lambda: context.stop.said,
+        ending=lambda: context.stop.begun,
         embedder=context.embedder,
         generator=served.making.generator,
         settings=served.making.settings,
@@ -221,6 +230,16 @@ def serve_chats(context: ServerContext, chosen: ServedChats | None) -> ServedPar
     )
 
 
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "a chat that is remembered": {
+        "model": "gpt-5-mini",
+        "messages": [{"role": "user", "content": "When do we cut releases?"}],
+        "user": "releases",
+    },
+}
+"""Bodies to copy, by what one wants."""
+
+
 def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
     """Return the routes of the chat endpoint."""
     return (
@@ -237,6 +256,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             answer=chat.complete,
             access=RouteAccess("space", WRITES, whole_space=False),
             takes=(ChatRequest,),
+            examples=EXAMPLES,
             gives=(ChatAnswer,),
             also={EVENTS: {"schema": {"type": "string"}}},
             parameters=(
@@ -314,7 +334,7 @@ async def _whole(answer: httpx.Response) -> bytes:
     try:
         return await answer.aread()
     except httpx.HTTPError as error:
-        raise broken(error) from error
+        raise upstream_failure(error) from error
     finally:
         await answer.aclose()
 

@@ -22,8 +22,8 @@ from treering.retrieval.extraction.extractive import (
     is_machine,
     is_notice,
     phrases_of,
-    retold,
     sentences_of,
+    sentences_of_summary,
     sort_of,
     told,
 )
@@ -58,7 +58,7 @@ class BuiltInGenerator:
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Make one memory of several: the sentences of theirs that tell the most."""
-        said = [sentence for memory in memories for sentence in retold(memory.summary)]
+        said = [sentence for memory in memories for sentence in sentences_of_summary(memory.summary)]
         kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
         named = _distinct(name for memory in memories for name in memory.entities)
         phrases = _distinct(phrase for memory in memories for phrase in memory.key_phrases)
@@ -89,7 +89,7 @@ class BuiltInGenerator:
         """
         lines = document.rstrip().split("\n") if document.strip() else []
         known = {_said(line) for line in lines}
-        for fact in retold(facts):
+        for fact in sentences_of_summary(facts):
             if fact.weight >= _TELLING and _said(_bullet(fact)) not in known:
                 known.add(_said(_bullet(fact)))
                 lines = _with_fact(lines, fact)
@@ -172,7 +172,7 @@ def _shortened(lines: Sequence[str]) -> list[str]:
     """Return the lines without the sentences that tell the least, so that they are short enough."""
     if estimate_tokens("\n".join(lines)) <= SUMMARY_TOKENS:
         return list(lines)
-    parts = [_Told(at, sentence) for at, line in enumerate(lines) for sentence in retold(line)]
+    parts = [_Told(at, sentence) for at, line in enumerate(lines) for sentence in sentences_of_summary(line)]
     tokens = [estimate_tokens(told([part.sentence])) for part in parts]
     over = sum(tokens) - SUMMARY_TOKENS
     gone: set[int] = set()
@@ -244,4 +244,4 @@ def _own_points(lines: Sequence[str]) -> list[int]:
 
 
 def _weight(line: str) -> float:
-    return max((sentence.weight for sentence in retold(line)), default=0.0)
+    return max((sentence.weight for sentence in sentences_of_summary(line)), default=0.0)

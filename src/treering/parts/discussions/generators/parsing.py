@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from treering.core.fencing import cut
 from treering.parts.discussions.generators.generator import GeneratedMemory
-from treering.parts.discussions.identity import says_nothing
+from treering.parts.discussions.identity import is_placeholder
 from treering.retrieval.extraction.asking import json_values
 from treering.retrieval.extraction.extractive import entities_of, phrases_of, sentences_of
 
@@ -61,7 +61,7 @@ def parse_items(answer: str) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
     """
     said = without_thoughts(answer)
     written = list(json_values(said, begins="{["))
-    if not written and said.strip() and (_NOTHING.fullmatch(said.strip()) or says_nothing(said)):
+    if not written and said.strip() and (_NOTHING.fullmatch(said.strip()) or is_placeholder(said)):
         return ParsedMemories()
     candidates = [found for value in written for found in _candidates(json.loads(value))]
     plain = _plain(said) if _is_prose(said, written, candidates) else None
@@ -99,7 +99,7 @@ def plain_text(answer: str) -> str:
 def written_text(answer: str) -> str:
     """Return the summary or document an answer consists of, empty where it only says that there is none yet."""
     text = plain_text(answer)
-    return "" if says_nothing(text) else text
+    return "" if is_placeholder(text) else text
 
 
 def without_thoughts(answer: str) -> str:
@@ -176,7 +176,7 @@ def _plain(said: str) -> PlainAnswer | None:
     if _FIELD.search(said):
         return None
     blocks = [plain_text(block) for block in said.split(CHUNK_BREAK)]
-    told = [block for block in blocks if not says_nothing(block) and _WORDS.search(block)]
+    told = [block for block in blocks if not is_placeholder(block) and _WORDS.search(block)]
     if not told or any(_REFUSAL.match(block) for block in told):
         return None
     return PlainAnswer(tuple(map(plain_item, told[:_MOST_ITEMS])))
@@ -190,7 +190,7 @@ def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
 
 
 def _is_cut(said: str, written: Sequence[str]) -> bool:
-    """Tell whether something of an item stands outside of the values: JSON that ends too early, or is none."""
+    """Tell whether something of an item stands outside of the values: JSON that ends too early, or is not JSON."""
     return _FIELD.search(_outside(said, written)) is not None
 
 

@@ -86,7 +86,7 @@ class Alignment:
     after: int | None = None
 
 
-def same(kept: Mark, told: Mark) -> bool:
+def is_same_message(kept: Mark, told: Mark) -> bool:
     """Tell whether a kept message is the one that is told; of an erased one only the role can be compared."""
     if kept.deleted and not kept.key:
         return kept.role == told.role
@@ -103,7 +103,7 @@ def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup)
     for mark in kept:
         at = counts[-1]
         looked_for = not mark.deleted or deleted != "left out"
-        if looked_for and at < len(told) and same(mark, told[at]):
+        if looked_for and at < len(told) and is_same_message(mark, told[at]):
             counts.append(at + 1)
         elif not mark.deleted or deleted == "always told":
             break
@@ -363,7 +363,7 @@ class _Comparison:
         """Return the first message that agrees at the same distance as the run: a window may begin before an edit."""
         shift = self.run.kept - self.run.told
         starts = range(max(0, -shift), self.run.told + 1)
-        at = next(at for at in starts if same(self.placed[at + shift][1], self.rest[at]))
+        at = next(at for at in starts if is_same_message(self.placed[at + shift][1], self.rest[at]))
         return _CommonRun(at, at + shift, self.run.size)
 
 

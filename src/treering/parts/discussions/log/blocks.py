@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Literal, Protocol
 
-from treering.core.canonical import chain_hashes
+from pydantic import TypeAdapter
+
+from treering.core.canonical import Instant, chain_hashes
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment, Turn
-from treering.core.ids import parse_time, render_time
 from treering.core.objects import Source
 from treering.core.patch import Update
 from treering.ports.ledger import Ledger, SourceState
@@ -44,11 +45,11 @@ class ChunkState:
     first: int
     last: int
     key: str
-    status: ChunkStatus = "pending"
+    status: ChunkStatus
     memories: tuple[str, ...] = ()
     attempts: int = 0
     error: str = ""
-    retry_at: datetime | None = None
+    retry_at: Instant | None = None
     rejected: tuple[str, ...] = field(default=())
     """What of the generator's answer could not be used, and why."""
 
@@ -96,7 +97,13 @@ class Deletion:
     position: int
     role: str
     key: str = ""
-    at: datetime | None = None
+    at: Instant | None = None
+
+
+_CHUNKS = TypeAdapter(tuple[ChunkState, ...])
+_CONDENSATIONS = TypeAdapter(tuple[Condensation, ...])
+_DELETIONS = TypeAdapter(tuple[Deletion, ...])
+"""What stands in the payload of a block, as data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +179,15 @@ def active_block(ledger: Ledger, head: BlockHead) -> Block | None:
 def block_of(source: Source) -> Block:
     """Return the block that a source holds."""
     payload = source.payload
-    deletions = tuple(_deletion(item) for item in payload.get("deleted", ()))
+    deletions = _DELETIONS.validate_python(payload.get("deleted", ()))
     begins = {item["position"]: item["after"] for item in payload.get("begins", ())}
     messages = [*_spoken(source, begins), *_deleted(source, deletions, begins)]
     return Block(
         head=_head(source.origin, SourceState(source.id, source.fingerprint, source.status, source.revision)),
         source=source,
         messages=tuple(sorted(messages, key=lambda kept: kept.position)),
-        chunks=tuple(_chunk(item) for item in payload.get("chunks", ())),
-        condensations=tuple(Condensation(**item) for item in payload.get("condensations", ())),
+        chunks=_CHUNKS.validate_python(payload.get("chunks", ())),
+        condensations=_CONDENSATIONS.validate_python(payload.get("condensations", ())),
         deletions=deletions,
         closed=payload.get("closed", False),
         formerly=tuple(payload.get(FORMERLY, ())),
@@ -209,9 +216,9 @@ def payload_of(
 ) -> dict[str, Any]:
     """Return a block's payload, with whatever else is `noted` in it. Empty parts are left out."""
     parts: dict[str, Any] = {
-        "chunks": [_chunk_data(state) for state in chunks],
-        "condensations": [{"first": one.first, "last": one.last, "memory": one.memory} for one in condensations],
-        "deleted": [_deletion_data(one) for one in deletions],
+        "chunks": _CHUNKS.dump_python(tuple(chunks), mode="json", exclude_defaults=True),
+        "condensations": _CONDENSATIONS.dump_python(tuple(condensations), mode="json"),
+        "deleted": _DELETIONS.dump_python(tuple(deletions), mode="json", exclude_none=True),
         "begins": [{"position": position, "after": after} for position, after in begins.items()],
         "closed": closed,
     }
@@ -283,43 +290,3 @@ def _deleted(source: Source, deletions: Iterable[Deletion], begins: Mapping[int,
             deleted=True,
             after=begins.get(one.position),
         )
-
-
-def _deletion_data(one: Deletion) -> dict[str, Any]:
-    at = {"at": render_time(one.at)} if one.at else {}
-    return {"position": one.position, "role": one.role, "key": one.key, **at}
-
-
-def _deletion(data: Mapping[str, Any]) -> Deletion:
-    at = data.get("at")
-    return Deletion(data["position"], data["role"], data["key"], parse_time(at) if at else None)
-
-
-def _chunk_data(state: ChunkState) -> dict[str, Any]:
-    data: dict[str, Any] = {"first": state.first, "last": state.last, "key": state.key, "status": state.status}
-    if state.memories:
-        data["memories"] = list(state.memories)
-    if state.attempts:
-        data["attempts"] = state.attempts
-    if state.error:
-        data["error"] = state.error
-    if state.retry_at:
-        data["retry_at"] = render_time(state.retry_at)
-    if state.rejected:
-        data["rejected"] = list(state.rejected)
-    return data
-
-
-def _chunk(data: Mapping[str, Any]) -> ChunkState:
-    retry_at = data.get("retry_at")
-    return ChunkState(
-        first=data["first"],
-        last=data["last"],
-        key=data["key"],
-        status=data["status"],
-        memories=tuple(data.get("memories", ())),
-        attempts=data.get("attempts", 0),
-        error=data.get("error", ""),
-        retry_at=parse_time(retry_at) if retry_at else None,
-        rejected=tuple(data.get("rejected", ())),
-    )

@@ -14,7 +14,7 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
-from treering.parts.discussions.log.alignment import Mark, same
+from treering.parts.discussions.log.alignment import Mark, is_same_message
 from treering.parts.discussions.log.blocks import (
     BLOCK_MESSAGES,
     Block,
@@ -285,7 +285,7 @@ def _merged(kept: Sequence[LogEntry], told: Sequence[TranscriptMessage]) -> list
     """
     pairs = zip_longest(told, kept[: len(told)])
     stands = [
-        before if before and same(before.mark, Mark(one.key, one.role)) else LogEntry(one.key, one.message)
+        before if before and is_same_message(before.mark, Mark(one.key, one.role)) else LogEntry(one.key, one.message)
         for one, before in pairs
     ]
     return [replace(stands[0], after=kept[0].after), *stands[1:]] if kept and stands else stands

@@ -12,19 +12,18 @@ from treering.core.patch import Create, Operation
 from treering.parts.discussions.generators.generator import (
     Background,
     Chunk,
+    DiscussionSettings,
     Generated,
     GeneratedMemory,
-    Generator,
     SpokenLine,
 )
-from treering.parts.discussions.identity import DiscussionRef, apply_patch
+from treering.parts.discussions.identity import apply_patch
 from treering.parts.discussions.log.blocks import Block, ChunkState, StoredMessage, active_block
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.memories import Coverage, Memory, citing, memory_object
-from treering.parts.discussions.summaries.versions import Memories, Versions
+from treering.parts.discussions.summaries.versions import GeneratorWork
 from treering.ports.models import Usage
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.engine import Engine, Lease, retry_on_conflict
+from treering.verbs.engine import Lease, retry_on_conflict
 
 LONGEST_WAIT = timedelta(days=1)
 
@@ -67,21 +66,10 @@ class ChunkOutcome:
     usage: Usage = field(default_factory=Usage)
 
 
-class ChunkMaker:
+class ChunkMaker(GeneratorWork):
     """Makes the memories of chunks, one call of the generator for each."""
 
-    def __init__(
-        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator, lease: Lease
-    ) -> None:
-        self._engine = engine
-        self._ref = ref
-        self._settings = settings
-        self._generator = generator
-        self._lease = lease
-        self._memories = Memories(engine, ref)
-        self._summary = Versions(engine, ref, "rolling_summary")
-
-    def make(self, block: Block, job: ChunkState) -> ChunkOutcome:
+    def make(self, block: Block, job: ChunkState, lease: Lease) -> ChunkOutcome:
         """Make the memories of a chunk of a block, and write them with its new state.
 
         A failure of the generator is written as one. Nothing is written once the lease is lost. Raises what the
@@ -92,7 +80,7 @@ class ChunkMaker:
         made = [] if isinstance(answer, TreeringError) else self._knowledge(job, said, answer.items)
         state = self._state(job, answer, made)
         usage = Usage() if isinstance(answer, TreeringError) else answer.usage
-        return ChunkOutcome(state if self._write(block, job, state, made) else None, usage)
+        return ChunkOutcome(state if self._write(block, job, state, made, lease) else None, usage)
 
     def _answer(self, said: Sequence[StoredMessage]) -> Generated | TreeringError:
         lines = tuple(SpokenLine(message.speaker, message.text, message.at) for message in said)
@@ -134,12 +122,12 @@ class ChunkMaker:
             for number, item in enumerate(items, start=1)
         ]
 
-    def _write(self, block: Block, job: ChunkState, state: ChunkState, made: Sequence[Knowledge]) -> bool:
+    def _write(self, block: Block, job: ChunkState, state: ChunkState, made: Sequence[Knowledge], lease: Lease) -> bool:
         """Write a state and its memories; tell whether that was done. The generator is not asked again for it."""
 
         def write() -> bool:
             now = active_block(self._engine.ledger, block.head)
-            if now is None or not _is_same(now, block, job) or not self._lease.renew():
+            if now is None or not _is_same(now, block, job) or not lease.renew():
                 return False
             operations: list[Operation] = [now.with_chunk(state), *(Create(object=item) for item in made)]
             apply_patch(self._engine, self._ref, operations, reason=f"Messages {job.first} to {job.last}")
@@ -173,7 +161,7 @@ def _is_full(chunk: Sequence[StoredMessage], settings: DiscussionSettings) -> bo
 
 
 def _pending(chunk: Sequence[StoredMessage]) -> ChunkState:
-    return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk))
+    return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk), status="pending")
 
 
 def _messages(block: Block, job: ChunkState) -> list[StoredMessage]:

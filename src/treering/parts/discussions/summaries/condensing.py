@@ -10,29 +10,17 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Summary
 from treering.core.patch import Create, Operation, Receipt, Transition, Update
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
-from treering.parts.discussions.generators.generator import GeneratedMemory, Generator
+from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, BlockHead, Condensation, active_block, heads_of, read_block
-from treering.parts.discussions.settings import DiscussionSettings
 from treering.parts.discussions.summaries.memories import Coverage, Memory, memory_object
-from treering.parts.discussions.summaries.versions import NAMES, Memories, Versions, title_of_versions
+from treering.parts.discussions.summaries.versions import NAMES, GeneratorWork, title_of_versions
 from treering.ports.ledger import Selection
-from treering.ports.models import Usage
 from treering.verbs.engine import Engine, Lease, retry_on_conflict
 
 
-class Condenser:
-    """Condenses the oldest memories of one discussion. `usage` adds up what its generator used."""
-
-    def __init__(
-        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
-    ) -> None:
-        self.usage = Usage()
-        self._engine = engine
-        self._ref = ref
-        self._settings = settings
-        self._generator = generator
-        self._memories = Memories(engine, ref)
+class Condenser(GeneratorWork):
+    """Condenses the oldest memories of one discussion."""
 
     def condense(self, lease: Lease) -> list[Receipt]:
         """Condense as long as more than `condense_after + condense_every` memories are not; return what was written.
@@ -70,7 +58,7 @@ class Condenser:
 
     def _reached(self) -> int:
         """Return the position of the last message that may be condensed."""
-        summary = Versions(self._engine, self._ref, "rolling_summary").current()
+        summary = self._summary.current()
         if summary:
             return summary.last
         return -1 if self._settings.summary else max(head.end for head in self._heads())
@@ -132,7 +120,7 @@ _EVERY = 4
 """So many blocks are read in vain before a new mark is written."""
 
 
-class Settled:
+class FinishedBlocks:
     """The blocks that are done for good, as one run knows them.
 
     A closed block may carry a mark: a hash of the ids and revisions of all blocks before it, written when every chunk
@@ -211,7 +199,7 @@ class Settled:
         return _hash_of(heads, self._revisions)
 
 
-def archive_fallen(engine: Engine, ref: DiscussionRef) -> None:
+def archive_stale_memories(engine: Engine, ref: DiscussionRef) -> None:
     """Archive the memories that went stale, because what they rest on was erased or archived by other means.
 
     In the same patch the states of their chunks go. Writes nothing where there are none.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from treering.core.matching import changed_stretches
+from treering.core.evidence import changed_stretches
 
 
 def merge_lines(base: str, mine: str, theirs: str) -> str:
@@ -25,16 +25,16 @@ def merge_lines(base: str, mine: str, theirs: str) -> str:
 
 def added_lines(base: str, text: str) -> list[str]:
     """Return the lines of `text` that `base` has not, without white space around them, each once."""
-    known = set(bare_lines(base))
-    return [line for line in dict.fromkeys(bare_lines(text)) if line not in known]
+    known = set(nonblank_lines(base))
+    return [line for line in dict.fromkeys(nonblank_lines(text)) if line not in known]
 
 
-def bare_lines(text: str) -> list[str]:
+def nonblank_lines(text: str) -> list[str]:
     """Return the lines of a text that say something, without white space around them."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def with_hand(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
+def with_manual_lines(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
     """Return a text with the lines that a person wrote, and without those that a person struck out.
 
     A line that is missing comes back under the heading it stood under in the `earlier` text, or else at the end.
@@ -106,7 +106,7 @@ def _headings(text: str) -> dict[str, str]:
     """Return for each line of a document the heading it stands under; the first place counts."""
     found: dict[str, str] = {}
     heading = ""
-    for line in bare_lines(text):
+    for line in nonblank_lines(text):
         found.setdefault(line, heading)
         heading = line if line.startswith("#") else heading
     return found
@@ -114,7 +114,7 @@ def _headings(text: str) -> dict[str, str]:
 
 def _place_in(text: str) -> Callable[[str], int]:
     """Return what sorts lines as they stand in a text; others come last."""
-    places = {line: at for at, line in reversed(list(enumerate(bare_lines(text))))}
+    places = {line: at for at, line in reversed(list(enumerate(nonblank_lines(text))))}
     return lambda line: places.get(line, len(places))
 
 

@@ -14,16 +14,18 @@ from typing import Literal
 from treering.core.errors import Conflict, InvalidPatch
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare
-from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source, Summary
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
+from treering.core.policy import TRANSITIONS
 from treering.core.secrets.redaction import redact
+from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.blocks import Block, ChunkState
 from treering.parts.discussions.log.message_log import MessageLog
-from treering.parts.discussions.summaries.lines import with_hand
+from treering.parts.discussions.summaries.lines import with_manual_lines
 from treering.parts.discussions.summaries.memories import Memory, read_memories
 from treering.ports.ledger import Selection
+from treering.ports.models import Usage
 from treering.verbs.crystallize.drafting import declaration_note, make
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
@@ -62,7 +64,7 @@ class UpdateStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class TextState:
     """How a text stands: its current version, the lines that people wrote into it, and those they struck out."""
 
     current: Version | None
@@ -75,13 +77,13 @@ def title_of_versions(ref: DiscussionRef, form: Form) -> str:
     return f"Discussion {ref.id}: {NAMES[form]}"
 
 
-def text_in(stand: Stand) -> str:
+def document_of(stand: TextState) -> str:
     """Return the state document as it stands: its current version, with every line that a person wrote."""
     text = stand.current.text if stand.current else ""
-    return with_hand(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
+    return with_manual_lines(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
 
 
-def words_of(author: Author) -> MemorySource:
+def memory_source_of(author: Author) -> MemorySource:
     """Tell what words are that somebody gave: a person declares them, anybody else is believed to infer them."""
     return "user_declared" if author.channel == "user" else "agent_inferred"
 
@@ -99,11 +101,11 @@ class Versions:
         """Return the version that stands: the active one, or else the newest that survived."""
         return self.stand().current
 
-    def stand(self) -> "Stand":
+    def stand(self) -> "TextState":
         """Return the version that stands, and what people wrote, also where no version stands any more."""
         chain = self._chain()
         pins = _payload(chain.newest) if chain.newest else None
-        return Stand(
+        return TextState(
             _version(chain.current, chain.newest) if chain.current else None,
             pins.by_hand if pins else (),
             pins.struck_by_hand if pins else (),
@@ -410,3 +412,18 @@ def _within(memory: Memory, ranges: Sequence[tuple[int, int]], *, strictly: bool
 
 _BEYOND = 1 << 62
 """A position after all messages."""
+
+
+class GeneratorWork:
+    """Work on one discussion that asks a generator. `usage` adds up what that used."""
+
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
+        self.usage = Usage()
+        self._engine = engine
+        self._ref = ref
+        self._settings = settings
+        self._generator = generator
+        self._memories = Memories(engine, ref)
+        self._summary = Versions(engine, ref, "rolling_summary")

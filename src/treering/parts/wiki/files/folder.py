@@ -18,10 +18,16 @@ from errno import EBUSY, EINVAL, EMLINK, ENOSYS, ENOTSUP, EPERM, EXDEV
 from pathlib import Path
 
 from treering.core.errors import Conflict, InvalidInput
-from treering.parts.wiki.files.changes import FolderChanges, KnownFile, changes_for, is_edited
 from treering.parts.wiki.files.links import NoAddresses, SourceAddresses
 from treering.parts.wiki.files.manifest import MANIFEST, WikiManifest, read_manifest
-from treering.parts.wiki.files.rendering import CitedText, render_pages
+from treering.parts.wiki.files.rendering import (
+    CitedText,
+    FolderChanges,
+    KnownFile,
+    changes_for,
+    is_edited,
+    render_pages,
+)
 from treering.parts.wiki.pages import PublishedWiki, WikiPage, WikiPlan
 from treering.sources.reading.folder import read_bytes
 from treering.system.machine import sync_folder
@@ -82,13 +88,13 @@ def snapshot(folder: Path) -> Snapshot:
     return found
 
 
-def same(before: Snapshot, folder: Path) -> bool:
+def is_unchanged(before: Snapshot, folder: Path) -> bool:
     """Tell whether a folder holds what it held."""
     now = dict(_walk(folder, ""))
     return now.keys() == before.keys() and all(_item(now[path]) == item for path, item in before.items())
 
 
-def carry(item: FolderItem, source: Path, target: Path) -> None:
+def copy_item(item: FolderItem, source: Path, target: Path) -> None:
     """Put what is at one place at another as well: the same file under a second name where the disk can do that."""
     if item.is_folder:
         target.mkdir(exist_ok=True)
@@ -161,7 +167,7 @@ class WikiFolder:
         """
         folder = self._place()
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with lone_writer(folder.parent):
+        with exclusive_writer(folder.parent):
             _clear(folder)
             before = snapshot(folder) if folder.exists() else {}
             changes = self._changes(folder, before, plan, pages)
@@ -237,7 +243,7 @@ def _clear(folder: Path) -> None:
     after the exchange: it goes where all in it is in the folder too or was written by Treering.
     """
     part, new = _beside(folder, "part"), _beside(folder, "new")
-    recover(new, folder)
+    restore_after_kill(new, folder)
     if new.is_dir() and not new.is_symlink():
         _check_disposable(new, folder)
         _discard(part)
@@ -277,11 +283,11 @@ def _switch(folder: Path, before: Snapshot, changes: FolderChanges) -> None:
         sync_folder(folder.parent)
         return
     part.rename(new)
-    if not same(before, folder):
+    if not is_unchanged(before, folder):
         _give_up(new, part, folder)
-    exchange(new, folder)
-    if not same(before, new):  # a person wrote while the folders were exchanged
-        exchange(new, folder)
+    swap_folders(new, folder)
+    if not is_unchanged(before, new):  # a person wrote while the folders were exchanged
+        swap_folders(new, folder)
         _give_up(new, part, folder)
     new.rename(part)
     shutil.rmtree(part)
@@ -301,7 +307,7 @@ def _stage(part: Path, folder: Path, before: Snapshot, changes: FolderChanges) -
     leaves = {MANIFEST, *changes.texts, *changes.told.removed}
     for path, item in before.items():
         if path not in leaves:
-            carry(item, folder / path, part / path)
+            copy_item(item, folder / path, part / path)
     for path, text in sorted(changes.texts.items()):
         (part / path).parent.mkdir(parents=True, exist_ok=True)
         _write(part / path, text)
@@ -335,7 +341,7 @@ _UNSUPPORTED = (ENOSYS, EINVAL, ENOTSUP)
 
 
 @contextmanager
-def lone_writer(folder: Path) -> Iterator[None]:
+def exclusive_writer(folder: Path) -> Iterator[None]:
     """Keep other writers out that ask for the same; `folder` exists. It waits until they are done."""
     if os.name != "posix":
         yield
@@ -350,7 +356,7 @@ def lone_writer(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def exchange(new: Path, folder: Path) -> None:
+def swap_folders(new: Path, folder: Path) -> None:
     """Put `new` where `folder` is, and `folder` where `new` was. Raises `InvalidInput` for a mount point, `OSError`."""
     error = _exchange(new, folder)
     if error in _UNSUPPORTED:
@@ -365,7 +371,7 @@ def exchange(new: Path, folder: Path) -> None:
     sync_folder(folder.parent)
 
 
-def recover(new: Path, folder: Path) -> None:
+def restore_after_kill(new: Path, folder: Path) -> None:
     """Put an old folder back where a kill came between the two steps of a switch."""
     aside = _aside(new)
     if not aside.is_dir():

@@ -148,7 +148,7 @@ def manifest_text(manifest: WikiManifest) -> str:
 
 
 def read_manifest(data: bytes, *, place: str) -> WikiManifest:
-    """Read a manifest. Raises `InvalidInput` for one of a later version, `Corrupt` for what is none."""
+    """Read a manifest. Raises `InvalidInput` for one of a later version, `Corrupt` for what is not a manifest."""
     try:
         found = json.loads(data)
         if isinstance(found, Mapping) and isinstance(found.get("version"), int) and found["version"] > VERSION:

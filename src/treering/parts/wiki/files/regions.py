@@ -147,6 +147,7 @@ OURS = frozenset("okf_version type title description aliases status generated so
 """The keys that Treering writes; all others are a person's own and stay."""
 
 _RULE = "---"
+_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[^\s:#"'][^:"']*?)(?P=quote)\s*:(?:\s|$)""")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _AMBIGUOUS = frozenset("y n yes no on off true false null none".split())
@@ -160,6 +161,11 @@ def front_matter(fields: Mapping[str, Field]) -> str:
     """Write front matter with its rules, ending in a line feed."""
     lines = [line for key, value in fields.items() for line in _lines(key, value)]
     return "\n".join([_RULE, *lines, _RULE, ""])
+
+
+def without_matter(text: str) -> str:
+    """Return a page without its front matter."""
+    return _MATTER.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"), count=1)
 
 
 def own_entries(text: str) -> tuple[str, str]:

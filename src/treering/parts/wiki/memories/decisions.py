@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.fencing import fence
-from treering.core.ids import render_time
 from treering.core.patch import shortened
-from treering.parts.client.items.metadata import plain_value
+from treering.parts.client.items.documents import plain_value
 from treering.parts.wiki.memories.wiki_memory import (
     KeptWikiMemory,
     WikiMemoryDraft,

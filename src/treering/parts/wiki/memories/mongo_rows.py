@@ -14,14 +14,25 @@ from pymongo.errors import OperationFailure
 from pymongo.operations import SearchIndexModel
 
 from treering.core.canonical import digest
-from treering.parts.wiki.memories.wiki_memory import KeptWikiMemory, WikiMemoryDraft, WikiRepository
+from treering.parts.wiki.memories.wiki_memory import (
+    AGENT,
+    BRANCH,
+    FILES,
+    GENERATION,
+    REPOSITORY,
+    TYPE,
+    KeptWikiMemory,
+    WikiMemoryDraft,
+    WikiRepository,
+    fields_of,
+    memory_with,
+)
 from treering.ports.models import Vector
 
 Row = dict[str, Any]
 Condition = dict[str, Any]
 
-REPOSITORY, BRANCH, GENERATION, STATUS = "repository_id", "branch", "generation", "status"
-TYPE, AGENT, FILES = "memory_type", "source_agent", "file_paths"
+STATUS = "status"
 CONTENT, EMBEDDING, EMBEDDED = "content", "embedding", "embedding_metadata"
 KEY, CREATED, UPDATED = "idempotency_key", "created_at", "updated_at"
 MODEL, DIMENSION = "model", "dimension"
@@ -38,7 +49,6 @@ def new_row(
     repository: WikiRepository,
     draft: WikiMemoryDraft,
     *,
-    content: str,
     generation: str,
     vector: Vector,
     model: str,
@@ -48,16 +58,10 @@ def new_row(
     """Return the document of a memory. A key is kept as long as the memory stands."""
     row = {
         "_id": identity,
-        REPOSITORY: repository.repository_id,
+        **fields_of(repository, draft, generation),
         BRANCH: repository.branch or "",
-        "commit": repository.commit,
-        GENERATION: generation,
-        TYPE: draft.memory_type.value,
-        CONTENT: content,
+        CONTENT: draft.content,
         EMBEDDING: Binary.from_vector(vector.tolist(), BinaryVectorDtype.FLOAT32),
-        AGENT: draft.source_agent,
-        FILES: list(draft.file_paths),
-        "related_pages": list(draft.related_pages),
         EMBEDDED: {MODEL: model, DIMENSION: len(vector)},
         STATUS: ACTIVE,
         CREATED: now,
@@ -74,19 +78,8 @@ def key_of(repository: WikiRepository, generation: str, key: str | None) -> str 
 
 def memory_of(row: Mapping[str, Any], score: float | None = None) -> KeptWikiMemory:
     """Return what a document says."""
-    return KeptWikiMemory(
-        id=str(row["_id"]),
-        repository_id=str(row.get(REPOSITORY, "")),
-        memory_type=str(row.get(TYPE, "")),
-        content=str(row.get(CONTENT, "")),
-        source_agent=str(row.get(AGENT, "")),
-        file_paths=tuple(row.get(FILES) or ()),
-        related_pages=tuple(row.get("related_pages") or ()),
-        embedding_metadata=dict(row.get(EMBEDDED) or {}),
-        created_at=_in_utc(row[CREATED]),
-        updated_at=_in_utc(row[UPDATED]),
-        score=score,
-    )
+    times = _in_utc(row[CREATED]), _in_utc(row[UPDATED])
+    return memory_with(str(row["_id"]), str(row.get(CONTENT, "")), row, dict(row.get(EMBEDDED) or {}), times, score)
 
 
 def vector_of(row: Mapping[str, Any], *, model: str, dimension: int) -> Vector | None:

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -20,17 +20,14 @@ from treering.parts.client.items.recalling import of_cosine, of_words
 from treering.parts.wiki.memories import mongo_rows
 from treering.parts.wiki.memories.mongo_rows import INDEXES, SearchIndexes, State, text_stage, vector_stage
 from treering.parts.wiki.memories.wiki_memory import (
-    RELEVANT,
+    BRANCH,
+    GENERATION,
+    REPOSITORY,
+    EmbeddedWikiMemories,
     FoundWikiMemories,
     KeptWikiMemory,
-    StoredWikiMemory,
     WikiMemoryDraft,
-    WikiMemoryType,
     WikiRepository,
-    check_search,
-    check_vector,
-    cut_to_limit,
-    repository_paths,
 )
 from treering.ports.models import Embedder, Vector
 from treering.ports.runtime import Clock
@@ -73,7 +70,7 @@ class CollectionState:
         return " and ".join(ready) or EXACT
 
 
-class MongoWikiMemories:
+class MongoWikiMemories(EmbeddedWikiMemories):
     """`WikiGenerationStore` over a collection of MongoDB. Safe to use from many threads.
 
     `connection`: an address, or a `pymongo.MongoClient`, which stays open. `embedder`: by default the built-in one.
@@ -104,39 +101,36 @@ class MongoWikiMemories:
         self._has_indexes = False
         self._ready: frozenset[str] = frozenset()
 
-    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory; what is longer than `MOST_CHARS` is cut at the end of a sentence. Secrets are redacted.
+    @property
+    def embedder(self) -> Embedder:
+        """What makes the vectors of the collection."""
+        return self._embedder
 
-        As long as it stands, the same `key` again keeps nothing more and gives it.
-        """
-        fits = cut_to_limit(draft.content)
-        content = _content(fits)
-        told = WikiMemoryDraft(
-            content,
-            draft.memory_type,
-            screened(draft.source_agent).value,
-            tuple(screened(repository_paths(draft.file_paths)).value),
-            tuple(screened([str(page) for page in draft.related_pages]).value),
+    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+        told = replace(
+            draft,
+            content=_content(draft.content),
+            source_agent=screened(draft.source_agent).value,
+            file_paths=tuple(screened(list(draft.file_paths)).value),
+            related_pages=tuple(screened(list(draft.related_pages)).value),
         )
         with _answering():
             generation = repository.generation or self._current(repository)
             kept_as = mongo_rows.key_of(repository, generation, key)
             known = self._keyed(kept_as)
-            if known is None:
-                vector = self._embedder.embed_documents([content])[0]
-                row = mongo_rows.new_row(
-                    self._new_id(),
-                    repository,
-                    told,
-                    content=content,
-                    generation=generation,
-                    vector=vector,
-                    model=self._embedder.model_id,
-                    key=kept_as,
-                    now=self._clock.now(),
-                )
-                known = self._inserted(row)
-        return StoredWikiMemory(known, len(fits), len(draft.content))
+            if known is not None:
+                return known
+            row = mongo_rows.new_row(
+                self._new_id(),
+                repository,
+                told,
+                generation=generation,
+                vector=self._embedder.embed_documents([told.content])[0],
+                model=self._embedder.model_id,
+                key=kept_as,
+                now=self._clock.now(),
+            )
+            return self._inserted(row)
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
         """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
@@ -144,39 +138,14 @@ class MongoWikiMemories:
             found = self._memories.find_one({"_id": memory_id, **self._seen(repository)})
         return mongo_rows.memory_of(found) if found else None
 
-    def search(
-        self,
-        repository: WikiRepository,
-        query: str,
-        *,
-        limit: int,
-        memory_type: WikiMemoryType | None = None,
-        source_agent: str | None = None,
-        score_threshold: float = RELEVANT,
+    def _like(
+        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
     ) -> FoundWikiMemories:
-        """Return the memories most like a query, best first, of the branch and the generation alone."""
-        check_search(query, limit)
-        vector = self._embedder.embed_query(query)
-        named = {mongo_rows.TYPE: memory_type.value if memory_type else None, mongo_rows.AGENT: source_agent}
-        return self._best(repository, query, vector, named, limit, score_threshold)
+        return self._best(repository, query, self._embedder.embed_query(query), named, limit, score_threshold)
 
-    @property
-    def model_id(self) -> str:
-        """What makes the vectors of the collection."""
-        return self._embedder.model_id
-
-    def nearest(
-        self,
-        repository: WikiRepository,
-        vector: Vector,
-        *,
-        limit: int,
-        memory_type: WikiMemoryType | None = None,
-        score_threshold: float = RELEVANT,
+    def _near(
+        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
     ) -> FoundWikiMemories:
-        """Return the memories whose vectors are nearest to one, best first."""
-        sought = check_vector(vector, limit, self._embedder.dimension)
-        named = {mongo_rows.TYPE: memory_type.value if memory_type else None}
         return self._best(repository, "", sought, named, limit, score_threshold)
 
     def _best(
@@ -184,23 +153,19 @@ class MongoWikiMemories:
         repository: WikiRepository,
         query: str,
         vector: Vector,
-        named: Mapping[str, str | None],
+        named: Mapping[str, str],
         limit: int,
         score_threshold: float,
     ) -> FoundWikiMemories:
         weigh = _Weighing(frozenset(telling_terms(query)), vector, self._embedder)
         with _answering():
-            where = {**self._seen(repository), **{name: value for name, value in named.items() if value}}
+            where = {**self._seen(repository), **named}
             found, searched = self._candidates(query, vector, where, limit)
             weighed = ((*weigh(row), row["_id"], row) for row in found)
             best = heapq.nlargest(limit, (one for one in weighed if one[0] >= score_threshold), key=lambda one: one[:3])
         return FoundWikiMemories((mongo_rows.memory_of(row, score) for score, _, _, row in best), searched=searched)
 
-    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
-        """Return the memories about any of some files, or about files below one of them, newest first."""
-        paths = repository_paths(file_paths)
-        if not paths:
-            return []
+    def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         with _answering():
             where = {"$and": [self._seen(repository), mongo_rows.about(paths)]}
             found = self._memories.find(where).sort([(mongo_rows.CREATED, -1), ("_id", -1)])
@@ -221,17 +186,10 @@ class MongoWikiMemories:
         with _answering():
             return self._current(repository) or None
 
-    def complete_generation(self, repository: WikiRepository) -> int:
-        """Make a generation the current one and withdraw the memories of all others; return how many.
-
-        One document says which generation is seen, so that never two are, nor none. Where the server has no
-        transactions and the process ends before the old ones are withdrawn, the same call again does that. Raises
-        `InvalidInput` where no generation is named.
-        """
-        generation = repository.generation
-        if generation is None:
-            raise InvalidInput("There is no generation to complete.", hint="Give the generation that is complete.")
-        own = {mongo_rows.REPOSITORY: repository.repository_id, mongo_rows.BRANCH: repository.branch or ""}
+    def _complete(self, repository: WikiRepository, generation: str) -> int:
+        # One document says which generation is seen, so that never two are, nor none. Where the server has no
+        # transactions and the process ends before the old ones are withdrawn, the same call again does that.
+        own = {REPOSITORY: repository.repository_id, BRANCH: repository.branch or ""}
 
         def complete(session: Any) -> int:
             change = {"$set": {**own, "current": generation, mongo_rows.UPDATED: self._clock.now()}}
@@ -239,7 +197,7 @@ class MongoWikiMemories:
             self._generations.find_one_and_update(
                 {"_id": name}, change, upsert=True, return_document=ReturnDocument.AFTER, session=session
             )
-            return self._withdrawn({**own, mongo_rows.GENERATION: {"$ne": generation}}, session)
+            return self._withdrawn({**own, GENERATION: {"$ne": generation}}, session)
 
         with _answering():
             return self._together(complete)
@@ -252,7 +210,7 @@ class MongoWikiMemories:
             return CollectionState(
                 memories=self._memories.count_documents(active),
                 withdrawn=self._memories.count_documents({mongo_rows.STATUS: mongo_rows.WITHDRAWN}),
-                repositories=len(self._memories.distinct(mongo_rows.REPOSITORY, active)),
+                repositories=len(self._memories.distinct(REPOSITORY, active)),
                 other_model=self._memories.count_documents({**active, model: {"$ne": self._embedder.model_id}}),
                 search=self._search.states(self._memories),
             )

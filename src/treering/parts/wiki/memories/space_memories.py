@@ -5,33 +5,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
 
 from treering.core.canonical import digest
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, NotFound
 from treering.core.filters import METADATA, And, Compare, Filter, Or
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.parts.client.items.documents import MemoryItem, item_of
-from treering.parts.client.items.filtering import Who
-from treering.parts.client.items.metadata import TYPE
-from treering.parts.client.items.recalling import MemoryQuery, of_cosine, recall
+from treering.parts.client.items.recalling import MemoryQuery, Who, of_cosine, recall
 from treering.parts.client.items.recording import entry_of, source_of
 from treering.parts.client.profiles import Switches
 from treering.parts.wiki.memories.wiki_memory import (
-    RELEVANT,
+    FILES,
+    GENERATION,
+    REPOSITORY,
+    EmbeddedWikiMemories,
+    FoundWikiMemories,
     KeptWikiMemory,
-    StoredWikiMemory,
     WikiMemoryDraft,
-    WikiMemoryType,
     WikiRepository,
-    check_search,
-    check_vector,
-    cut_to_limit,
-    repository_paths,
+    fields_of,
+    memory_with,
 )
 from treering.ports.ledger import ObjectRequest, Selection
-from treering.ports.models import Vector
+from treering.ports.models import Embedder, Vector
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.search import NearRequest
@@ -47,22 +44,21 @@ _POOL = 10
 """Passages that are looked at for each memory wanted, where a vector is given."""
 _MOST_WAITING = 200
 """Memories without a vector that are embedded for a search, the newest first."""
-_REPOSITORY, _BRANCH, _COMMIT, _GENERATION = "repository_id", "branch", "commit", "generation"
-_AGENT, _FILES, _PAGES = "source_agent", "file_paths", "related_pages"
 
 
-class SpaceWikiMemories:
-    """`WikiGenerationStore` over a space: each memory is a source. Safe to use from many threads."""
+class SpaceWikiMemories(EmbeddedWikiMemories):
+    """`WikiGenerationStore` over a space: each memory is a source. Safe to use from many threads.
+
+    A memory is stored, and memories are withdrawn, in one patch, which can be reverted.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory in one patch; what is longer than `MOST_CHARS` is cut at the end of a sentence.
-
-        As long as it stands, the same `key` again keeps nothing more and gives it.
-        """
-        return retry_on_conflict(partial(self._store, repository, draft, key), attempts=_ATTEMPTS)
+    @property
+    def embedder(self) -> Embedder:
+        """What makes the vectors of the space."""
+        return self._engine.embedder
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
         """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
@@ -71,51 +67,33 @@ class SpaceWikiMemories:
         seen = isinstance(found, Source) and found.status == "active" and found.scope in repository.scopes
         if not isinstance(found, Source) or not seen or not found.origin.startswith(_PREFIX):
             return None
-        if found.metadata.get(_GENERATION) != self._generations(repository).get(found.scope):
+        if found.metadata.get(GENERATION) != self._generations(repository).get(found.scope):
             return None
         return self._memory(item_of(found), found)
 
-    def search(
-        self,
-        repository: WikiRepository,
-        query: str,
-        *,
-        limit: int,
-        memory_type: WikiMemoryType | None = None,
-        source_agent: str | None = None,
-        score_threshold: float = RELEVANT,
-    ) -> Sequence[KeptWikiMemory]:
-        """Return the memories most like a query, best first, of the branch and the generation alone."""
-        check_search(query, limit)
-        reach = self._reach(repository, memory_type, source_agent)
-        asked = MemoryQuery(query, limit, reach, score_threshold, Switches())
-        return [self._memory(item) for item in recall(self._engine, asked)]
+    def _like(
+        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
+    ) -> FoundWikiMemories:
+        asked = MemoryQuery(query, limit, self._reach(repository, named), score_threshold, Switches())
+        return FoundWikiMemories(self._memory(item) for item in recall(self._engine, asked))
 
-    @property
-    def model_id(self) -> str:
-        """What makes the vectors of the space."""
-        return self._engine.embedder.model_id
-
-    def nearest(
-        self,
-        repository: WikiRepository,
-        vector: Vector,
-        *,
-        limit: int,
-        memory_type: WikiMemoryType | None = None,
-        score_threshold: float = RELEVANT,
-    ) -> Sequence[KeptWikiMemory]:
-        """Return the memories whose vectors are nearest to one, best first. Memories without a vector are embedded."""
+    def _near(
+        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
+    ) -> FoundWikiMemories:
+        # Memories that have no vector yet are embedded for this search.
         embedder, index = self._engine.embedder, self._engine.index
-        sought = check_vector(vector, limit, embedder.dimension)
-        reach = self._reach(repository, memory_type)
+        reach = self._reach(repository, named)
         (near,) = index.vectors.search([NearRequest(reach, (sought,), (limit * _POOL,))])
         (read,) = index.passages.read([PassageRequest(tuple(near.found), reach)])
         cosines: dict[str, float] = {}
         for key, head in read.heads.items():
             if key in read.visible and key in near.cosines[0]:
                 cosines[head.object_id] = max(cosines.get(head.object_id, -1.0), near.cosines[0][key])
-        kept = {one.id: one for one in self._seen_by(repository) if memory_type in (None, one.metadata.get(TYPE))}
+        kept = {
+            one.id: one
+            for one in self._seen_by(repository)
+            if all(one.metadata.get(name) == value for name, value in named.items())
+        }
         waiting = (
             [one for one in reversed(kept.values()) if one.id not in cosines] if index.vectors.lag().pending else []
         )
@@ -128,11 +106,12 @@ class SpaceWikiMemories:
             if one in kept
         }
         best = sorted((one for one in scores if scores[one] >= score_threshold), key=lambda one: (-cosines[one], one))
-        return [replace(self._memory(item_of(kept[one]), kept[one]), score=scores[one]) for one in best[:limit]]
+        return FoundWikiMemories(
+            replace(self._memory(item_of(kept[one]), kept[one]), score=scores[one]) for one in best[:limit]
+        )
 
-    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
-        """Return the memories about any of some files, or about files below one of them, newest first."""
-        wanted = [PurePosixPath(path) for path in repository_paths(file_paths)]
+    def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        wanted = [PurePosixPath(path) for path in paths]
         held = [one for one in self._seen_by(repository) if _is_about(one, wanted)]
         return [self._memory(item_of(one), one) for one in reversed(held)]
 
@@ -152,38 +131,38 @@ class SpaceWikiMemories:
         """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
         return current_generations(self._engine, [repository.scope]).get(repository.scope)
 
-    def complete_generation(self, repository: WikiRepository) -> int:
-        """Make a generation the current one and withdraw the memories of all others, in one patch; return how many.
+    def _complete(self, repository: WikiRepository, generation: str) -> int:
+        return _retried(partial(self._switched, repository, generation))
 
-        `treering revert` of that patch takes both back. Raises `InvalidInput` where no generation is named.
-        """
-        if repository.generation is None:
-            raise InvalidInput("There is no generation to complete.", hint="Give the generation that is complete.")
-        return _retried(partial(self._complete, repository, repository.generation))
+    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+        return retry_on_conflict(partial(self._store, repository, draft, key), attempts=_ATTEMPTS)
 
-    def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> StoredWikiMemory:
-        content, scope = cut_to_limit(draft.content), repository.scope
+    def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+        scope = repository.scope
         generation = repository.generation or current_generations(self._engine, [scope]).get(scope)
         # No two sources of a scope that stand have the same origin.
         origin = f"{_PREFIX}{digest(json.dumps([generation, key]))}" if key else None
         stored = self._engine.ledger.sources_at(scope=scope, origins=[origin]).get(origin) if origin else None
         if stored is None or stored.status != "active":
-            entry = entry_of(self._engine, content, _metadata(repository, draft, generation), Who())
+            fields = {
+                name: value for name, value in fields_of(repository, draft, generation).items() if value is not None
+            }
+            entry = entry_of(self._engine, draft.content, fields, Who())
             source = source_of(self._engine, entry, scope=scope, prefix=_PREFIX)
             created = Create(object=source.model_copy(update={"origin": origin}) if origin else source)
             receipt = apply_directly(self._engine, scope, [created], what=_WHAT, reason="Stored a memory")
-            return StoredWikiMemory(receipt.results[0].id, len(content), len(draft.content))
-        return StoredWikiMemory(stored.id, len(content), len(draft.content))
+            return receipt.results[0].id
+        return stored.id
 
     def _purge(self, repository: WikiRepository) -> int:
         held = [one for one in self._below(repository) if one.status == "active" and _is_of(one, repository.generation)]
         self._apply(repository, _withdrawing(held), reason="Purged the memories of a wiki")
         return len(held)
 
-    def _complete(self, repository: WikiRepository, generation: str) -> int:
+    def _switched(self, repository: WikiRepository, generation: str) -> int:
         change = generation_change(self._engine, repository.scope, generation)
         held = [one for one in self._active(repository) if one.scope == repository.scope]
-        old = [one for one in held if one.metadata.get(_GENERATION) != generation]
+        old = [one for one in held if one.metadata.get(GENERATION) != generation]
         self._apply(repository, [*change, *_withdrawing(old)], reason="Completed a generation of a wiki")
         return len(old)
 
@@ -191,11 +170,9 @@ class SpaceWikiMemories:
         if operations:
             apply_directly(self._engine, repository.scope, operations, what=_WHAT, reason=reason)
 
-    def _reach(
-        self, repository: WikiRepository, memory_type: WikiMemoryType | None, source_agent: str | None = None
-    ) -> Reach:
-        told = {_REPOSITORY: repository.repository_id, TYPE: memory_type, _AGENT: source_agent}
-        where = (Compare(f"{METADATA}{name}", "eq", str(value)) for name, value in told.items() if value is not None)
+    def _reach(self, repository: WikiRepository, named: Mapping[str, str]) -> Reach:
+        told = {REPOSITORY: repository.repository_id, **named}
+        where = (Compare(f"{METADATA}{name}", "eq", value) for name, value in told.items())
         return Reach(
             scope=repository.scope,
             where=And((_KEPT, *where, _seen(self._generations(repository), repository.scopes))),
@@ -205,7 +182,7 @@ class SpaceWikiMemories:
     def _seen_by(self, repository: WikiRepository) -> list[Source]:
         """Return the memories of the generations that are seen, the first made first."""
         of_scope = self._generations(repository)
-        return [one for one in self._active(repository) if one.metadata.get(_GENERATION) == of_scope.get(one.scope)]
+        return [one for one in self._active(repository) if one.metadata.get(GENERATION) == of_scope.get(one.scope)]
 
     def _generations(self, repository: WikiRepository) -> Mapping[str, str]:
         """Return the generations that are seen, by scope: the one that is named, else the current ones."""
@@ -230,22 +207,13 @@ class SpaceWikiMemories:
 
     def _memory(self, item: MemoryItem, source: Source | None = None) -> KeptWikiMemory:
         kept = source or self._engine.ledger.get(item.id)
-        told = item.metadata
-        return KeptWikiMemory(
-            id=item.id,
-            repository_id=str(told.get(_REPOSITORY, "")),
-            memory_type=str(told.get(TYPE, "")),
-            content=item.content,
-            source_agent=str(told.get(_AGENT, "")),
-            file_paths=tuple(told.get(_FILES, ())),
-            related_pages=tuple(told.get(_PAGES, ())),
-            embedding_metadata={
-                "model": self._engine.embedder.model_id,
-                "dimension": self._engine.embedder.dimension,
-            },
-            created_at=kept.created_at,
-            updated_at=kept.updated_at,
-            score=None if source else item.similarity_score,
+        return memory_with(
+            item.id,
+            item.content,
+            item.metadata,
+            {"model": self._engine.embedder.model_id, "dimension": self._engine.embedder.dimension},
+            (kept.created_at, kept.updated_at),
+            None if source else item.similarity_score,
         )
 
 
@@ -258,7 +226,7 @@ def _withdrawing(memories: Sequence[Source]) -> list[Operation]:
 
 
 def _is_of(memory: Source, generation: str | None) -> bool:
-    return generation is None or memory.metadata.get(_GENERATION) == generation
+    return generation is None or memory.metadata.get(GENERATION) == generation
 
 
 def _seen(generations: Mapping[str, str], scopes: Sequence[str]) -> Filter:
@@ -268,26 +236,12 @@ def _seen(generations: Mapping[str, str], scopes: Sequence[str]) -> Filter:
 
 
 def _of_generation(generation: str | None) -> Filter:
-    field = f"{METADATA}{_GENERATION}"
+    field = f"{METADATA}{GENERATION}"
     return Compare(field, "exists", False) if generation is None else Compare(field, "eq", generation)
 
 
-def _metadata(repository: WikiRepository, draft: WikiMemoryDraft, generation: str | None) -> dict[str, Any]:
-    known = {
-        _REPOSITORY: repository.repository_id,
-        _BRANCH: repository.branch,
-        _COMMIT: repository.commit,
-        _GENERATION: generation,
-        TYPE: draft.memory_type.value,
-        _AGENT: draft.source_agent,
-        _FILES: repository_paths(draft.file_paths),
-        _PAGES: list(draft.related_pages),
-    }
-    return {name: value for name, value in known.items() if value is not None}
-
-
 def _is_about(memory: Source, wanted: Sequence[PurePosixPath]) -> bool:
-    told = memory.metadata.get(_FILES)
+    told = memory.metadata.get(FILES)
     paths = [PurePosixPath(path) for path in told if isinstance(path, str)] if isinstance(told, list) else []
     return any(path.is_relative_to(one) for path in paths for one in wanted)
 

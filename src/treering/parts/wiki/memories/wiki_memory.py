@@ -1,8 +1,9 @@
-"""What wiki agents remember of a repository: values, and where they are kept (`WikiMemoryStore`)."""
+"""What wiki agents remember of a repository: values, where they are kept, and what all stores of ours do alike."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -11,17 +12,21 @@ from uuid import UUID
 
 import numpy as np
 
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.ids import render_time
 from treering.core.screening import kept_key
 from treering.parts.client.items.documents import scope_part
-from treering.ports.models import Vector
+from treering.ports.models import Embedder, Vector
 
 MOST_CHARS = 4_000
 """Of one memory; what is longer is cut at the end of a sentence."""
 MOST_FOUND = 200
 RELEVANT = 0.7
 """What is less like a query is not recalled: the least that the embedder can tell from chance."""
+
+TYPE, AGENT, FILES, PAGES = "memory_type", "source_agent", "file_paths", "related_pages"
+REPOSITORY, BRANCH, COMMIT, GENERATION = "repository_id", "branch", "commit", "generation"
+"""What the fields of a memory are called where it is kept."""
 
 _HOME = "/wiki"
 _MOST_GENERATION_CHARS = 200
@@ -218,6 +223,141 @@ class WikiGenerationStore(WikiMemoryStore, Protocol):
         ...
 
 
+class EmbeddedWikiMemories(ABC):
+    """`WikiVectorStore` and `WikiGenerationStore` over a database: what is the same for every one of them.
+
+    Input is checked, cut and put into one form here; a subclass finds and writes.
+    """
+
+    @property
+    @abstractmethod
+    def embedder(self) -> Embedder:
+        """What makes the vectors of this store."""
+
+    @property
+    def model_id(self) -> str:
+        """What makes the vectors of this store, by its name."""
+        return self.embedder.model_id
+
+    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
+        """Keep a memory; what is longer than `MOST_CHARS` is cut at the end of a sentence. Secrets are redacted.
+
+        As long as it stands, the same `key` again keeps nothing more and gives it.
+        """
+        content = cut_to_limit(draft.content)
+        paths, pages = repository_paths(draft.file_paths), map(str, draft.related_pages)
+        fits = replace(draft, content=content, file_paths=tuple(paths), related_pages=tuple(pages))
+        return StoredWikiMemory(self._kept(repository, fits, key), len(content), len(draft.content))
+
+    def search(
+        self,
+        repository: WikiRepository,
+        query: str,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        source_agent: str | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> FoundWikiMemories:
+        """Return the memories most like a query, best first, of the branch and the generation alone."""
+        check_search(query, limit)
+        return self._like(repository, query, limit, _named(memory_type, source_agent), score_threshold)
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> FoundWikiMemories:
+        """Return the memories whose vectors are nearest to one, best first."""
+        sought = check_vector(vector, limit, self.embedder.dimension)
+        return self._near(repository, sought, limit, _named(memory_type), score_threshold)
+
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some files, or about files below one of them, newest first."""
+        paths = repository_paths(file_paths)
+        return self._about(repository, paths) if paths else []
+
+    def complete_generation(self, repository: WikiRepository) -> int:
+        """Make a generation the current one and withdraw the memories of all others; return how many.
+
+        Raises `InvalidInput` where no generation is named.
+        """
+        if repository.generation is None:
+            raise InvalidInput("There is no generation to complete.", hint="Give the generation that is complete.")
+        return self._complete(repository, repository.generation)
+
+    @abstractmethod
+    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+        """Keep a memory unless one of that key stands; return its id."""
+
+    @abstractmethod
+    def _like(
+        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
+    ) -> FoundWikiMemories:
+        """Return the memories most like a query, best first. `named`: what some of their fields have to be."""
+
+    @abstractmethod
+    def _near(
+        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
+    ) -> FoundWikiMemories:
+        """Return the memories nearest to a vector of unit length, best first."""
+
+    @abstractmethod
+    def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
+        """Return the memories about any of some paths, or files below them, newest first."""
+
+    @abstractmethod
+    def _complete(self, repository: WikiRepository, generation: str) -> int:
+        """Make a generation the current one and withdraw the memories of all others; return how many."""
+
+
+def _named(memory_type: WikiMemoryType | None, source_agent: str | None = None) -> dict[str, str]:
+    given = {TYPE: memory_type.value if memory_type else None, AGENT: source_agent}
+    return {name: value for name, value in given.items() if value}
+
+
+def fields_of(repository: WikiRepository, draft: WikiMemoryDraft, generation: str | None) -> dict[str, Any]:
+    """Return the fields of a memory but its content, as a store keeps them; `None` for what is not told."""
+    return {
+        REPOSITORY: repository.repository_id,
+        BRANCH: repository.branch,
+        COMMIT: repository.commit,
+        GENERATION: generation,
+        TYPE: draft.memory_type.value,
+        AGENT: draft.source_agent,
+        FILES: list(draft.file_paths),
+        PAGES: list(draft.related_pages),
+    }
+
+
+def memory_with(
+    identity: str,
+    content: str,
+    fields: Mapping[str, Any],
+    made_by: Mapping[str, Any],
+    times: tuple[datetime, datetime],
+    score: float | None = None,
+) -> KeptWikiMemory:
+    """Return a memory from its fields. `made_by`: what made its vector; `times`: when it was made and changed last."""
+    return KeptWikiMemory(
+        id=identity,
+        repository_id=str(fields.get(REPOSITORY, "")),
+        memory_type=str(fields.get(TYPE, "")),
+        content=content,
+        source_agent=str(fields.get(AGENT, "")),
+        file_paths=tuple(fields.get(FILES) or ()),
+        related_pages=tuple(fields.get(PAGES) or ()),
+        embedding_metadata=made_by,
+        created_at=times[0],
+        updated_at=times[1],
+        score=score,
+    )
+
+
 def store_for(store: WikiMemoryStore, repository: WikiRepository) -> WikiMemoryStore:
     """Return the store. Raises `InvalidInput` where a generation is named that it would mix with others."""
     return store if repository.generation is None else generation_store(store)
@@ -270,7 +410,7 @@ def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
         return WikiMemoryType(text)
     except ValueError as error:
         raise InvalidInput(
-            f"memory_type: {text!r} is none.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
+            f"memory_type has no value {text!r}.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
         ) from error
 
 

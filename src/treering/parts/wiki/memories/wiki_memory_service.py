@@ -1,14 +1,20 @@
-"""The memory of wiki agents as a service: asynchronous, with plain dictionaries as results."""
+"""The memory of wiki agents: as a service that answers with dictionaries, and as data (`WikiMemoryRepository`)."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Self, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property, partial
+from inspect import isawaitable
+from threading import Lock
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 from uuid import UUID
 
+import numpy as np
+
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
-from treering.parts.wiki.memories.repository import AnyEmbeddingTool, WikiMemoryRepository
+from treering.models.bge import BgeSmall
+from treering.models.function_embedder import FunctionEmbedder
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import (
     RELEVANT,
     FoundWikiMemories,
@@ -17,19 +23,216 @@ from treering.parts.wiki.memories.wiki_memory import (
     WikiMemoryStore,
     WikiMemoryType,
     WikiRepository,
+    WikiVectorStore,
     generation_store,
     memory_type_of,
     store_for,
 )
 from treering.ports.models import Embedder
-from treering.surfaces.python.space import Space
+from treering.surfaces.python.space import Space, open_space
+
+# Access to the memories of wiki agents as data: inserted, searched by a vector, found by file, deleted.
+
+
+_Done = TypeVar("_Done")
+
+
+@runtime_checkable
+class CreatesEmbeddings(Protocol):
+    """A tool of a host that turns a text into a vector."""
+
+    def create_embedding(self, text: str) -> Awaitable[Sequence[float]] | Sequence[float]:
+        """Return the vector of a text, at once or when it is awaited; of the same length always."""
+        ...
+
+
+class EmbeddingTool:
+    """Turns texts into vectors with an embedder, by default the built-in one (384 dimensions)."""
+
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        self.given = embedder
+        """`None`: whatever is searched with this tool keeps to an embedder of its own."""
+
+    async def create_embedding(self, text: str) -> list[float]:
+        """Return the vector of a text, of unit length."""
+        return await asyncio.to_thread(lambda: [float(one) for one in self._embedder.embed_query(text)])
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        return self.given or BgeSmall()
+
+
+AnyEmbeddingTool = EmbeddingTool | Embedder | CreatesEmbeddings
+
+
+class WikiMemoryRepository:
+    """The memories of wiki agents as data, over a store. Safe to use from many threads.
+
+    `store`: a space, or whatever else keeps the memories; without it the space that the settings name
+    (`TREERING_SPACE`, else the nearest `.treering/` folder) is opened by the first call, and closed by `aclose`.
+    """
+
+    def __init__(self, store: WikiMemoryStore | Space | None = None) -> None:
+        self._lock = Lock()
+        self._own: Space | None = None
+        self._closed = False
+        self._tool: AnyEmbeddingTool | None = None
+        self._given = SpaceWikiMemories(store.engine) if isinstance(store, Space) else store
+
+    def embed_with(self, tool: AnyEmbeddingTool) -> None:
+        """Have texts embedded by a tool. Raises `InvalidInput` for a store that embeds with another model."""
+        if isinstance(tool, EmbeddingTool) and tool.given is None:
+            return
+        if not isinstance(tool, EmbeddingTool | CreatesEmbeddings) and not hasattr(tool, "embed_query"):
+            raise InvalidInput(
+                f"embedding_tool: {type(tool).__name__} has no method create_embedding.",
+                hint="Give an EmbeddingTool, an Embedder, or an object with create_embedding(text).",
+            )
+        if self._given is not None:
+            _require_same_model(self._given, tool)
+            return
+        with self._lock:
+            if self._own is not None:
+                raise InvalidInput(
+                    "The space of this repository is open already, with another embedding tool.",
+                    hint="Give the tool before the first call.",
+                )
+            self._tool = tool
+
+    async def insert(self, memory: Any) -> str:
+        """Keep a memory, and return its id.
+
+        `memory` has the fields of a `WikiMemory`: `repository_id, content, memory_type, source_agent`, and it may
+        have `file_paths, related_pages, branch, commit`.
+        """
+
+        def keep(store: WikiMemoryStore) -> str:
+            repository = WikiRepository.of(
+                memory.repository_id,
+                branch=getattr(memory, "branch", None) or None,
+                commit=getattr(memory, "commit", None),
+            )
+            draft = WikiMemoryDraft(
+                memory.content,
+                memory_type_of(memory.memory_type),
+                memory.source_agent,
+                tuple(getattr(memory, "file_paths", ())),
+                tuple(getattr(memory, "related_pages", ())),
+            )
+            return store.store(repository, draft).id
+
+        return await self._in_thread(keep)
+
+    async def vector_search(
+        self,
+        repository_id: UUID | str,
+        query_embedding: Sequence[float],
+        limit: int = 10,
+        memory_type: WikiMemoryType | str | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> list[KeptWikiMemory]:
+        """Return the memories whose vectors are nearest to one, best first. The type is a condition of the search.
+
+        Scores are on the scale of all searches: 0.7 is as near as the model can tell from chance.
+        """
+
+        def search(store: WikiMemoryStore) -> list[KeptWikiMemory]:
+            if not isinstance(store, WikiVectorStore):
+                raise InvalidInput(
+                    f"{type(store).__name__} cannot be searched by a vector.", hint="Search it by words: its `search`."
+                )
+            found = store.nearest(
+                WikiRepository.of(repository_id),
+                np.asarray(query_embedding, np.float32),
+                limit=limit,
+                memory_type=memory_type_of(memory_type) if memory_type else None,
+                score_threshold=score_threshold,
+            )
+            return list(found)
+
+        return await self._in_thread(search)
+
+    async def find_by_file_paths(self, repository_id: UUID | str, file_paths: Sequence[str]) -> list[KeptWikiMemory]:
+        """Return the memories about any of some files, or about files below some folders, newest first."""
+        repository = WikiRepository.of(repository_id)
+        return await self._in_thread(lambda store: list(store.by_files(repository, list(file_paths))))
+
+    async def delete_by_repository(self, repository_id: UUID | str) -> int:
+        """Withdraw all memories of a repository; return how many."""
+        repository = WikiRepository.of(repository_id)
+        return await self._in_thread(lambda store: store.purge(repository))
+
+    def serialize(self, memory: KeptWikiMemory) -> dict[str, Any]:
+        """Return a memory as JSON data."""
+        return memory.as_dict()
+
+    async def aclose(self) -> None:
+        """Close the space, if this repository opened one."""
+        await asyncio.to_thread(self.close)
+
+    def opened(self) -> WikiMemoryStore:
+        """Return the store; blocking, where the space has to be opened first."""
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            if self._closed:
+                raise InvalidInput("This service was closed.", hint="Make another one.")
+            if self._own is None:
+                self._own = self._open()
+            return SpaceWikiMemories(self._own.engine)
+
+    def close(self) -> None:
+        """Close the space, if this repository opened one. Blocking."""
+        with self._lock:
+            own, self._own, self._closed = self._own, None, True
+        if own:
+            own.close()
+
+    def _open(self) -> Space:
+        try:
+            return open_space(embedder=_embedder_of(self._tool) if self._tool is not None else None)
+        except TreeringError as error:  # of whatever kind: it tells where the space is, and a caller gave none
+            raise Unavailable("The space of the memory could not be opened.") from error
+
+    async def _in_thread(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
+        return await asyncio.to_thread(lambda: work(self.opened()))
+
+
+def _embedder_of(tool: AnyEmbeddingTool) -> Embedder | None:
+    if isinstance(tool, EmbeddingTool):
+        return tool.given
+    if isinstance(tool, CreatesEmbeddings):
+        return FunctionEmbedder(partial(_embedded, tool), f"{type(tool).__module__}.{type(tool).__qualname__}")
+    return tool
+
+
+def _embedded(tool: CreatesEmbeddings, texts: list[str]) -> list[Sequence[float]]:
+    """Ask a tool for a few texts, from a thread that has no event loop."""
+
+    async def one_by_one() -> list[Sequence[float]]:
+        made = []
+        for text in texts:
+            vector = tool.create_embedding(text)
+            made.append(await vector if isawaitable(vector) else vector)
+        return made
+
+    return asyncio.run(one_by_one())
+
+
+def _require_same_model(store: WikiMemoryStore, tool: AnyEmbeddingTool) -> None:
+    embedder = tool.given if isinstance(tool, EmbeddingTool) else tool
+    own, other = getattr(store, "model_id", None), getattr(embedder, "model_id", None)
+    if own is None or own != other:
+        raise InvalidInput(
+            f"The store embeds texts by itself{f', with {own}' if own else ''}, and the embedding tool is another one.",
+            hint="Leave embedding_tool out, or give the store the same embedder when you open it.",
+        )
+
 
 _LOG = logging.getLogger(__name__)
 
 Result = dict[str, Any]
 """`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
-
-_Done = TypeVar("_Done")
 
 
 class MemoryUnreachable(Unavailable):
@@ -218,7 +421,8 @@ class WikiMemoryService:
         except TreeringError as error:
             # The name of the class says what failed, and no more: no address and no user stands in it.
             raised = error.__cause__ if isinstance(error, MemoryUnreachable) else error
-            return _failed(f"{error.message} {error.hint}".strip(), type(raised).__name__)
+            told = f"{error.message} {error.hint}".strip()
+            return {"status": "error", "error": told, "error_type": type(raised).__name__}
 
     def close(self) -> None:
         """Close the space, if this service opened one. Blocking."""
@@ -239,11 +443,6 @@ def _repository(
 
 def _listed(found: Sequence[KeptWikiMemory]) -> Result:
     return {"memories": [one.as_dict() for one in found], "count": len(found)}
-
-
-def _failed(message: str, kind: str) -> Result:
-    told: Mapping[str, Any] = {"status": "error", "error": message, "error_type": kind}
-    return dict(told)
 
 
 def _texts(given: object) -> Sequence[str]:

@@ -236,19 +236,19 @@ def decorators_above(lines: Sequence[str], at: int) -> list[str]:
     return found
 
 
-def comment_at_top(lines: Sequence[str], family: str) -> tuple[str, int]:
-    """Return the docstring or comment a file begins with, and the line it ends on; a licence says nothing."""
+def comment_at_top(lines: Sequence[str], family: str) -> str:
+    """Return the docstring or comment a file begins with; a licence says nothing."""
     at = 1
     while at < len(lines) and (not lines[at].strip() or lines[at].startswith(("#!", "# -*-", "'use", '"use', "<?php"))):
         at += 1
     if at < len(lines) and has_body_docs(family) and not lines[at].lstrip().startswith("#"):
-        return docstring_below(lines, at), at
+        return docstring_below(lines, at)
     text, at = _first_comment(lines, at)
     if has_body_docs(family) and _LICENCE.search(text):
         while at < len(lines) and not lines[at].strip():
             at += 1
-        return docstring_below(lines, at), at
-    return text, max(at - 1, 1)
+        return docstring_below(lines, at)
+    return text
 
 
 def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:

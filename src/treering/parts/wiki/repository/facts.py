@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import cached_property
 
 from treering.core.filters import And, Compare
-from treering.core.lifecycle import is_current, is_over
 from treering.core.objects import Activity, Fact, Knowledge, Node, Object, WorkItem
+from treering.core.policy import is_current, is_over
 from treering.parts.wiki.repository.api_entries import ApiEntry, CitedSpan, assigned_at
 from treering.parts.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.parts.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder

@@ -6,7 +6,6 @@ from posixpath import basename, dirname
 from typing import Any
 
 from treering.core.canonical import JsonObject
-from treering.core.code_use import read_use
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Source
@@ -16,7 +15,7 @@ from treering.parts.wiki.repository.prose import Words, cut, first_paragraph, wo
 from treering.parts.wiki.repository.sections import headings_of
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
-from treering.retrieval.index.code_names import CodeFile, code_file
+from treering.retrieval.index.code_names import CodeFile, code_file, read_use
 from treering.retrieval.index.code_places import PlaceRole, role_of, root_and_path
 
 _PURPOSE_CHARS = 320
@@ -42,7 +41,6 @@ class WikiFile:
     """Its first segment; `None` for a file that is empty."""
     purpose: tuple[Words, ...] = ()
     """What it says of itself at its top."""
-    purpose_lines: CitedSpan | None = None
     entries: tuple[ApiEntry, ...] = ()
     imports: tuple[str, ...] = ()
     """The modules that it imports, as it spells them; those of its language's standard library are left out."""
@@ -184,7 +182,6 @@ def _file(source: Source, path: str) -> WikiFile:
     role = role_of(source)
     spans = text.spans
     first = spans[0][0] if spans else None
-    purpose, lines = _purpose(text, code) if code else ((), None)
     uses = (read_use(one) for part in source.segments for one in part.uses)
     return WikiFile(
         path=path,
@@ -195,8 +192,7 @@ def _file(source: Source, path: str) -> WikiFile:
         commit=first.commit if first else None,
         last_line=len(text.lines) - 1,
         head=text.cite(first.start, first.end) if first else None,
-        purpose=purpose,
-        purpose_lines=lines,
+        purpose=_purpose(text, code) if code else (),
         entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
         title=_title(source, path, text),
@@ -204,10 +200,9 @@ def _file(source: Source, path: str) -> WikiFile:
     )
 
 
-def _purpose(text: SourceLines, code: CodeFile) -> tuple[tuple[Words, ...], CitedSpan | None]:
-    said, at = comment_at_top(text.lines, code.family)
-    words = cut(words_of(first_paragraph(said)), _PURPOSE_CHARS)
-    return tuple(words), text.cite(at, at) if words else None
+def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
+    said = first_paragraph(comment_at_top(text.lines, code.family))
+    return tuple(cut(words_of(said), _PURPOSE_CHARS))
 
 
 def _title(source: Source, path: str, text: SourceLines) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.code_use import read_use
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
 from treering.parts.wiki.repository.api_entries import CitedSpan, SourceLines
@@ -20,6 +19,7 @@ from treering.ports.runtime import check_interrupt
 from treering.ports.search import Edges, Nodes
 from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
 from treering.retrieval.graph.pagerank import walk
+from treering.retrieval.index.code_names import read_use
 from treering.retrieval.index.code_places import ROLE_WEIGHTS, line_of
 from treering.retrieval.index.rounds import run_together
 from treering.verbs.engine import Engine

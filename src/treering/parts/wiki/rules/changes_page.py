@@ -8,9 +8,9 @@ from treering.parts.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.parts.wiki.repository.facts import RepositoryFacts
 from treering.parts.wiki.repository.files import WikiFile
 from treering.parts.wiki.repository.prose import cut, words_of
-from treering.parts.wiki.rules.naming import PagePaths
 from treering.parts.wiki.rules.page_body import (
     PageBody,
+    PagePaths,
     bullets,
     code,
     counted,

@@ -10,9 +10,9 @@ from treering.parts.wiki.repository.packages import CodePart
 from treering.parts.wiki.repository.signatures import shortened, without_receiver
 from treering.parts.wiki.repository.symbol_graph import FileLink, is_stated
 from treering.parts.wiki.rules.architecture_page import Arrow, flowchart
-from treering.parts.wiki.rules.naming import PagePaths
 from treering.parts.wiki.rules.page_body import (
     PageBody,
+    PagePaths,
     bullets,
     code,
     counted,

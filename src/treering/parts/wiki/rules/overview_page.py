@@ -8,20 +8,28 @@ from treering.core.objects import Fact
 from treering.parts.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
 from treering.parts.wiki.repository.facts import RepositoryFacts, package_purpose, purpose_of
 from treering.parts.wiki.repository.files import WikiFile
-from treering.parts.wiki.repository.layers import folder_groups
 from treering.parts.wiki.repository.packages import part_title
 from treering.parts.wiki.repository.prose import cut, words_of
 from treering.parts.wiki.repository.sections import DocumentSection
-from treering.parts.wiki.rules.naming import (
+from treering.parts.wiki.rules.architecture_page import folder_groups
+from treering.parts.wiki.rules.page_body import (
     ARCHITECTURE,
     CHANGES,
     DECISIONS,
     HOWTO,
     REFERENCE,
+    PageBody,
     PagePaths,
+    bullets,
+    code,
+    counted,
     document_title,
+    fenced,
+    paragraph,
+    plain,
+    shown,
+    table,
 )
-from treering.parts.wiki.rules.page_body import PageBody, bullets, code, counted, fenced, paragraph, plain, shown, table
 
 _INTRODUCTION_CHARS = 700
 _START_TITLES = (

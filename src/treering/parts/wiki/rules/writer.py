@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 
 from treering.core.canonical import canonical_json, digest
@@ -17,31 +17,29 @@ from treering.parts.wiki.repository.sections import DocumentSection
 from treering.parts.wiki.rules.architecture_page import write_architecture
 from treering.parts.wiki.rules.changes_page import has_changes, write_changes
 from treering.parts.wiki.rules.module_page import entry_row, write_module
-from treering.parts.wiki.rules.naming import (
+from treering.parts.wiki.rules.overview_page import cut_code, howto_documents, readme_of, write_howto, write_overview
+from treering.parts.wiki.rules.page_body import (
     ARCHITECTURE,
     CHANGES,
     DECISIONS,
     HOWTO,
     OVERVIEW,
     REFERENCE,
-    PagePaths,
-    document_plan,
-    document_title,
-    part_plan,
-    wiki_title,
-)
-from treering.parts.wiki.rules.overview_page import cut_code, howto_documents, readme_of, write_howto, write_overview
-from treering.parts.wiki.rules.page_body import (
     PageBody,
+    PagePaths,
     bullets,
     code,
     counted,
+    document_plan,
+    document_title,
     fenced,
+    knowledge_blocks,
     paragraph,
+    part_plan,
     plain,
     shown,
     table,
-    told_in_full,
+    wiki_title,
 )
 from treering.ports.runtime import check_interrupt
 from treering.verbs.engine import Engine
@@ -52,32 +50,22 @@ MOST_DOCUMENTS = 60
 """Documents with a page of their own, unless asked for otherwise."""
 
 
-def rule_writer(
-    engine: Engine,
-    scope: str = ROOT,
-    *,
-    root: str | None = None,
-    most_modules: int = MOST_MODULES,
-    most_documents: int = MOST_DOCUMENTS,
-) -> "RuleWriter":
-    """Return the writer of the wiki of a repository or folder that was ingested at a scope.
-
-    `root` is its origin (`repo:…` or `file:/…`); without it the scope holds one only. The space is read when the
-    first plan is asked for, and pages tell of that moment; another writer tells of a later one. Raises `NotFound`
-    there where nothing was ingested, `InvalidInput` where the scope holds several.
-    """
-    return RuleWriter(engine, scope, root, most_modules, most_documents)
-
-
 @dataclass(frozen=True)
 class RuleWriter:
-    """A `WikiWriter` without a model. Everything in a page comes from the space, nothing from the work tree."""
+    """A `WikiWriter` without a model. Everything in a page comes from the space, nothing from the work tree.
+
+    It writes of a repository or folder that was ingested at a scope. The space is read when the first plan is asked
+    for, and pages tell of that moment; another writer tells of a later one. Raises `NotFound` there where nothing was
+    ingested, `InvalidInput` where the scope holds several.
+    """
 
     engine: Engine
-    scope: str
-    root: str | None
-    most_modules: int
-    most_documents: int
+    scope: str = ROOT
+    _: KW_ONLY
+    root: str | None = None
+    """Its origin (`repo:…` or `file:/…`); without it the scope holds one only."""
+    most_modules: int = MOST_MODULES
+    most_documents: int = MOST_DOCUMENTS
     _last: dict[str, WikiPage] = field(default_factory=dict)
     """The page written last, by its path: what is asked for its inputs first is mostly written next."""
 
@@ -236,7 +224,7 @@ def write_decisions(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, pa
         if known:
             body.add(f"## {heading}")
         for one in known:
-            body.add(f"### {plain(one.title)}", *told_in_full(facts, paths, body, one))
+            body.add(f"### {plain(one.title)}", *knowledge_blocks(facts, paths, body, one))
     body.section("Recorded in documents", *_records(facts, paths, body))
     return body.finish()
 

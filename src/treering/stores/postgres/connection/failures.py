@@ -1,6 +1,6 @@
 """Where errors of Postgres and of its driver become ours."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -8,9 +8,8 @@ from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-from treering.stores.rows.packing import pack
+from treering.stores.rows.packing import RESTORE, pack
 from treering.stores.rows.read_checks import Body
-from treering.stores.rows.row_failures import RESTORE
 
 _SHOWN = 300
 
@@ -28,104 +27,79 @@ def translated(place: str) -> Iterator[None]:
 
 def translation(place: str, error: psycopg.Error) -> TreeringError:
     """Return our error for one of the driver."""
-    return next(make(place, error) for kinds, make in _TRANSLATIONS if isinstance(error, kinds))
+    kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
+    return kind(message.format(place=place, error=_first_line(error)), hint=hint)
 
 
-def closed(place: str) -> Unavailable:
+def closed(place: str) -> TreeringError:
     """Say that a space was closed."""
-    return Unavailable(f"{place} was closed.", hint="Open the space again.")
+    return translation(place, PoolClosed())
 
 
-def locked(place: str) -> Unavailable:
+def locked(place: str) -> TreeringError:
     """Say that other writers held the space for too long."""
-    return Unavailable(
-        f"{place} was locked by other writers for too long.",
-        hint="Try again; look for a stuck process (pg_stat_activity).",
-    )
-
-
-def _closed(place: str, _error: psycopg.Error) -> TreeringError:
-    return closed(place)
-
-
-def _busy(place: str, _error: psycopg.Error) -> TreeringError:
-    return Unavailable(
-        f"{place}: no connection to the server was free or could be made in time.",
-        hint="Check that the server runs; allow more connections with ?pool=NUMBER.",
-    )
-
-
-def _locked(place: str, _error: psycopg.Error) -> TreeringError:
-    return locked(place)
-
-
-def _full(place: str, error: psycopg.Error) -> TreeringError:
-    return Unavailable(
-        f"The server of {place} has run out of disk, memory or connections: {_first_line(error)}.",
-        hint="Free some; nothing was changed.",
-    )
-
-
-def _forbidden(place: str, error: psycopg.Error) -> TreeringError:
-    return Unavailable(
-        f"The database user may not do this at {place}: {_first_line(error)}.",
-        hint="Open the space once as the owner of the database, which makes the tables, and grant this user "
-        "USAGE on the schema treering and SELECT, INSERT, UPDATE, DELETE on its tables.",
-    )
-
-
-def _read_only(place: str, _error: psycopg.Error) -> TreeringError:
-    return Unavailable(
-        f"{place} can only be read: the server is a standby, or set to read only.",
-        hint="Name the server that takes writes, or add target_session_attrs=read-write.",
-    )
-
-
-def _damaged(place: str, error: psycopg.Error) -> TreeringError:
-    return Corrupt(f"The database of {place} is damaged: {_first_line(error)}.", hint=RESTORE)
-
-
-def _malformed(place: str, error: psycopg.Error) -> TreeringError:
-    # SQL that is ours fails like this only where something else changed tables or rows.
-    return Corrupt(f"{place} holds tables or rows that Treering did not write: {_first_line(error)}.", hint=RESTORE)
-
-
-def _unfit(_place: str, error: psycopg.Error) -> TreeringError:
-    return InvalidInput(
-        f"A value cannot be stored: {_first_line(error)}.", hint="Correct the text; nothing was changed."
-    )
-
-
-def _ended(place: str, error: psycopg.Error) -> TreeringError:
-    return Unavailable(f"The server of {place} ended the work: {_first_line(error)}.", hint="Try again.")
-
-
-def _away(place: str, error: psycopg.Error) -> TreeringError:
-    return Unavailable(
-        f"The server of {place} cannot be reached: {_first_line(error)}.",
-        hint="Check that it runs, and the host, port, database, user and password of the address; then try again.",
-    )
+    return translation(place, errors.LockNotAvailable())
 
 
 _Kinds = tuple[type[psycopg.Error], ...]
-_TRANSLATIONS: tuple[tuple[_Kinds, Callable[[str, psycopg.Error], TreeringError]], ...] = (
-    ((PoolClosed,), _closed),
-    ((PoolTimeout, TooManyRequests), _busy),
-    ((errors.LockNotAvailable,), _locked),
-    ((errors.InsufficientResources, errors.DiskFull, errors.OutOfMemory, errors.TooManyConnections), _full),
-    ((errors.InsufficientPrivilege,), _forbidden),
-    ((errors.ReadOnlySqlTransaction,), _read_only),
-    ((errors.DataCorrupted, errors.IndexCorrupted), _damaged),
+# For errors of the driver, ours: its class, its message and its hint. The first that fits holds.
+_TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], str, str], ...] = (
+    ((PoolClosed,), Unavailable, "{place} was closed.", "Open the space again."),
+    (
+        (PoolTimeout, TooManyRequests),
+        Unavailable,
+        "{place}: no connection to the server was free or could be made in time.",
+        "Check that the server runs; allow more connections with ?pool=NUMBER.",
+    ),
+    (
+        (errors.LockNotAvailable,),
+        Unavailable,
+        "{place} was locked by other writers for too long.",
+        "Try again; look for a stuck process (pg_stat_activity).",
+    ),
+    (
+        (errors.InsufficientResources, errors.DiskFull, errors.OutOfMemory, errors.TooManyConnections),
+        Unavailable,
+        "The server of {place} has run out of disk, memory or connections: {error}.",
+        "Free some; nothing was changed.",
+    ),
+    (
+        (errors.InsufficientPrivilege,),
+        Unavailable,
+        "The database user may not do this at {place}: {error}.",
+        "Open the space once as the owner of the database, which makes the tables, and grant this user "
+        "USAGE on the schema treering and SELECT, INSERT, UPDATE, DELETE on its tables.",
+    ),
+    (
+        (errors.ReadOnlySqlTransaction,),
+        Unavailable,
+        "{place} can only be read: the server is a standby, or set to read only.",
+        "Name the server that takes writes, or add target_session_attrs=read-write.",
+    ),
+    ((errors.DataCorrupted, errors.IndexCorrupted), Corrupt, "The database of {place} is damaged: {error}.", RESTORE),
     (
         (
             *(errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected),
             errors.IdleInTransactionSessionTimeout,
         ),
-        _ended,
+        Unavailable,
+        "The server of {place} ended the work: {error}.",
+        "Try again.",
     ),
-    ((psycopg.DataError, errors.ProgramLimitExceeded), _unfit),
-    ((psycopg.OperationalError, psycopg.InterfaceError), _away),
-    ((psycopg.Error,), _malformed),
+    (
+        (psycopg.DataError, errors.ProgramLimitExceeded),
+        InvalidInput,
+        "A value cannot be stored: {error}.",
+        "Correct the text; nothing was changed.",
+    ),
+    (
+        (psycopg.OperationalError, psycopg.InterfaceError),
+        Unavailable,
+        "The server of {place} cannot be reached: {error}.",
+        "Check that it runs, and the host, port, database, user and password of the address; then try again.",
+    ),
+    # SQL that is ours fails like this only where something else changed tables or rows.
+    ((psycopg.Error,), Corrupt, "{place} holds tables or rows that Treering did not write: {error}.", RESTORE),
 )
 
 
@@ -158,7 +132,7 @@ def packed(text: str) -> bytes:
 
 
 def body_of(stored: bytes) -> Body:
-    """Return what `packed` made in the form that `ledger_rows.packing.unpack` reads.
+    """Return what `packed` made in the form that `rows.packing.unpack` reads.
 
     What is neither a text nor compressed stays bytes, so that unpacking it raises `Corrupt`.
     """

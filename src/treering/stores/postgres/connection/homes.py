@@ -11,12 +11,18 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from treering.core.errors import Corrupt, InvalidInput, NotFound
 from treering.ports.runtime import check_interrupt
-from treering.stores.postgres.connection.exchange import PreparingConnection, Row, Statement, exchange
 from treering.stores.postgres.connection.failures import locked, translated
 from treering.stores.postgres.connection.pools import Connections, give_back, shared_pool
 from treering.stores.postgres.connection.schema import SCHEMA, is_current, migrate
 from treering.stores.postgres.connection.target import Target
-from treering.stores.postgres.connection.transactions import SpaceRow, bound
+from treering.stores.postgres.connection.transactions import (
+    PreparingConnection,
+    Row,
+    SpaceRow,
+    Statement,
+    bound,
+    exchange,
+)
 
 # What the row of a space says of moves: nothing where its database serves the space, else a mark.
 

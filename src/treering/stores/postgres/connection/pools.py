@@ -11,9 +11,9 @@ from psycopg_pool import ConnectionPool
 
 from treering.core.errors import InvalidInput
 from treering.ports.runtime import uninterrupted
-from treering.stores.postgres.connection.exchange import PreparingConnection
 from treering.stores.postgres.connection.failures import translated
 from treering.stores.postgres.connection.target import Target
+from treering.stores.postgres.connection.transactions import PreparingConnection
 
 _IDLE_SECONDS = 300.0
 _open: "dict[str, Pool]" = {}
@@ -67,16 +67,9 @@ class Pool:
         """Give a connection back. One that is broken, or was left in a transaction, is not used again as it is."""
         self._pool.putconn(connection)
 
-    @contextmanager
-    def as_writer(self, *, timeout: float) -> Iterator[bool]:
+    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
         """Hold the right to take a connection for writing; tell whether it was to be had in time."""
-        if not self._writers.acquire(timeout=timeout):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._writers.release()
+        return _held(self._writers, timeout)
 
     def give_up(self) -> None:
         """Close the connections when the last space that uses them is closed."""
@@ -87,6 +80,17 @@ class Pool:
                 _open.pop(self._key, None)
         if last:
             self._pool.close()
+
+
+@contextmanager
+def _held(places: threading.BoundedSemaphore, timeout: float) -> Iterator[bool]:
+    """Hold one of some places; tell whether one was to be had in time."""
+    taken = places.acquire(timeout=timeout)
+    try:
+        yield taken
+    finally:
+        if taken:
+            places.release()
 
 
 def shared_pool(target: Target) -> Pool:
@@ -178,16 +182,9 @@ class LentPool:
             connection.autocommit = autocommit
         self._pool.putconn(connection)
 
-    @contextmanager
-    def as_writer(self, *, timeout: float) -> Iterator[bool]:
+    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
         """Hold the right to take a connection for writing; tell whether it was to be had in time."""
-        if not self._writers.acquire(timeout=timeout):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._writers.release()
+        return _held(self._writers, timeout)
 
     def give_up(self) -> None:
         """Do nothing: the pool is closed by whoever opened it."""

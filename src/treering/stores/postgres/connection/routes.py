@@ -10,12 +10,12 @@ from typing import Protocol
 import psycopg
 
 from treering.core.errors import Corrupt, NotFound, Unavailable
-from treering.ports.stores import LateReads, Staleness
+from treering.ports.runtime import LateReads, Staleness
 from treering.stores.postgres.connection.directory import Directory, Placement
-from treering.stores.postgres.connection.exchange import Statement
 from treering.stores.postgres.connection.homes import COPYING, READ, Arriving, Begun, Home, Mark, MovedAway, open_home
 from treering.stores.postgres.connection.pools import Connections, Pool, give_back, shared_pool
 from treering.stores.postgres.connection.target import Target
+from treering.stores.postgres.connection.transactions import Statement
 
 
 class SpaceRoute(Protocol):

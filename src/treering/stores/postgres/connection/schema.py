@@ -52,7 +52,7 @@ MARK_STEP = f"ALTER TABLE {{schema}}.spaces ADD COLUMN moving {_TEXT}"
 
 
 INDEX_TABLES = {
-    # Numbers that the index remembers, by name (`index_state`).
+    # Numbers that the index remembers, by name (`index.index_state`).
     "index_state": f"space bigint NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL, PRIMARY KEY(space, name)",
     "passage_scopes": (f"space bigint NOT NULL, id integer NOT NULL, scope {_TEXT} NOT NULL, PRIMARY KEY(space, id)"),
     # A row says how a passage stood from `from_seq` until before `until_seq`; a change makes a new row, but for
@@ -72,7 +72,7 @@ INDEX_TABLES = {
         "space bigint NOT NULL, key bigint NOT NULL, words bytea NOT NULL, names bytea NOT NULL, "
         "PRIMARY KEY(space, key)"
     ),
-    # Postings of runs of passages (`index_rows.postings`): those of words (kind 0) and of trigrams of names (kind 1).
+    # Postings of runs of passages (`index.words`): those of words (kind 0) and of trigrams of names (kind 1).
     "posting_runs": (
         "space bigint NOT NULL, run bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL, "
         "passages integer NOT NULL, word_buckets integer NOT NULL, name_buckets integer NOT NULL, "

@@ -12,9 +12,7 @@ from psycopg import errors
 
 from treering.core.audit import Anchor
 from treering.core.errors import TreeringError, Unavailable
-from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
-from treering.ports.stores import NEVER, LateReads, current_late_reads
-from treering.stores.postgres.connection.exchange import Statement
+from treering.ports.runtime import NEVER, LateReads, check_interrupt, current_late_reads, note_commit, uninterrupted
 from treering.stores.postgres.connection.failures import closed, locked, translation
 from treering.stores.postgres.connection.homes import (
     BESIDE,
@@ -31,7 +29,7 @@ from treering.stores.postgres.connection.homes import (
 from treering.stores.postgres.connection.pools import Connections
 from treering.stores.postgres.connection.routes import Replica, route_to
 from treering.stores.postgres.connection.target import Target
-from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Transaction
+from treering.stores.postgres.connection.transactions import Beginning, SpaceRow, Statement, Transaction
 
 _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"
@@ -102,7 +100,7 @@ class PostgresSpace:
     def read(self) -> Iterator[Transaction]:
         """Hold a snapshot: everything read inside is of one moment.
 
-        Where reads may be late (`ports.stores`) and there is a replica that is not too far behind, it answers.
+        Where reads may be late (`ports.runtime`) and there is a replica that is not too far behind, it answers.
         """
         check_interrupt()
         with self._translated(), self._transaction(READ, late=current_late_reads()) as transaction:

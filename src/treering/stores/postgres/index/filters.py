@@ -7,35 +7,27 @@ from decimal import Decimal
 from math import isinf, isnan
 from typing import Any
 
-from treering.core.filters import EVERYTHING, METADATA, And, Compare, Filter, Not, Or
-from treering.core.scope import ROOT, sees
+from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.ports.passages import Reach
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import to_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.rows.fold import FILTERED_COLUMNS
+from treering.stores.rows.passage_log import SeenReach, scopes_seen, sees_all_scopes
 
 Scalar = str | int | float | bool
 
 ALWAYS, NEVER = "true", "false"
 
 _FIELDS: Mapping[str, str] = {
-    "type": "p.type",
-    "kind": "p.kind",
-    "status": "p.status",
+    **FILTERED_COLUMNS,
     "scope": "(SELECT scope FROM passage_scopes c WHERE c.space = p.space AND c.id = p.scope_id)",
-    "origin": "p.origin",
-    "title": "p.title",
-    "channel": "p.channel",
-    "created_at": "p.created_at",
-    "updated_at": "p.updated_at",
-    "role": "p.place_role",
 }
 _ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _IN_ORDER = (
     "replace(replace(replace({column}, chr(1), chr(1) || chr(2)), chr(983040) || '0', chr(1) || chr(1)), "
     "chr(983040) || '1', chr(983040))"
 )
-"""A column in the form in which texts are ordered: what stands for a NUL (`columns.to_column`) does not stand there."""
+"""A column in the form in which texts are ordered: what stands for a NUL (`to_column`) does not stand there."""
 
 _HUGE = "1e10000"
 """Stands for infinity, which neither JSON nor a filter's other numbers reach."""
@@ -49,9 +41,9 @@ class PassageCondition:
     bindings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def condition(where: Filter, *, prefix: str = "where_") -> PassageCondition:
-    """Write a filter as SQL. `prefix`: how the names begin that it binds."""
-    writer = _Writer(prefix)
+def condition(where: Filter) -> PassageCondition:
+    """Write a filter as SQL."""
+    writer = _Writer()
     return PassageCondition(writer.write(where), writer.bindings)
 
 
@@ -65,9 +57,8 @@ def stored_metadata(metadata: Mapping[str, Scalar]) -> str:
 class _Writer:
     """Writes conditions, and gives each value that they bind a name."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self) -> None:
         self.bindings: dict[str, Any] = {}
-        self._prefix = prefix
 
     def write(self, where: Filter) -> str:
         match where:
@@ -150,7 +141,7 @@ class _Writer:
         return _of_kind(kind, "string", f"starts_with({column}, {self._bound(to_column(prefix))})")
 
     def _bound(self, value: Any) -> str:
-        name = f"{self._prefix}{len(self.bindings)}"
+        name = f"where_{len(self.bindings)}"
         self.bindings[name] = value
         return f"%({name})s"
 
@@ -205,25 +196,12 @@ def _stored(value: Scalar) -> Scalar | None:
 # What a read may see, as SQL over passages.
 
 
-SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
+ALL_SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
 
 
 @dataclass(frozen=True, slots=True)
-class PassageSight:
-    """A reach worked out against the scopes a space has. `scopes` is `None` where all of them are seen."""
-
-    reach: Reach
-    scopes: frozenset[int] | None
-
-    @property
-    def of_history(self) -> bool:
-        """Tell whether more than what is current now is seen."""
-        return self.reach.withdrawn or self.reach.at is not None
-
-    @property
-    def filtered(self) -> bool:
-        """Tell whether more than the scope narrows what is seen."""
-        return self.reach.where != EVERYTHING
+class PassageSight(SeenReach):
+    """A reach worked out against the scopes a space has, as SQL."""
 
     def condition(self) -> PassageCondition:
         """Write all of it as SQL over `passages p`, the space apart."""
@@ -254,17 +232,10 @@ def sight(transaction: Transaction, reach: Reach) -> PassageSight:
 
 def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Work out which of the space's scopes each reach sees. The scopes are read once, where any of them asks."""
-    known = transaction.rows(SCOPES) if any(map(_asks, reaches)) else []
+    known = [] if all(map(sees_all_scopes, reaches)) else transaction.rows(ALL_SCOPES)
     return [sight_among(known, reach) for reach in reaches]
 
 
 def sight_among(known: Sequence[Row], reach: Reach) -> PassageSight:
     """Work out which of some scopes (number and name) a reach sees."""
-    if not _asks(reach):
-        return PassageSight(reach, None)
-    seen = frozenset(number for number, scope in known if sees(reach.scope, scope, descend=reach.descend))
-    return PassageSight(reach, None if len(seen) == len(known) else seen)
-
-
-def _asks(reach: Reach) -> bool:
-    return not (reach.descend and reach.scope == ROOT)
+    return PassageSight(reach, scopes_seen([(number, scope) for number, scope in known], reach))

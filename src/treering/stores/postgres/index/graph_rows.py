@@ -5,8 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, Ties, pack_ties, reference, unpack_ties
-from treering.stores.postgres.connection.exchange import Row, Statement
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
 from treering.stores.postgres.index.index_state import NODES, next_numbers, write_state
 from treering.stores.rows.graph import (
     content_hash,
@@ -18,7 +17,7 @@ from treering.stores.rows.graph import (
     object_name,
     stored_name,
 )
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
 
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
 _HELD = "SELECT body FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"

@@ -1,48 +1,31 @@
 """Search in the ledger's own database: what was written is found as soon as it is written."""
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from treering.ports.index import Behind, Change
 from treering.ports.models import Extractor
-from treering.ports.passages import Reach
-from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
+from treering.retrieval.index.ties import DIALOGUE_KINDS
+from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.index.differences import passage_differences
-from treering.stores.postgres.index.followed_rows import LOADED_AT_ONCE, PostgresLog, integers, sights_and_states
-from treering.stores.postgres.index.graph_rows import records_of
-from treering.stores.postgres.index.index_state import read_ahead_states
-from treering.stores.postgres.index.passages import PostgresPassages
-from treering.stores.postgres.index.replay import (
-    advance_replay,
-    follow_changes,
-    is_made,
-    prepare_passages,
-    progress_of,
-    rebuild_passages,
-    texts_waiting,
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.postgres.index.filters import PassageSight, sight, sights
+from treering.stores.postgres.index.index_state import (
+    LOADED_AT_ONCE,
+    PostgresLog,
+    integers,
+    read_ahead_states,
+    sights_and_states,
 )
-from treering.stores.postgres.index.text import PostgresTextSearch
+from treering.stores.postgres.index.replay import PostgresReplay
+from treering.stores.postgres.index.text import PostgresTextSearch, Query, on_days, passages_named
 from treering.stores.postgres.index.vectors import PostgresVectors
 from treering.stores.rows.graph import FollowedGraphView, NamedGraph, PackedNames
-from treering.stores.rows.row_failures import REINDEX, rows_of
-
-MOST_AT_ONCE = 2_000
-"""Passages that are made anew while a space is opened; more are made beside reads."""
-
-STEP_SECONDS = 0.2
-"""How long one step of making passages anew holds writers up."""
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 
 
-class PostgresIndex:
-    """`ports.index.Index` over a `PostgresSpace`, and the `LedgerFollower` that keeps it in step.
-
-    Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what another
-    model made is kept, but neither searched nor mixed. The graph is what one extractor finds (the built-in one unless
-    another is given); what another found is made anew when the space is opened: up to `most_at_once` passages then,
-    more by `upkeep.advance` in steps of `step_seconds`.
-    """
+class PostgresIndex(FollowingIndex[Transaction]):
+    """`ports.index.Index` over a `PostgresSpace`, and the `LedgerFollower` that keeps it in step."""
 
     def __init__(
         self,
@@ -54,71 +37,22 @@ class PostgresIndex:
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
-        self._extractor = extractor or BuiltInExtractor()
-        self._most_at_once = most_at_once
+        self.vectors = PostgresVectors(space, model_id, dimension)
+        super().__init__(self.vectors, extractor, most_at_once)
         self.passages = PostgresPassages(space)
         self.text = PostgresTextSearch(space)
-        self.vectors = PostgresVectors(space, model_id, dimension)
         self.graph = PostgresGraph(space)
-        self.upkeep = PostgresUpkeep(space, self._extractor, step_seconds)
+        self.upkeep = IndexUpkeep(
+            self.replay, read=space.read, write=space.write, read_whole=space.read, step_seconds=step_seconds
+        )
 
-    def is_prepared(self, transaction: Transaction) -> bool:
-        """Tell whether the passages and the model are as `prepare` leaves them."""
-        return is_made(transaction, self._extractor) and self.vectors.recognise(transaction)
-
-    def prepare(self, transaction: Transaction) -> None:
-        """Make passages anew that another version made, or begin with it; make the model known."""
-        prepare_passages(transaction, self._extractor, most_at_once=self._most_at_once)
-        self.vectors.register(transaction)
+    def replay(self, transaction: Transaction) -> PostgresReplay:
+        """Return what makes passages from histories in a transaction."""
+        return PostgresReplay(transaction, self._extractor)
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Read what following any change needs."""
         read_ahead_states(transaction)
-
-    def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
-        """Apply changes inside the ledger's write transaction."""
-        follow_changes(transaction, changes, self._extractor)
-
-
-class PostgresUpkeep:
-    """`ports.index.Upkeep` over a `PostgresSpace`."""
-
-    def __init__(self, space: PostgresSpace, extractor: Extractor, step_seconds: float) -> None:
-        self._space = space
-        self._extractor = extractor
-        self._step_seconds = step_seconds
-
-    def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects, in whatever state: passages, texts that wait, records of the graph."""
-        sql = "SELECT count(*) FROM passages WHERE space = %(space)s AND object_id = ANY(%(ids)s::text[])"
-        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-            passages = int(transaction.first(sql, ids=list(object_ids)))
-            return passages + texts_waiting(transaction, object_ids) + records_of(transaction, object_ids)
-
-    def behind(self) -> Behind:
-        """Tell how far it is with making passages anew, where that was begun."""
-        with self._space.read() as transaction:
-            return progress_of(transaction)
-
-    def advance(self) -> Behind:
-        """Make passages anew for a moment, where that was begun; tell how far it is then."""
-        behind = self.behind()
-        if not behind.total:
-            return behind
-        with self._space.write() as transaction:
-            behind = advance_replay(transaction, self._extractor, seconds=self._step_seconds)
-        time.sleep(self._step_seconds / 10)  # or writers would wait for their turn as long as this goes on
-        return behind
-
-    def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; return their number."""
-        with self._space.write() as transaction:
-            return rebuild_passages(transaction, self._extractor)
-
-    def differences(self) -> Sequence[str]:
-        """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
-        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-            return passage_differences(transaction, self._extractor)
 
 
 # Questions to the graph: answered from a table in memory that follows the database.
@@ -151,7 +85,7 @@ class PostgresGraph:
 
 
 class PostgresGraphRows(PostgresLog):
-    """`index_rows.graph.NamedGraphRows` over a transaction."""
+    """`rows.graph.NamedGraphRows` over a transaction."""
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""
@@ -165,3 +99,75 @@ class PostgresGraphRows(PostgresLog):
         """Return the names whose numbers are greater, in the order of their numbers."""
         [(numbers, codes, lengths, text)] = self.transaction.rows(_NAMES, after=number)
         return PackedNames.joined(integers(numbers), codes or b"", integers(lengths), text or b"")
+
+
+# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
+
+
+_HEADS = (
+    "SELECT p.key, p.object_id, p.part, p.type, p.kind, s.scope, p.role, p.title, p.heading, coalesce(p.origin, ''), "
+    "p.place_role FROM passages p JOIN passage_scopes s ON s.space = p.space AND s.id = p.scope_id "
+    "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[])"
+)
+# Beside a turn stands what has the next or the last position in the same object, of the same time.
+_BESIDE = (
+    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.space = p.space AND n.object_id = p.object_id "
+    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS NOT DISTINCT FROM p.until_seq "
+    "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[]) AND p.kind = ANY(%(kinds)s::text[]) "
+    "ORDER BY n.position"
+)
+
+
+class PostgresPassages:
+    """`ports.passages.Passages` over a `PostgresSpace`."""
+
+    def __init__(self, space: PostgresSpace) -> None:
+        self._space = space
+
+    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
+        """Read passages for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            known = iter(sights(transaction, [request.reach for request in requests if request.reach]))
+            return [_found(transaction, one, next(known) if one.reach else None) for one in requests]
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            seen = sight(transaction, reach).condition()
+            sql = f"SELECT count(*) FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
+            return int(transaction.first(sql, **seen.bindings))
+
+
+def _found(transaction: Transaction, request: PassageRequest, seen: PassageSight | None) -> PassagesFound:
+    keys = list(request.keys)
+    queries: list[Query] = [(_HEADS, {"keys": keys})] if keys else []
+    queries += [_visible(keys, seen)] if keys and seen else []
+    queries += [(_BESIDE, {"keys": keys, "kinds": sorted(DIALOGUE_KINDS)})] if keys and request.beside else []
+    answers = iter(transaction.together(queries) if queries else ())
+    heads = _heads(next(answers, ()))
+    visible = frozenset(key for (key,) in next(answers, ())) if seen else frozenset[int]()
+    beside: dict[int, list[int]] = {}
+    for key, other in next(answers, ()) if request.beside else ():
+        beside.setdefault(key, []).append(other)
+    named = passages_named(transaction, request.named, seen) if request.named and seen else {}
+    others = (key for found in (beside, named) for each in found.values() for key in each)
+    more = [key for key in dict.fromkeys(others) if key not in heads]
+    heads |= _heads(transaction.rows(_HEADS, keys=more)) if more else {}
+    return PassagesFound(heads, visible, beside, _dated(transaction, request, heads), named)
+
+
+def _dated(transaction: Transaction, request: PassageRequest, heads: Mapping[int, PassageHead]) -> dict[int, float]:
+    if not request.days or not heads:
+        return {}
+    sql, bindings = on_days(request.days, list(heads))
+    return {key: float(score) for key, score in transaction.rows(sql, **bindings)}
+
+
+def _heads(rows: Sequence[Row]) -> dict[int, PassageHead]:
+    return {row[0]: PassageHead(row[0], *map(from_column, row[1:])) for row in rows}
+
+
+def _visible(keys: Sequence[int], seen: PassageSight) -> Query:
+    where = seen.condition()
+    sql = f"SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[]) AND {where.sql}"  # noqa: S608 - only our own SQL
+    return sql, {"keys": list(keys), **where.bindings}

@@ -1,24 +1,20 @@
-"""Numbers that the index of a space remembers: versions, counters, how much is current."""
+"""What the index of a space remembers: numbers by name, and the log by which tables in memory follow it."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from treering.stores.postgres.connection.exchange import Row
-from treering.stores.postgres.connection.transactions import Transaction
+import numpy as np
+import numpy.typing as npt
+
+from treering.ports.passages import Reach
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.postgres.index.filters import ALL_SCOPES, PassageSight, sight_among
+from treering.stores.rows import upkeep
+from treering.stores.rows.passage_log import LOG_KEPT, Moment
+from treering.stores.rows.upkeep import EPOCH
 
 PROJECTION_VERSION = 2
 """Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
-
-VERSION = "projection_version"
-"""The version that made the passages; 0 while they are being made."""
-
-TARGET = "rebuild_version"
-"""The version that is making the passages, while it is at it."""
-
-SHOWN = "shown_passages"
-"""How many passages are current, so that nobody has to count them."""
-
-EPOCH = "vectors_epoch"
-"""Counted up when passages get new keys, so that tables in memory start over."""
 
 LOG_END = "log_end"
 """The position of the newest entry of `vector_log`."""
@@ -77,7 +73,7 @@ def _write_changed(transaction: Transaction) -> None:
 
 def is_under_way(transaction: Transaction) -> bool:
     """Tell whether the passages are being made beside reads, so that some objects have none yet."""
-    return read_state(transaction, TARGET) == PROJECTION_VERSION and not read_state(transaction, VERSION)
+    return upkeep.is_under_way(partial(read_state, transaction), PROJECTION_VERSION)
 
 
 def count_waiting(transaction: Transaction) -> int:
@@ -85,3 +81,85 @@ def count_waiting(transaction: Transaction) -> int:
     if not is_under_way(transaction):
         return 0
     return int(transaction.first("SELECT count(*) FROM waiting_objects WHERE space = %(space)s"))
+
+
+# What tables in memory read of the index, inside one transaction.
+
+
+Integers = npt.NDArray[np.int64]
+
+# Whole columns as bytes: to hand over a row costs more than to find it.
+_SHOWN = (
+    "SELECT string_agg(int8send(key), ''), string_agg(int8send(scope_id::bigint), ''), "
+    "string_agg(int8send(text_id), '') FROM passages WHERE space = %(space)s AND live AND until_seq IS NULL"
+)
+
+LOADED_AT_ONCE = 5_000
+"""Rows of about a kilobyte that one round trip brings while a table in memory is loaded."""
+
+
+class PostgresLog:
+    """`rows.passage_log.PassageLog` over a transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
+
+    def moment(self) -> Moment:
+        """Return the moment of the transaction's snapshot."""
+        return moment_of(self.transaction)
+
+    def logged_after(self, position: int) -> Sequence[int] | None:
+        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+        return logged_after(self.transaction, position)
+
+    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
+        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        [columns] = self.transaction.rows(_SHOWN)
+        keys, scopes, texts = map(integers, columns)
+        return keys, scopes, texts
+
+
+def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
+    """Work out which scopes each reach sees, and read what the index remembers, in one round trip."""
+    states, known = transaction.together([(ALL_STATES, {}), (ALL_SCOPES, {})])
+    note_states(transaction, states)
+    return [sight_among(known, reach) for reach in reaches]
+
+
+def integers(joined: bytes | None) -> Integers:
+    """Return the integers that `int8send` wrote one after the other."""
+    return np.frombuffer(joined or b"", ">i8").astype(np.int64)
+
+
+# The log by which tables in memory follow the database (`rows.passage_log`).
+
+
+_TRIMMED = 1_000  # so many entries later those are removed that are not kept
+
+
+def log_passages(transaction: Transaction, keys: Sequence[int]) -> None:
+    """Note that these passages came, went, or got a vector."""
+    if not keys:
+        return
+    positions = next_numbers(transaction, LOG_END, len(keys))
+    rows = list(zip(positions, keys, strict=True))
+    transaction.insert("vector_log", ("position bigint", "key bigint"), rows[-LOG_KEPT:])
+    # Who has fallen further behind loads everything anew.
+    if positions[-1] // _TRIMMED > (positions[0] - 1) // _TRIMMED:
+        sql = "DELETE FROM vector_log WHERE space = %(space)s AND position <= %(least)s"
+        transaction.later(sql, least=positions[-1] - LOG_KEPT)
+
+
+def moment_of(transaction: Transaction) -> Moment:
+    """Return the moment of the transaction's snapshot."""
+    return read_state(transaction, EPOCH), read_state(transaction, LOG_END)
+
+
+def logged_after(transaction: Transaction, position: int) -> Sequence[int] | None:
+    """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+    if position >= read_state(transaction, LOG_END):
+        return ()
+    if position < read_state(transaction, LOG_END) - LOG_KEPT:
+        return None
+    sql = "SELECT DISTINCT key FROM vector_log WHERE space = %(space)s AND position > %(position)s"
+    return transaction.column(sql, position=position)

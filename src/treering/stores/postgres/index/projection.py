@@ -7,27 +7,25 @@ table.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from treering.core.ids import render_time
+from treering.core.canonical import render_time
 from treering.ports.index import Change
 from treering.ports.models import Extractor
 from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Began, Ended, Entry, Forgotten, Step, Touched, places_of, steps_of
-from treering.stores.postgres.connection.exchange import Row, Statement
 from treering.stores.postgres.connection.failures import to_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
 from treering.stores.postgres.index.filters import stored_metadata
-from treering.stores.postgres.index.followed_rows import log_passages
 from treering.stores.postgres.index.graph_rows import settle_ties
 from treering.stores.postgres.index.index_state import (
     PASSAGES,
     SCOPES,
-    SHOWN,
     TEXTS,
+    log_passages,
     next_numbers,
     read_state,
     write_state,
 )
-from treering.stores.postgres.index.passages import purge_names, settle_names
+from treering.stores.postgres.index.text import purge_names, settle_names
 from treering.stores.postgres.index.vectors import settle_texts
 from treering.stores.postgres.index.words import PassageWords, settle_words
 from treering.stores.rows.fold import (
@@ -39,6 +37,7 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
+from treering.stores.rows.upkeep import SHOWN
 
 _TYPES = {"position": "integer", "live": "boolean"}
 _PASSAGE = (

@@ -1,39 +1,42 @@
 """Vectors of passages: durable by content hash, searched from a table in memory that follows the database."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from treering.core.objects import Object
 from treering.ports.passages import Reach
-from treering.ports.search import Lag, Near, NearRequest, Pending, Vector
+from treering.ports.search import Lag, Pending
+from treering.ports.vector_engine import ChosenEngine
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.filters import PassageSight
-from treering.stores.postgres.index.followed_rows import (
+from treering.stores.postgres.index.index_state import (
+    ALL_STATES,
     LOADED_AT_ONCE,
+    MODELS,
     Integers,
     PostgresLog,
+    count_waiting,
     integers,
+    is_under_way,
     log_passages,
     moment_of,
+    next_numbers,
+    note_states,
+    read_state,
     sights_and_states,
 )
-from treering.stores.postgres.index.index_state import (
-    MODELS,
-    SHOWN,
-    count_waiting,
-    is_under_way,
-    next_numbers,
-    read_state,
-)
 from treering.stores.postgres.ledger.object_reads import ObjectReads
-from treering.stores.rows.fold import PRIORITY, gists_of
-from treering.stores.rows.passage_log import Moment, Scopes
-from treering.stores.rows.row_failures import REINDEX, rows_of
-from treering.stores.rows.vectors import FollowedVectors, is_damaged, stored_vector, undamaged_vectors, vector_digest
+from treering.stores.rows.fold import PRIORITY
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.passage_log import LOG_KEPT, DatabaseFeed, FeedPlace, Moment, Scopes, VectorBodies, short_hash
+from treering.stores.rows.upkeep import SHOWN
+from treering.stores.rows.vectors import DatabaseVectors, is_damaged, objects_of, texts_to_embed, vector_digest
 
 _State = tuple[int, Moment]
 
+_MODEL = "SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s"
 _JOINED = (
     "FROM passages p JOIN passage_vectors v ON v.space = p.space AND v.text_id = p.text_id "
     "AND v.model_id = %(model)s WHERE p.space = %(space)s"
@@ -55,81 +58,38 @@ _VECTOR = ("text_id bigint", "model_id integer", "vector bytea", "digest bytea")
 _REPLACE = "ON CONFLICT (space, text_id, model_id) DO UPDATE SET vector = excluded.vector, digest = excluded.digest"
 
 
-class PostgresVectors:
-    """`ports.search.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes.
-
-    Two that embed the same text keep its vector twice, which changes nothing.
-    """
+class PostgresVectors(DatabaseVectors[Transaction]):
+    """`ports.search.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes."""
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
-        self._space = space
-        self._model = model
-        self._dimension = dimension
-        self._model_id = 0
-        self._followed = FollowedVectors(dimension)
-        self._counted: tuple[_State, Lag] | None = None
+        super().__init__(model, dimension, read=space.read, write=space.write)
 
-    def recognise(self, transaction: Transaction) -> bool:
-        """Tell whether the space knows the model."""
-        sql = "SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s"
-        self._model_id = transaction.first(sql, name=self._model, dimension=self._dimension) or 0
-        return bool(self._model_id)
+    def _find_model(self, transaction: Transaction) -> int | None:
+        found: int | None = transaction.first(_MODEL, name=self._model, dimension=self._dimension)
+        return found
 
-    def register(self, transaction: Transaction) -> None:
-        """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
-        if not self.recognise(transaction):
-            [self._model_id] = next_numbers(transaction, MODELS, 1)
-            row = (self._model_id, self._model, self._dimension)
-            transaction.insert("passage_models", ("id integer", "name text", "dimension integer"), [row])
-            fill_queue(transaction, self._model_id)
+    def _add_model(self, transaction: Transaction) -> int:
+        [model_id] = next_numbers(transaction, MODELS, 1)
+        row = (model_id, self._model, self._dimension)
+        transaction.insert("passage_models", ("id integer", "name text", "dimension integer"), [row])
+        fill_queue(transaction, model_id)
+        return model_id
 
-    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
-        """Compare for several requests, all of one moment."""
-        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-            rows = PostgresVectorRows(transaction, self._model_id)
-            seen = sights_and_states(transaction, [request.reach for request in requests])
-            return [
-                self._followed.near(rows, request, each.scopes) for request, each in zip(requests, seen, strict=True)
-            ]
+    def _rows(self, transaction: Transaction) -> "PostgresVectorRows":
+        return PostgresVectorRows(transaction, self._model_id)
 
-    def lag(self) -> Lag:
-        """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
-        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-            state, known = _state(transaction), self._counted
-            if known is None or known[0] != state:
-                pending = int(transaction.first(_COUNT, model=self._model_id))
-                lag = Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
-                known = self._counted = (state, lag)
-            return known[1]
+    def _scopes_of(self, transaction: Transaction, reaches: Sequence[Reach]) -> Sequence[Scopes]:
+        return [seen.scopes for seen in sights_and_states(transaction, reaches)]
 
-    def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
-        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-            waiting = transaction.rows(_PENDING, model=self._model_id, limit=limit)
-            objects = ObjectReads(transaction).current(sorted({object_id for _, object_id in waiting}))
-        texts = gists_of(objects.values())
-        return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]
+    def _count(self, transaction: Transaction) -> Lag:
+        pending = int(transaction.first(_COUNT, model=self._model_id))
+        return Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
 
-    def add(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
-        stored = {
-            bytes.fromhex(text_hash): stored_vector(vector, model=self._model, dimension=self._dimension)
-            for text_hash, vector in vectors.items()
-        }
-        if stored:
-            with rows_of("the index", hint=REINDEX), self._space.write() as transaction:
-                self._add(transaction, stored)
+    def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
+        return [(row[0], row[1]) for row in transaction.rows(_PENDING, model=self._model_id, limit=limit)]
 
-    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
-        """Return the vectors of those of the texts, by content hash, that have one which is not damaged."""
-        sql = (
-            "SELECT t.hash, v.vector, v.digest FROM passage_texts t JOIN passage_vectors v "
-            "ON v.space = t.space AND v.text_id = t.id AND v.model_id = %(model)s "
-            "WHERE t.space = %(space)s AND t.hash = ANY(%(hashes)s::bytea[])"
-        )
-        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
-            rows = transaction.rows(sql, model=self._model_id, hashes=list(map(bytes.fromhex, text_hashes)))
-        return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
+    def _objects(self, transaction: Transaction, object_ids: Sequence[str]) -> Iterable[Object]:
+        return ObjectReads(transaction).current(object_ids).values()
 
     def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
         # A text that is not there was erased or rewritten while it was being embedded.
@@ -149,9 +109,18 @@ class PostgresVectors:
         sql = "SELECT key FROM passages WHERE space = %(space)s AND text_id = ANY(%(texts)s::bigint[]) ORDER BY key"
         log_passages(transaction, transaction.column(sql, texts=list(known)))
 
+    def _kept(self, transaction: Transaction, hashes: Sequence[bytes]) -> list[tuple[bytes, bytes, bytes | None]]:
+        sql = (
+            "SELECT t.hash, v.vector, v.digest FROM passage_texts t JOIN passage_vectors v "
+            "ON v.space = t.space AND v.text_id = t.id AND v.model_id = %(model)s "
+            "WHERE t.space = %(space)s AND t.hash = ANY(%(hashes)s::bytea[])"
+        )
+        rows = transaction.rows(sql, model=self._model_id, hashes=list(hashes))
+        return [(text_hash, vector, digest) for text_hash, vector, digest in rows]
+
 
 class PostgresVectorRows(PostgresLog):
-    """`index_rows.vectors.VectorRows` over a transaction."""
+    """`rows.vectors.VectorRows` over a transaction."""
 
     def __init__(self, transaction: Transaction, model_id: int) -> None:
         super().__init__(transaction)
@@ -268,10 +237,7 @@ def queue_differences(transaction: Transaction) -> dict[str, int]:
 # Which process embeds which of the texts that wait: claims on rows of the queue, which lapse by themselves.
 
 
-_OF_MODEL = (
-    "q.space = %(space)s AND q.model_id = "
-    "(SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s)"
-)
+_OF_MODEL = f"q.space = %(space)s AND q.model_id = ({_MODEL})"
 # Rows that another process is claiming at this moment are passed over, not waited for.
 # The free ones are found once, before the update: as a part of its join they could be looked for again for each row,
 # and more be claimed than were asked for.
@@ -313,10 +279,9 @@ class PostgresVectorClaims:
         with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
             asked = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
             claimed = sorted(transaction.rows(_CLAIM, **asked, now=transaction.row.server_seconds))
-            waiting = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
-            objects = ObjectReads(transaction).current(sorted({object_id for _, object_id in waiting}))
-        texts = gists_of(objects.values())
-        return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]
+            rows = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
+            waiting = [(row[0], row[1]) for row in rows]
+            return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())
 
     def renew(self, owner: str, *, seconds: float) -> None:
         """Keep what `owner` still has claimed for so many seconds from now on."""
@@ -364,3 +329,87 @@ def drop_damaged(transaction: Transaction) -> None:
 
 def _damaged(transaction: Transaction) -> list[tuple[int, int]]:
     return [(text, model) for text, model, *row in transaction.stream("vectors", _STORED) if is_damaged(*row)]
+
+
+# The feed of vectors that an engine beside the database follows, and which engine that is.
+
+
+_FEED_JOINED = (
+    "FROM passages p JOIN passage_vectors v ON v.space = p.space AND v.text_id = p.text_id "
+    f"AND v.model_id = ({_MODEL}) WHERE p.space = %(space)s"
+)
+_CURRENT = "AND p.live AND p.until_seq IS NULL"
+_PAGE = f"SELECT p.key, v.vector {_FEED_JOINED} {_CURRENT} AND p.key > %(after)s ORDER BY p.key LIMIT %(limit)s"
+_FEED_COUNT = f"SELECT count(*) {_FEED_JOINED} {_CURRENT}"
+_HEAD = "SELECT hash FROM audit WHERE space = %(space)s AND seq = %(sequence)s"
+_LOGGED = (
+    "SELECT DISTINCT key FROM vector_log WHERE space = %(space)s AND position > %(after)s AND position <= %(until)s"
+)
+_FORGOTTEN = (
+    "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.space = l.space AND p.key = l.key "
+    "WHERE l.space = %(space)s AND l.position > %(after)s AND p.key IS NULL"
+)
+
+
+class PostgresVectorFeed(DatabaseFeed[Transaction]):
+    """`ports.vector_engine.VectorFeed` over a `PostgresSpace`."""
+
+    def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
+        super().__init__(space.read)
+        self._space = space
+        self._model = {"name": model, "dimension": dimension}
+
+    def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:
+        """Return the engine that the space's row names."""
+        row = self._space.last_row
+        if fresh or row is None:
+            with self._read() as transaction:
+                row = transaction.row
+        if not row.engine:
+            return None
+        mark, _, address = row.engine.partition(" ")
+        return ChosenEngine(address, mark)
+
+    def choose(self, engine: ChosenEngine | None) -> None:
+        """Keep in the space's row which engine the space uses from now on."""
+        told = f"{engine.mark} {engine.address}" if engine else None
+        with self._space.write() as transaction:
+            transaction.later("UPDATE spaces SET engine = %(engine)s WHERE space = %(space)s", engine=told)
+
+    def _now(self, transaction: Transaction) -> FeedPlace:
+        return FeedPlace(*moment_of(transaction), transaction.row.sequence, short_hash(transaction.row.hash))
+
+    def _known(self, transaction: Transaction, moment: str) -> FeedPlace | None:
+        place = FeedPlace.read(moment)
+        if place is None:
+            return None
+        states, heads = transaction.together([(ALL_STATES, {}), (_HEAD, {"sequence": place.sequence})])
+        note_states(transaction, states)
+        now = self._now(transaction)
+        is_of_this_space = place.sequence == 0 or any(short_hash(told) == place.hash for (told,) in heads)
+        is_kept = now.position - LOG_KEPT <= place.position <= now.position
+        return place if place.epoch == now.epoch and is_of_this_space and is_kept else None
+
+    def _logged(self, transaction: Transaction, after: int, until: int) -> Iterable[int]:
+        return transaction.column(_LOGGED, after=after, until=until)
+
+    def _page(self, transaction: Transaction, after: int, limit: int) -> VectorBodies:
+        return ((row[0], row[1]) for row in transaction.rows(_PAGE, **self._model, after=after, limit=limit))
+
+    def _of_keys(self, transaction: Transaction, keys: Sequence[int], *, current: bool) -> VectorBodies:
+        sql = f"SELECT p.key, v.vector {_FEED_JOINED} {_CURRENT if current else ''} {_OF_KEYS}"
+        rows = transaction.rows(sql, **self._model, keys=[int(key) for key in keys]) if keys else []
+        return ((row[0], row[1]) for row in rows)
+
+    def _count_forgotten(self, transaction: Transaction, after: int) -> int:
+        return int(transaction.first(_FORGOTTEN, after=after))
+
+    def _count(self, transaction: Transaction) -> int:
+        return int(transaction.first(_FEED_COUNT, **self._model))
+
+    def _scopes_of(self, transaction: Transaction, reaches: Sequence[Reach]) -> Sequence[Scopes]:
+        return [seen.scopes for seen in sights_and_states(transaction, reaches)]
+
+    def _allowed(self, transaction: Transaction, reach: Reach, scopes: Scopes) -> Integers:
+        rows = PostgresVectorRows(transaction, 0)
+        return self._passing.of(rows.state(), reach, scopes, rows.passing)

@@ -11,17 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.retrieval.index.code_places import PLACE_ROLES
-from treering.retrieval.index.word_table import Postings, WordTable
-from treering.stores.postgres.connection.exchange import Row
+from treering.retrieval.index.tables import Postings, WordTable
 from treering.stores.postgres.connection.failures import body_of
-from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.index.followed_rows import logged_after, moment_of
-from treering.stores.postgres.index.index_state import read_state
-from treering.stores.postgres.index.words import DOUBLED_WEIGHTS, INDEXED, NAMES, RUNS, WORDS, counted_words
-from treering.stores.rows.packing import unpack
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.postgres.index.index_state import logged_after, moment_of, read_state
+from treering.stores.postgres.index.words import (
+    DOUBLED_WEIGHTS,
+    INDEXED,
+    NAMES,
+    RUNS,
+    WORDS,
+    bucket_of,
+    counted_words,
+    found_in,
+    stretch_codes,
+    word_code,
+)
+from treering.stores.rows.packing import REINDEX, row_of, unpack
 from treering.stores.rows.passage_log import Moment
-from treering.stores.rows.postings import bucket_of, found_in, stretch_codes, word_code
-from treering.stores.rows.row_failures import REINDEX, row_of
 
 # The current passages of a space in memory, as of one moment: where each stands, and how long it is.
 

@@ -1,18 +1,22 @@
-"""The outcome of long work, kept beside the ledger. Not part of it: neither audited nor exported."""
+"""Outcomes of long work, leases and promised work in a space's database: neither audited nor exported."""
 
 import os
 from collections.abc import Callable, Sequence, Set
-from itertools import islice
 
-from treering.core.errors import InvalidInput
-from treering.core.scope import sees
 from treering.ports.runtime import LONGEST_SECONDS, Claim, Holding, JobRow
-from treering.retrieval.index.projection import Named, sources_in
-from treering.stores.postgres.connection.exchange import Row
+from treering.retrieval.index.projection import sources_in
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
-from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.rows.records import changed_by_erasure, job_of, packed_job, scope_of_job, without_erased
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.rows.records import (
+    changed_by_erasure,
+    check_lease_length,
+    job_of,
+    jobs_naming,
+    jobs_seen,
+    packed_job,
+    without_erased,
+)
 
 _ALL = "SELECT id, body FROM jobs WHERE space = %(space)s"
 _KEEP = (
@@ -44,14 +48,12 @@ class PostgresJobs:
         """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._space.read() as transaction:
             newest = transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC")
-            rows = (job_of(*row) for row in newest)
-            return list(islice((row for row in rows if sees(scope, scope_of_job(row), descend=True)), limit))
+            return jobs_seen(((row[0], row[1]) for row in newest), scope, limit)
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
-        named = Named(frozenset(object_ids), frozenset())
         with self._space.read() as transaction:
-            return sum(named.is_in(job_of(*row)) for row in transaction.rows(_ALL))
+            return jobs_naming(((row[0], row[1]) for row in transaction.rows(_ALL)), object_ids)
 
 
 def forget_in_jobs(transaction: Transaction, erased: Set[str], origins: Set[str]) -> None:
@@ -114,11 +116,7 @@ class PostgresLeases:
 
     def take(self, name: str, owner: str, *, seconds: float) -> bool:
         """Take or renew a lease; tell whether `owner` holds it now."""
-        if seconds > LONGEST_SECONDS:
-            raise InvalidInput(
-                f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
-                hint="Take it for less, and renew it.",
-            )
+        check_lease_length(seconds)
         with self._space.beside() as transaction:
             now, process = self._now(transaction), os.getpid()
             named = {"name": to_column(name), "owner": to_column(owner)}
@@ -162,7 +160,7 @@ SET times = promised_work.times + 1, claimant = excluded.claimant, claimed_until
 RETURNING times
 """
 # Rows that another process is claiming at this moment are passed over, not waited for.
-# The free one is found once, before the update (`vector_claims`).
+# The free one is found once, before the update (as in `index.vectors`).
 _CLAIM = """
 WITH free AS MATERIALIZED (
   SELECT kind, key FROM promised_work WHERE space = %(space)s AND kind = %(kind)s AND claimed_until <= %(now)s

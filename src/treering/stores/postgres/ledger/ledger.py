@@ -1,43 +1,272 @@
 """The ledger on Postgres: many spaces in one database, any number of processes on any number of machines."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 
-from treering.core.audit import Anchor, AuditEvent
-from treering.core.errors import Corrupt
-from treering.core.evidence import Segment
+from treering.core.audit import AuditEvent
+from treering.core.canonical import parse_time
+from treering.core.errors import Corrupt, InvalidInput
+from treering.core.filters import asked_texts
 from treering.core.objects import Object
-from treering.core.patch import Link, PatchRecord, PatchStatus
+from treering.core.patch import Link
 from treering.core.policy import Policy
-from treering.core.writing.transaction import missing_patch
-from treering.ports.copying import LedgerWrites
-from treering.ports.index import Change
+from treering.core.scope import ROOT, lineage
+from treering.ports.copying import ReadRevision, revisions_told
 from treering.ports.ledger import (
-    TABLES,
     Altered,
     AnchorStore,
     AsOf,
     Head,
     ObjectRequest,
     ObjectsFound,
-    Record,
     Selection,
     SourceState,
+    head_of,
     missing_object,
+    noted,
+    read_one_by_one,
+    selects,
 )
 from treering.ports.runtime import Clock
+from treering.stores.postgres.connection.failures import (
+    AFTER_ALL,
+    NAME_CHARS,
+    ORIGIN_CHARS,
+    SCOPE_CHARS,
+    from_column,
+    to_column,
+)
 from treering.stores.postgres.connection.space import Transactions
-from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.ledger.rows import SpaceRows
-from treering.stores.postgres.ledger.session import LedgerFollower, PostgresSession
-from treering.stores.postgres.ledger.snapshot import Snapshot
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.postgres.ledger.log_tables import PostgresLogReads
+from treering.stores.postgres.ledger.object_reads import ObjectReads
+from treering.stores.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
+from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
+from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
-from treering.stores.rows.records import events_in_batches, records_of
-from treering.stores.rows.row_failures import rows_of
-from treering.stores.rows.verification import verify_rows
+
+_HEAD = "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '') FROM objects"
+_SOURCES = (
+    "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - a number
+    f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
+)
+_BATCH = 500  # objects that are read at a time
+_CUT = {"scope": SCOPE_CHARS, "origin": ORIGIN_CHARS, "title": NAME_CHARS}
+"""Characters of a column that indexes hold."""
+_ASKED = ("status", *_CUT)
 
 
-class PostgresLedger(LedgerWrites):
+class PostgresSnapshot(Snapshot):
+    """Reads of one moment. What several requests want is read ahead, so that each needs no query of its own."""
+
+    def __init__(self, transaction: Transaction, checks: ReadChecks, policy: Policy) -> None:
+        self.objects = ObjectReads(transaction, checks)
+        super().__init__(self.objects, PostgresLogReads(transaction, checks))
+        self._transaction = transaction
+        self._default_policy = policy
+        self._ahead: dict[str, Object] = {}
+        self._altered: Altered = {}
+        self._dependents: dict[str, list[str]] = {}
+        self._referrers: dict[str, list[str]] = {}
+        self._links: dict[str, list[Link]] = {}
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._transaction.row.recorded_policy or self._default_policy
+
+    def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
+        """Read for several requests."""
+        dependents = list(chain.from_iterable(request.dependents for request in requests))
+        referrers = list(chain.from_iterable(request.referrers for request in requests))
+        self._dependents = self.objects.dependents_of(dependents) if dependents else {}
+        self._referrers = self.objects.referrers_of(referrers) if referrers else {}
+        now = chain.from_iterable(request.objects for request in requests if request.as_of is None)
+        naming = chain(chain.from_iterable(self._dependents.values()), chain.from_iterable(self._referrers.values()))
+        if wanted := list(dict.fromkeys((*now, *naming))):
+            self._ahead = self.objects.current(wanted, self._altered)
+        linked = chain.from_iterable(request.links for request in requests if request.as_of is None)
+        if ends := list(dict.fromkeys(linked)):
+            with suppress(Corrupt):  # then each is read by itself, and the one that is not right is named
+                self._links = self.objects.links_of_all(ends, None)
+        return [read_one_by_one(self, request) for request in requests]
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood."""
+        if as_of is not None:
+            item = self.objects.as_of([identity], self.sequence(as_of)).get(identity)
+        elif identity in self._altered:
+            item = self.objects.get(identity)  # which raises what is wrong with it
+        else:
+            item = self._ahead.get(identity) or self.objects.get(identity)
+        if item is None:
+            raise missing_object(identity)
+        return item
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist."""
+        wanted = list(dict.fromkeys(identities))
+        if as_of is not None:
+            found = self.objects.as_of(wanted, self.sequence(as_of), altered)
+            return {identity: head_of(found[identity]) for identity in wanted if identity in found}
+        heads: dict[str, Head] = {}
+        sql = f"{_HEAD} WHERE space = %(space)s AND id = ANY(%(ids)s)"
+        for row in self._transaction.rows(sql, ids=wanted) if wanted else ():
+            with noted(altered):
+                heads[row[0]] = _head(row)
+        return heads
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id."""
+        return self._dependents[identity] if identity in self._dependents else self.objects.dependents(identity)
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+        known = self._referrers if identity in self._referrers else self.objects.referrers_of([identity])
+        return known[identity]
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+        if as_of is None and identity in self._links:
+            return self._links[identity]
+        return self.objects.links_as_of(identity, None if as_of is None else self.sequence(as_of))
+
+    def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
+        """Return the objects a read at the selection's scope sees, oldest first."""
+        seq = None if selection.as_of is None else self.sequence(selection.as_of)
+        ids = self._candidates(selection) if seq is None else self._begun_by(seq)
+        found: list[Object] = []
+        for start in range(0, len(ids), _BATCH):
+            batch = ids[start : start + _BATCH]
+            items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
+            found += [items[identity] for identity in batch if identity in items]
+        return [item for item in found if selects(selection, item)]
+
+    def sources(self, scope: str, root: str) -> dict[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        kept = to_column(root)
+        begin = kept[:ORIGIN_CHARS]
+        sql = (
+            f"{_SOURCES} AND left(origin, {ORIGIN_CHARS}) >= %(begin)s AND left(origin, {ORIGIN_CHARS}) < %(end)s "
+            "AND (origin = %(root)s OR starts_with(origin, %(root)s || '#') OR starts_with(origin, %(root)s || '/')) "
+            "ORDER BY id"
+        )
+        return _states(self._transaction.rows(sql, scope=scope, root=kept, begin=begin, end=begin + AFTER_ALL))
+
+    def sources_at(self, scope: str, origins: Sequence[str]) -> dict[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        bindings: dict[str, object] = {"scope": scope}
+        listed = _one_of("origin", list(map(to_column, origins)), "origins", bindings)
+        return _states(self._transaction.rows(f"{_SOURCES} AND {listed} ORDER BY id", **bindings)) if origins else {}
+
+    def scopes(self, below: str) -> list[str]:
+        """Return the scopes below one that objects lie in."""
+        start = "/" if below == ROOT else f"{below}/"
+        begin = start[:SCOPE_CHARS]
+        sql = (
+            "SELECT DISTINCT scope FROM objects WHERE space = %(space)s "  # noqa: S608 - numbers
+            f"AND left(scope, {SCOPE_CHARS}) >= %(begin)s AND left(scope, {SCOPE_CHARS}) < %(end)s "
+            "AND starts_with(scope, %(start)s) AND scope <> %(below)s ORDER BY scope"
+        )
+        return self._transaction.column(sql, begin=begin, end=begin + AFTER_ALL, start=start, below=below)
+
+    def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
+        """Read all of them together."""
+        found = self.objects.some_revisions(revisions_told(events))
+        return lambda identity, number: found.get((identity, number))
+
+    def _begun_by(self, seq: int) -> list[str]:
+        sql = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s ORDER BY id"
+        return self._transaction.column(sql, seq=seq)
+
+    def _candidates(self, selection: Selection) -> list[str]:
+        """Narrow by scope, type and what the filter asks of names; what passes is checked again on the object."""
+        conditions, bindings = _scope_seen(selection)
+        if selection.types:
+            conditions.append("type = ANY(%(types)s)")
+            bindings["types"] = list(selection.types)
+        for number, (field, texts) in enumerate(asked_texts(selection.where)):
+            if field in _ASKED:
+                conditions.append(_one_of(field, list(map(to_column, texts)), f"asked{number}", bindings))
+        where = " AND ".join(conditions)
+        sql = f"SELECT id FROM objects WHERE space = %(space)s AND {where} ORDER BY id"  # noqa: S608 - only our own SQL
+        return self._transaction.column(sql, **bindings)
+
+
+def _states(rows: Iterable[Row]) -> dict[str, SourceState]:
+    return newest_states(
+        (from_column(origin), SourceState(identity, from_column(fingerprint), status, revision))
+        for origin, identity, fingerprint, status, revision in rows
+    )
+
+
+def _scope_seen(selection: Selection) -> tuple[list[str], dict[str, object]]:
+    if selection.descend and selection.scope == ROOT:
+        return ["true"], {}
+    bindings: dict[str, object] = {}
+    within = _one_of("scope", list(lineage(selection.scope)), "scopes", bindings)
+    if not selection.descend:
+        return [within], bindings
+    prefix = selection.scope + "/"
+    begin, cut = prefix[:SCOPE_CHARS], f"left(scope, {SCOPE_CHARS})"
+    below = f"({cut} >= %(begin)s AND {cut} < %(end)s AND starts_with(scope, %(prefix)s))"
+    return [f"({within} OR {below})"], {**bindings, "begin": begin, "end": begin + AFTER_ALL, "prefix": prefix}
+
+
+def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, object]) -> str:
+    """Write that a column is one of some texts, in the form that finds its index; bind the texts."""
+    bindings[name] = list(texts)
+    exact = f"{column} = ANY(%({name})s)"
+    if (chars := _CUT.get(column)) is None:
+        return exact
+    bindings[f"{name}_cut"] = list({text[:chars] for text in texts})
+    return f"(left({column}, {chars}) = ANY(%({name}_cut)s) AND {exact})"
+
+
+def _head(row: Row) -> Head:
+    with row_of(row[0]):
+        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin = row
+        names = {"title": from_column(title), "origin": from_column(origin)}
+        head = Head(
+            identity,
+            kind_of_object,
+            kind,
+            status,
+            scope,
+            revision,
+            origin_channel=channel,
+            updated_at=parse_time(updated),
+            **names,
+        )
+    return checked_head(head)
+
+
+class HeldSpace:
+    """`space.Transactions` over one transaction: everything that is read is of its moment."""
+
+    def __init__(self, place: str, transaction: Transaction) -> None:
+        self.place = place
+        self._transaction = transaction
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """Give the transaction."""
+        yield self._transaction
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """Refuse it."""
+        raise InvalidInput(
+            f"{self.place} shows one moment of a space, and cannot be written to.", hint="Write to the space itself."
+        )
+
+    def close(self) -> None:
+        """Leave the transaction to who holds it."""
+
+
+class PostgresLedger(DatabaseLedger[Transaction]):
     """`ports.ledger.Ledger` over a `PostgresSpace`. Followers move in the same transactions.
 
     `policy` holds as long as the space tells of none. Events carry the server's time, which all writers share; with
@@ -54,148 +283,25 @@ class PostgresLedger(LedgerWrites):
         anchor: AnchorStore | None = None,
         server_time: bool = True,
     ) -> None:
+        super().__init__(
+            lambda: space.place,
+            read=space.read,
+            write=space.write,
+            read_whole=space.read,
+            snapshot=PostgresSnapshot,
+            rows=SpaceRows,
+            clock=clock,
+            policy=policy,
+            anchor=anchor,
+        )
         self._space = space
-        self._clock = clock
-        self._default_policy = policy or Policy()
-        self._anchor = anchor
         self._server_time = server_time
-        self._checks = ReadChecks()
         self._followers = tuple(followers)
         if not self._is_prepared():
             with space.write() as transaction:
                 for follower in self._followers:
                     follower.prepare(transaction)
         self._check_anchor()
-
-    @property
-    def policy(self) -> Policy:
-        """The policy in force, as the space holds it now."""
-        with self._read() as snapshot:
-            return snapshot.policy
-
-    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object as it stands, or as it stood."""
-        with self._read() as snapshot:
-            return snapshot.get(identity, as_of=as_of)
-
-    def history(self, identity: str) -> Sequence[Object]:
-        """Return every revision, oldest first."""
-        with self._read() as snapshot:
-            revisions = snapshot.objects.revisions(identity)
-        if not revisions:
-            raise missing_object(identity)
-        return revisions
-
-    def heads(
-        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
-    ) -> Mapping[str, Head]:
-        """Return the heads of those of the ids that exist."""
-        with self._read() as snapshot:
-            return snapshot.heads(identities, as_of=as_of, altered=altered)
-
-    def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Return a segment, also one that has vanished from its source since."""
-        with self._read() as snapshot:
-            return snapshot.segment(source_id, segment_id)
-
-    def segments(
-        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
-    ) -> Mapping[tuple[str, str], Segment]:
-        """Return those of the segments (source id, segment id) that are in their sources now."""
-        with self._read() as snapshot:
-            return snapshot.segments(places, altered=altered)
-
-    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
-        """Read for several requests, all of one moment, with a bounded number of queries."""
-        with self._read() as snapshot:
-            return snapshot.read(requests)
-
-    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
-        with self._read() as snapshot:
-            found = snapshot.select(selection, altered)
-        yield from found
-
-    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in this scope below a root origin."""
-        with self._read() as snapshot:
-            return snapshot.sources(scope, root)
-
-    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
-        """Give, by origin, those of the sources that are in this scope."""
-        with self._read() as snapshot:
-            return snapshot.sources_at(scope, origins)
-
-    def scopes(self, below: str) -> Sequence[str]:
-        """Return the scopes below one that objects lie in."""
-        with self._read() as snapshot:
-            return snapshot.scopes(below)
-
-    def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge whose evidence or derivation names this id."""
-        with self._read() as snapshot:
-            return snapshot.dependents(identity)
-
-    def referrers(self, identity: str) -> Sequence[str]:
-        """Return ids of objects of which a revision names this id."""
-        with self._read() as snapshot:
-            return snapshot.referrers(identity)
-
-    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
-        """Return the links that start or end at an object."""
-        with self._read() as snapshot:
-            return snapshot.links(identity, as_of=as_of)
-
-    def patch(self, patch_id: str) -> PatchRecord:
-        """Return the record of a patch."""
-        with self._read() as snapshot:
-            record = snapshot.log.record(patch_id)
-        if record is None:
-            raise missing_patch(patch_id)
-        return record
-
-    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
-        """Return the newest patches."""
-        with self._read() as snapshot:
-            return snapshot.log.newest_records(status, limit)
-
-    def sequence(self, as_of: AsOf = None) -> int:
-        """Return the audit sequence number at a point in history."""
-        with self._read() as snapshot:
-            return snapshot.sequence(as_of)
-
-    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return audit events in order, in batches, so that a long log does not fill memory."""
-
-        def batch(after: int, limit: int) -> Sequence[AuditEvent]:
-            with self._read() as snapshot:
-                return snapshot.log.events(after=after, limit=limit)
-
-        return events_in_batches(batch, after=after, limit=limit)
-
-    def changes(self, after: int, limit: int) -> Sequence[Change]:
-        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
-        with self._read() as snapshot:
-            return snapshot.changes(after, limit)
-
-    def events_of(self, identity: str) -> Sequence[AuditEvent]:
-        """Return the audit events about one object or patch."""
-        with self._read() as snapshot:
-            return snapshot.log.events_of([identity])
-
-    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
-        """Return everything the ledger holds, or the records of some tables, of one moment."""
-        with rows_of("the ledger"), self._space.read() as transaction:
-            yield from records_of(SpaceRows(transaction), only)
-
-    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
-        """Check the audit chain, every revision against it, and every segment against its hash."""
-        kept = anchor or (self._anchor.read() if self._anchor else None)
-        with rows_of("the ledger"), self._space.read() as transaction:
-            rows = SpaceRows(transaction)
-            head = verify_rows(rows, anchor=kept)
-            rows.check_end()
-            return head
 
     def compact(self) -> tuple[str, ...]:
         """Say what the server releases in its own time: the versions of rows that erasure left behind.
@@ -208,27 +314,6 @@ class PostgresLedger(LedgerWrites):
     def close(self) -> None:
         """Give the connections back."""
         self._space.close()
-
-    @contextmanager
-    def _read(self) -> Iterator[Snapshot]:
-        """Hold a snapshot, and the rows of the ledger to what they should be."""
-        with rows_of("the ledger"), self._space.read() as transaction:
-            yield Snapshot(transaction, self._checks, self._default_policy)
-
-    @contextmanager
-    def _writing(self) -> Iterator[PostgresSession]:
-        """Hold the one write transaction; once it is durable, tell the anchor how far the log has come."""
-        with self._space.write() as transaction:
-            session = self._session(transaction)
-            yield session
-            session.finish()
-        if self._anchor and transaction.reached:
-            self._anchor.write(transaction.reached)
-
-    @contextmanager
-    def _planning(self) -> Iterator[PostgresSession]:
-        with self._space.read() as transaction:
-            yield self._session(transaction)
 
     def _session(self, transaction: Transaction) -> PostgresSession:
         return PostgresSession(
@@ -246,16 +331,3 @@ class PostgresLedger(LedgerWrites):
             return True
         with self._space.read() as transaction:
             return all(follower.is_prepared(transaction) for follower in self._followers)
-
-    def _check_anchor(self) -> None:
-        kept = self._anchor.read() if self._anchor else None
-        if kept is None or kept.seq == 0:
-            return
-        with self._read() as snapshot:
-            events = snapshot.log.events(after=kept.seq - 1, limit=1)
-        if not events or (events[0].seq, events[0].hash) != (kept.seq, kept.hash):
-            raise Corrupt(
-                f"{self._space.place} does not hold the audit event {kept.seq} its anchor names.",
-                hint="Its tail was cut or an older copy was put back: restore the newest copy, then lint audit.",
-                details={"seq": kept.seq},
-            )

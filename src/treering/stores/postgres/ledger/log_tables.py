@@ -3,17 +3,17 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from treering.core.audit import AuditEvent
-from treering.core.ids import render_time
-from treering.core.patch import PatchRecord, PatchStatus, Remembered
+from treering.core.canonical import render_time
+from treering.core.patch import PatchRecord, PatchStatus
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf
 from treering.stores.postgres.connection.failures import AFTER_ALL, NAME_CHARS, body_of, from_column, packed, to_column
 from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.rows.packing import model_of, pack_sealed, unpack_model, unpack_sealed
-from treering.stores.rows.read_checks import Body, ReadChecks, missing_revision
-from treering.stores.rows.row_failures import row_of
+from treering.stores.rows.packing import pack_sealed
+from treering.stores.rows.read_checks import Body, LogReads, ReadChecks
 
 _EVENT = ("seq bigint", "target text", "timestamp text", "hash text", "body bytea")
 _PATCH = ("id text", "status text", "body bytea")
@@ -21,7 +21,7 @@ _REPLACE = "ON CONFLICT (space, id) DO UPDATE SET status = excluded.status, body
 
 
 class EventTable:
-    """`ledger_rows.read_checks.EventRows` over a transaction."""
+    """`rows.read_checks.EventRows` over a transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -67,12 +67,12 @@ class EventTable:
         return self._transaction.column(sql, target=target, after=after)
 
 
-class LogReads:
-    """The audit log, patches and idempotency keys, read. With `checks` records and events are checked as well."""
+class PostgresLogReads(LogReads):
+    """The audit log, patches and idempotency keys of one space, read in a transaction."""
 
     def __init__(self, transaction: Transaction, checks: ReadChecks | None = None) -> None:
+        super().__init__(EventTable(transaction), checks)
         self._transaction = transaction
-        self._checks = checks
 
     def sequence(self, as_of: AsOf) -> int:
         """Return the sequence number at a point in history; 0 before the first event."""
@@ -85,66 +85,36 @@ class LogReads:
                 sql = "SELECT max(seq) FROM audit WHERE space = %(space)s AND timestamp <= %(time)s"
                 return int(self._transaction.first(sql, time=render_time(as_of)) or 0)
 
-    def events(self, *, after: int, limit: int) -> list[AuditEvent]:
-        """Return so many of the events behind a sequence number, in order."""
-        sql = "SELECT body FROM audit WHERE space = %(space)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s"
-        found = self._transaction.column(sql, after=after, limit=limit)
-        return [unpack_model(AuditEvent, body_of(body)) for body in found]
-
     def is_bare(self) -> bool:
         """Tell whether the log tells of nothing but the policy."""
         sql = "SELECT 1 FROM audit WHERE space = %(space)s AND target <> %(policy)s LIMIT 1"
         return self._transaction.first(sql, policy=POLICY) is None
 
-    def events_of(self, targets: Iterable[str]) -> list[AuditEvent]:
-        """Return the events about some things, oldest first."""
+    def _events_behind(self, after: int, limit: int) -> Iterable[Body]:
+        sql = "SELECT body FROM audit WHERE space = %(space)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s"
+        return self._bodies(sql, after=after, limit=limit)
+
+    def _events_about(self, targets: Sequence[str]) -> Iterable[Body]:
         sql = "SELECT body FROM audit WHERE space = %(space)s AND target = ANY(%(targets)s) ORDER BY seq"
-        bodies = self._transaction.column(sql, targets=list(targets))
-        events = [unpack_model(AuditEvent, body_of(body)) for body in bodies]
-        if self._checks:
-            for event in events:
-                self._checks.check_event(event)
-        return events
+        return self._bodies(sql, targets=list(targets))
 
-    def require_erased(self, identity: str, number: int) -> None:
-        """Raise `Corrupt` where a revision that is not there belongs to an object that nobody erased."""
-        if all(event.event_type != "erased" for event in self.events_of([identity])):
-            raise missing_revision(identity, number)
+    def _patch(self, patch_id: str) -> Body | None:
+        return next(self._bodies("SELECT body FROM patches WHERE space = %(space)s AND id = %(id)s", id=patch_id), None)
 
-    def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`."""
-        body = self._transaction.first("SELECT body FROM patches WHERE space = %(space)s AND id = %(id)s", id=patch_id)
-        if body is None:
-            return None
-        record = unpack_model(PatchRecord, body_of(body))
-        if self._checks:
-            self._checks.check_record(EventTable(self._transaction), record)
-        return record
-
-    def newest_records(self, status: PatchStatus | None, limit: int) -> list[PatchRecord]:
-        """Return the newest patches, of one status or of all."""
+    def _newest_patches(self, status: PatchStatus | None, limit: int) -> Iterable[Body]:
         which = "" if status is None else "AND status = %(status)s"
         sql = f"SELECT body FROM patches WHERE space = %(space)s {which} ORDER BY id DESC LIMIT %(limit)s"  # noqa: S608 - a literal
-        bodies = self._transaction.column(sql, status=status, limit=limit)
-        return [unpack_model(PatchRecord, body_of(body)) for body in bodies]
+        return self._bodies(sql, status=status, limit=limit)
 
-    def proposals(self) -> list[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        sql = "SELECT body FROM patches WHERE space = %(space)s AND status = 'proposed' ORDER BY id"
-        return [unpack_model(PatchRecord, body_of(body)) for body in self._transaction.column(sql)]
+    def _proposed(self) -> Iterable[Body]:
+        return self._bodies("SELECT body FROM patches WHERE space = %(space)s AND status = 'proposed' ORDER BY id")
 
-    def patches_about(self, targets: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that events about these things name."""
-        return {event.patch_id for event in LogReads(self._transaction).events_of(targets)}
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
+    def _key(self, key: str) -> Body | None:
         sql = "SELECT body FROM receipts WHERE space = %(space)s AND hash = %(hash)s"
-        body = self._transaction.first(sql, hash=_key_hash(key))
-        return None if body is None else _remembered(key, body)
+        body: bytes | None = self._transaction.first(sql, hash=_key_hash(key))
+        return body
 
-    def keys(self, prefix: str) -> Iterator[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
+    def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]:
         begin = to_column(prefix)[:NAME_CHARS]
         sql = (
             "SELECT key, body FROM receipts WHERE space = %(space)s "  # noqa: S608 - numbers
@@ -152,10 +122,13 @@ class LogReads:
             "AND starts_with(key, %(prefix)s)"
         )
         rows = self._transaction.rows(sql, begin=begin, end=begin + AFTER_ALL, prefix=to_column(prefix))
-        return ((key, _remembered(key, body)) for key, body in ((from_column(one), body) for one, body in rows))
+        return ((from_column(key), body) for key, body in rows)
+
+    def _bodies(self, sql: str, **bindings: Any) -> Iterator[Body]:
+        return map(body_of, self._transaction.column(sql, **bindings))
 
 
-class LogWrites:
+class PostgresLogWrites:
     """The audit log, patches and idempotency keys, written."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -200,8 +173,3 @@ class LogWrites:
 
 def _key_hash(key: str) -> bytes:
     return hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
-
-
-def _remembered(key: str, body: bytes) -> Remembered:
-    with row_of(f"the idempotency key {key!r}"):
-        return model_of(Remembered, unpack_sealed(body, name=key))

@@ -12,7 +12,6 @@ from treering.core.evidence import Segment
 from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.ports.ledger import Altered, noted
-from treering.stores.postgres.connection.exchange import Row
 from treering.stores.postgres.connection.failures import (
     NAME_CHARS,
     ORIGIN_CHARS,
@@ -21,9 +20,9 @@ from treering.stores.postgres.connection.failures import (
     from_column,
     to_column,
 )
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import EventTable
-from treering.stores.rows.packing import unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Body,
@@ -34,7 +33,6 @@ from treering.stores.rows.read_checks import (
     unreadable,
     unreadable_segment,
 )
-from treering.stores.rows.row_failures import row_of
 
 # Revisions of objects, read and checked: many with few queries.
 

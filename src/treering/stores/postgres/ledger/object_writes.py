@@ -7,10 +7,10 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
-from treering.core.writing.references import references_of
-from treering.stores.postgres.connection.exchange import Row
+from treering.core.writing.integrity import references_of
 from treering.stores.postgres.connection.failures import body_of, packed, to_column
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.stores.postgres.connection.transactions import Row, Transaction
+from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.packing import unpack
 from treering.stores.rows.verification import OBJECT_COLUMNS, KnownPlace, current_row, placing_of, targets_of
 
@@ -73,6 +73,11 @@ class ObjectWrites:
     def keep_link(self, row: LinkRow) -> None:
         """Keep a link."""
         self._links.append(row)
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision of those that were kept."""
+        self.finish()
+        return ObjectReads(self._transaction).revision(identity, number) if number else None
 
     def settle(self, item: Object) -> None:
         """Have the tables that are read instead of the revisions say what a revision says."""

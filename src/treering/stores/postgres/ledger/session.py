@@ -1,60 +1,194 @@
-"""What a transaction asks of a ledger on Postgres, inside a transaction of its space."""
+"""A ledger inside a transaction of its space: all its rows, and what a patch asks and keeps."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from typing import Protocol
 
 import psycopg
 
-from treering.core.audit import Anchor, AuditEvent
+from treering.core.audit import Anchor
+from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, no_export
-from treering.core.patch import Create, Patch, PatchRecord, Remembered
+from treering.core.patch import Create, Patch, Remembered
 from treering.core.policy import Policy
-from treering.core.writing.draft import Erased, View
-from treering.core.writing.journal import ERASED_KEY, Journal, Notice
-from treering.core.writing.plan import Plan
-from treering.ports.index import Change
+from treering.core.writing.copying import LinkRow
+from treering.core.writing.draft import Write
+from treering.core.writing.journal import ERASED_KEY
 from treering.ports.ledger import Record
-from treering.ports.runtime import Clock, fresh_id, fresh_salt
-from treering.stores.postgres.connection.transactions import Transaction
+from treering.ports.runtime import Clock
+from treering.stores.postgres.connection.failures import body_of, from_column
+from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.jobs import forget_in_jobs
-from treering.stores.postgres.ledger.log_tables import LogReads, LogWrites
+from treering.stores.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.postgres.ledger.object_writes import ObjectWrites
-from treering.stores.postgres.ledger.rows import LoadedSpace, SpaceRows
-from treering.stores.rows.read_checks import ReadChecks
-from treering.stores.rows.records import changes_of, load_records
-from treering.stores.rows.verification import verify_rows
+from treering.stores.rows.packing import row_of, unpack, unpack_json
+from treering.stores.rows.read_checks import Body, ReadChecks, Stored
+from treering.stores.rows.records import load_records
+from treering.stores.rows.session import Follower, LedgerSession
+from treering.stores.rows.verification import OBJECT_COLUMNS, CurrentRows, EventRow, ObjectRow, verify_rows, wrong
 
-# What lives beside the ledger in its database and moves with it, in the same transaction.
+_BATCH = 200  # objects that are read at a time
+_OBJECTS = ", ".join(OBJECT_COLUMNS)
+_REVISIONS = "SELECT id, revision, seq, body FROM revisions WHERE space = %(space)s ORDER BY seq, id, revision"
 
 
-class LedgerFollower(Protocol):
+class SpaceRows:
+    """`VerifiedRows` and `ExportedRows` of `rows`, over a transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._objects = ObjectReads(transaction)
+        self._log = PostgresLogReads(transaction)
+
+    def event_rows(self) -> Iterator[EventRow]:
+        """Return the audit log, by sequence number."""
+        sql = "SELECT seq, target, timestamp, hash, body FROM audit WHERE space = %(space)s ORDER BY seq"
+        for seq, target, time, digest, body in self._transaction.stream("events", sql):
+            yield seq, target, time, digest, body_of(body)
+
+    def revision_items(self) -> Iterator[tuple[str, int, int, Object]]:
+        """Return every revision, with its columns."""
+        stored = self.stored_revisions()
+        while batch := list(islice(stored, _BATCH)):
+            for one, item in zip(batch, self._objects.load(batch), strict=True):
+                yield one.identity, one.number, one.seq, item
+
+    def link_rows(self) -> Iterator[LinkRow]:
+        """Return all links, those that were added first at first."""
+        sql = (
+            "SELECT type, source, target, patch_id, added, removed FROM links WHERE space = %(space)s "
+            "ORDER BY added, type, source, target"
+        )
+        return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._transaction.stream("links", sql))
+
+    def patch_rows(self) -> Iterator[tuple[str, str, Body]]:
+        """Return all patches, by id."""
+        sql = "SELECT id, status, body FROM patches WHERE space = %(space)s ORDER BY id"
+        return ((row[0], row[1], body_of(row[2])) for row in self._transaction.stream("patches", sql))
+
+    def keys(self, prefix: str) -> Iterable[tuple[str, Remembered]]:
+        """Return the keys that begin so, each with what it stands for."""
+        return self._log.keys(prefix)
+
+    def has_event(self, seq: int, digest: str) -> bool:
+        """Tell whether the row of an event has this hash."""
+        sql = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(digest)s"
+        return self._transaction.first(sql, seq=seq, digest=digest) is not None
+
+    def current(self) -> Iterator[CurrentRows]:
+        """Return all objects that have a revision or a row."""
+        sql = (
+            "SELECT id FROM revisions WHERE space = %(space)s UNION SELECT id FROM objects WHERE space = %(space)s "
+            "ORDER BY id"
+        )
+        identities = self._transaction.stream("objects", sql)
+        while batch := [identity for (identity,) in islice(identities, _BATCH)]:
+            yield from self._current(batch)
+
+    def revisions(self, identity: str) -> Sequence[Object]:
+        """Return every revision of an object, oldest first."""
+        return self._objects.revisions(identity)
+
+    def dependencies(self) -> Iterator[tuple[str, str]]:
+        """Return what rests on what."""
+        sql = "SELECT target, dependent FROM dependencies WHERE space = %(space)s"
+        return ((target, dependent) for target, dependent in self._transaction.stream("dependencies", sql))
+
+    def count_segments(self) -> int:
+        """Return how many segments are kept."""
+        return int(self._transaction.first("SELECT count(*) FROM segments WHERE space = %(space)s"))
+
+    def stored_revisions(self) -> Iterator[Stored]:
+        """Return the rows of all revisions, by the number of their event."""
+        for identity, number, seq, body in self._transaction.stream("revisions", _REVISIONS):
+            yield Stored(identity, number, seq, body_of(body))
+
+    def segment_rows(self) -> Iterator[tuple[str, str, Body]]:
+        """Return source id, segment id and text of all segments, by both ids."""
+        sql = (
+            "SELECT s.source_id, s.segment_id, t.body FROM segments s "
+            "JOIN texts t ON t.space = s.space AND t.hash = s.hash WHERE s.space = %(space)s "
+            "ORDER BY s.source_id, s.segment_id"
+        )
+        return ((row[0], row[1], body_of(row[2])) for row in self._transaction.stream("segments", sql))
+
+    def receipt_rows(self) -> Iterator[tuple[str, Body]]:
+        """Return all idempotency keys, by key."""
+        sql = "SELECT key, body FROM receipts WHERE space = %(space)s"
+        # By the key itself, which its column may hold in another form.
+        return iter(sorted((from_column(key), body) for key, body in self._transaction.rows(sql)))
+
+    def verify(self, *, anchor: Anchor | None) -> Anchor:
+        """Check all rows against the audit log, and that this passes through the anchor; return its head."""
+        head = verify_rows(self, anchor=anchor)
+        self._check_end()
+        return head
+
+    def _check_end(self) -> None:
+        """Check that the space's row says where the log ends, and which policy it tells of last. Raises `Corrupt`."""
+        row, end = self._transaction.row, "SELECT seq, hash, timestamp FROM audit WHERE space = %(space)s "
+        last = self._transaction.rows(f"{end} ORDER BY seq DESC LIMIT 1")
+        told = self._transaction.rows(
+            "SELECT seq, body FROM audit WHERE space = %(space)s AND target = 'policy' ORDER BY seq DESC LIMIT 1"
+        )
+        kept = (row.sequence, row.hash, row.last_time) if row.sequence else ()
+        policy = () if row.policy_seq is None else (row.policy_seq, row.policy)
+        if kept != tuple(*last) or policy != tuple(*told):
+            raise wrong("the row of the space does not say where its audit log ends", "the audit log")
+
+    def _current(self, identities: Sequence[str]) -> Iterator[CurrentRows]:
+        items, rows = self._objects.current(identities), self._object_rows(identities)
+        names, segments = self._names(identities), self._segments(identities)
+        for identity in identities:
+            found = frozenset(names.get(identity, ()))
+            yield CurrentRows(identity, items.get(identity), rows.get(identity), found, segments.get(identity, {}))
+
+    def _object_rows(self, identities: Sequence[str]) -> dict[str, ObjectRow]:
+        sql = f"SELECT {_OBJECTS} FROM objects WHERE space = %(space)s AND id = ANY(%(ids)s)"  # noqa: S608 - only our own names
+        rows = self._transaction.rows(sql, ids=list(identities))
+        return {row[0]: tuple(from_column(value) if isinstance(value, str) else value for value in row) for row in rows}
+
+    def _names(self, identities: Sequence[str]) -> dict[str, set[str]]:
+        sql = "SELECT referrer, target FROM referrers WHERE space = %(space)s AND referrer = ANY(%(ids)s)"
+        names: dict[str, set[str]] = {}
+        for referrer, target in self._transaction.rows(sql, ids=list(identities)):
+            names.setdefault(referrer, set()).add(target)
+        return names
+
+    def _segments(self, identities: Sequence[str]) -> dict[str, dict[str, tuple[int | None, Segment]]]:
+        sql = (
+            "SELECT s.source_id, s.segment_id, s.vanished, s.place, t.body FROM segments s "
+            "JOIN texts t ON t.space = s.space AND t.hash = s.hash "
+            "WHERE s.space = %(space)s AND s.source_id = ANY(%(ids)s)"
+        )
+        found: dict[str, dict[str, tuple[int | None, Segment]]] = {}
+        for row in self._transaction.rows(sql, ids=list(identities)):
+            found.setdefault(row[0], {})[row[1]] = (row[2], _segment(row))
+        return found
+
+
+def _segment(row: Row) -> Segment:
+    source_id, _, _, place, body = row
+    with row_of(source_id):
+        return Segment.model_validate({**unpack_json(body_of(place)), "excerpt": unpack(body_of(body))})
+
+
+# What a transaction asks of a ledger on Postgres, inside a transaction of its space.
+
+
+class LedgerFollower(Follower[Transaction], Protocol):
     """A projection in the ledger's own database."""
 
-    def is_prepared(self, transaction: Transaction) -> bool:
-        """Tell whether everything is there as `prepare` would leave it, so that opening need not wait for a writer."""
-        ...
-
-    def prepare(self, transaction: Transaction) -> None:
-        """Make what is missing. In a write transaction, when a space is opened that is not prepared."""
-        ...
-
-    def read_ahead(self, transaction: Transaction) -> None:
+    def read_ahead(self, transaction: Transaction, /) -> None:
         """Read what following any change needs: called while the transaction asks ahead, and with the answers."""
         ...
 
-    def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
-        """Apply changes inside the ledger's write transaction."""
-        ...
 
-
-class PostgresSession:
-    """`core.writing.transaction.Session` over a transaction. Followers see its changes when it finishes.
-
-    With `server_time` the time is the server's, which writers share.
-    """
+class PostgresSession(LedgerSession[Transaction]):
+    """`rows.session.LedgerSession` over a transaction. With `server_time` the time is the server's."""
 
     def __init__(
         self,
@@ -67,15 +201,16 @@ class PostgresSession:
         followers: Sequence[LedgerFollower] = (),
     ) -> None:
         self._objects = ObjectReads(transaction, checks)
-        self.view: View = self._objects
-        self.default_policy = policy
-        self._transaction = transaction
-        self._log = LogReads(transaction, checks)
-        self._kept = LogWrites(transaction)
-        self._clock = clock
         self._server_time = server_time
-        self._followers = followers
-        self._changes: list[Change] = []
+        self._readers = followers
+        self._writes = PostgresLogWrites(transaction)
+        log = PostgresLogReads(transaction, checks)
+        super().__init__(transaction, self._objects, log, self._writes, clock=clock, policy=policy, followers=followers)
+
+    @property
+    def reached(self) -> Anchor | None:
+        """The head of the log that was kept, where something was."""
+        return self._transaction.reached
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Ask in one round trip what committing a patch will ask one by one."""
@@ -99,14 +234,6 @@ class PostgresSession:
         """Return the time in UTC."""
         return self._transaction.row.server_time if self._server_time else self._clock.now()
 
-    def fresh_id(self, kind: str) -> str:
-        """Make the id of a new thing."""
-        return fresh_id(kind, self._clock)
-
-    def fresh_salt(self) -> str:
-        """Make a salt."""
-        return fresh_salt(self._clock)
-
     def head(self) -> Anchor:
         """Return the head of the audit log."""
         return self._transaction.row.head
@@ -115,83 +242,30 @@ class PostgresSession:
         """Return the time of the last audit event, or `None` before the first."""
         return self._transaction.row.time_of_last
 
-    def record(self, patch_id: str) -> PatchRecord | None:
-        """Return the record of a patch, or `None`."""
-        return self._log.record(patch_id)
-
-    def proposals(self) -> Sequence[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        return self._log.proposals()
-
-    def patches_about(self, identities: Iterable[str]) -> set[str]:
-        """Return the ids of the patches that events about these objects name."""
-        return self._log.patches_about(identities)
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what is kept under exactly this key."""
-        return self._log.remembered(key)
-
-    def keys(self, prefix: str = "") -> Iterable[tuple[str, Remembered]]:
-        """Return the keys that begin so, each with what it stands for."""
-        return self._log.keys(prefix)
-
-    def remember(self, key: str, known: Remembered) -> None:
-        """Keep what a new key stands for."""
-        self._kept.keep_key(key, known.model_dump_json())
-
-    def forget(self, key: str) -> None:
-        """Remove a key."""
-        self._kept.forget(key)
-
-    def keep(self, planned: Plan, result: Journal) -> None:
-        """Keep writes, events and records; take out of the jobs what they tell of erased objects."""
-        objects = ObjectWrites(self._transaction)
-        for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
-            objects.store(write, event.seq, stored)
-            self._changes += changes_of(write, event.seq)
-        objects.finish()
-        self._kept.keep_events(result.events)
-        self._kept.keep_records(result.records)
-        erased = [write.before for write in planned.writes if isinstance(write, Erased)]
-        if erased:
-            origins = {item.origin for item in erased if isinstance(item, Source)}
-            forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
-
-    def keep_notice(self, notice: Notice) -> None:
-        """Keep an event about a patch, and the patch's record."""
-        self._kept.keep_events([notice.event])
-        self._kept.keep_records([notice.record])
-
-    def keep_event(self, event: AuditEvent) -> None:
-        """Keep an event that is about neither an object nor a patch."""
-        self._kept.keep_events([event])
-
-    def is_bare(self) -> bool:
-        """Tell whether the log tells of nothing but the policy."""
-        return self._log.is_bare()
-
-    def clear(self) -> None:
-        """Remove the events of a log that is bare."""
-        self._kept.clear()
-
     def fill(self, records: Iterable[Record]) -> None:
         """Keep the records of an export. Raises `InvalidInput` for what is none."""
-        loaded = LoadedSpace(self._transaction, self._kept)
+        objects = ObjectWrites(self._transaction)
         try:
-            self._changes += load_records(loaded, records)
-            loaded.finish()
+            self._changes += load_records(objects, self._writes, records)
+            objects.finish()
             self._transaction.flush()
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise no_export(error) from error
 
-    def finish(self) -> None:
-        """Let followers apply the changes, as the last thing in the transaction."""
-        for follower in self._followers if self._changes else ():
-            follower.follow(self._transaction, self._changes)
-
     def verify(self) -> Anchor:
         """Check everything that is kept against the audit log; return its head."""
         return verify_rows(SpaceRows(self._transaction), anchor=None)
+
+    def _store(self, writes: Sequence[tuple[Write, int, str]]) -> None:
+        objects = ObjectWrites(self._transaction)
+        for write, seq, stored in writes:
+            objects.store(write, seq, stored)
+        objects.finish()
+
+    def _note_erased(self, erased: Sequence[Object], _sequence: int) -> None:
+        """Take out of the jobs what they tell of erased objects."""
+        origins = {item.origin for item in erased if isinstance(item, Source)}
+        forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
 
     @contextmanager
     def _reading_ahead(self) -> Iterator[None]:
@@ -201,7 +275,7 @@ class PostgresSession:
         self._let_followers_read()
 
     def _let_followers_read(self) -> None:
-        for follower in self._followers:
+        for follower in self._readers:
             follower.read_ahead(self._transaction)
 
 

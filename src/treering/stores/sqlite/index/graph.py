@@ -1,14 +1,17 @@
 """The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
 import apsw
 
+from treering.ports.passages import Reach
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, NumberedTies, Ties, pack_ties, reference, unpack_ties
 from treering.stores.rows.graph import (
+    FollowedGraph,
+    FollowedGraphView,
     content_hashes,
     entity_name,
     graph_faults,
@@ -18,9 +21,10 @@ from treering.stores.rows.graph import (
     plain_name,
     stored_name,
 )
-from treering.stores.rows.row_failures import REINDEX, rows_of
-
-_FEW = 500  # values in one statement
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.vectors import SqliteLog
+from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
@@ -48,7 +52,7 @@ def name_code(name: bytes) -> int:
 
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
     """Return the keys of entities, the ids of objects."""
-    rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
+    rows = in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
     return {number: plain_name(name) for number, name in rows}
 
 
@@ -58,7 +62,7 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     nodes = _known(connection, own).values()
     first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
-    return sum(1 for _ in _in_batches(connection, sql, first))
+    return sum(1 for _ in in_batches(connection, sql, first))
 
 
 def graph_contents(connection: apsw.Connection) -> dict[int, int]:
@@ -105,20 +109,63 @@ def _known(connection: apsw.Connection, names: Sequence[bytes]) -> dict[bytes, i
     """Return the numbers of those of the names that are there."""
     wanted = frozenset(names)
     sql = "SELECT id, name FROM graph_nodes WHERE code IN (?*)"
-    rows = _in_batches(connection, sql, sorted({name_code(name) for name in names}))
+    rows = in_batches(connection, sql, sorted({name_code(name) for name in names}))
     return {name: number for number, name in rows if name in wanted}
 
 
 def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:
     """Read what the graph holds of passages so far."""
-    rows = _in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
+    rows = in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
     return (unpack_ties(body) for _, body in rows)
 
 
-def _in_batches(
-    connection: apsw.Connection, sql: str, values: Sequence[bytes] | Sequence[int]
-) -> Iterable[tuple[int, bytes]]:
-    """Run a query whose `?*` stands for a list of values, a few hundred at a time."""
-    for start in range(0, len(values), _FEW):
-        batch = values[start : start + _FEW]
-        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), batch)
+# Questions to the graph: answered from a table in memory that follows the file.
+
+
+_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN (?*)"
+
+
+class SqliteGraph:
+    """`ports.search.Graph` over the ledger's `Database`. Safe to use from many threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database))
+
+    def view(self, reach: Reach) -> FollowedGraphView:
+        """Return the graph as it stands now, for a read at the scope of `reach`."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
+
+
+class SqliteNames:
+    """`rows.graph.NodeNames`, read from the file when they are asked for."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the numbers of those of the entity keys that are known."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return numbers_of(connection, keys)
+
+    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return names_of(connection, numbers)
+
+
+class SqliteGraphRows(SqliteLog):
+    """`rows.graph.GraphRows` over a connection inside a transaction."""
+
+    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
+        """Return the keys of all current passages, and for each the number of its scope and of its text."""
+        return shown_passages(self.connection)
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Return all records, by passage key."""
+        return self.connection.execute("SELECT key, body FROM graph_passages")
+
+    def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
+        """Return key, scope and record of those of the passages that have one."""
+        return list(in_batches(self.connection, _TIED, keys))

@@ -1,47 +1,72 @@
-"""Search in the ledger's own database: what was written is found as soon as it is written."""
+"""The index in the ledger's own database: what was written is found as soon as it is written."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import apsw
 
-from treering.ports.index import Behind, Change
+from treering.core.canonical import render_time
+from treering.ports.index import Change
 from treering.ports.models import Extractor
-from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
-from treering.retrieval.extraction.built_in import BuiltInExtractor
-from treering.retrieval.index.ties import DIALOGUE_KINDS
-from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
-from treering.stores.rows.row_failures import REINDEX, rows_of
-from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.graph import names_of, numbers_of, records_of
-from treering.stores.sqlite.index.reach import PassingKeys, sight
-from treering.stores.sqlite.index.rebuild import (
-    passage_differences,
-    passages_prepared,
-    prepare_passages,
-    rebuild_passages,
+from treering.ports.passages import Passage
+from treering.retrieval.index.passages import gist_hash
+from treering.retrieval.index.projection import Entry, steps_of
+from treering.stores.rows.fold import (
+    MOST_NAMED,
+    NOWHERE,
+    PASSAGE_COLUMNS,
+    ErasedRow,
+    PassageFold,
+    Place,
+    PlacedRow,
+    compared,
+    passage_values,
 )
-from treering.stores.sqlite.index.replay import advance_replay, follow_changes, progress_of, texts_waiting
-from treering.stores.sqlite.index.tables import Integers, shown_passages
-from treering.stores.sqlite.index.text import SqliteTextSearch, on_days, passages_named
-from treering.stores.sqlite.index.vectors import SqliteLog, SqliteVectors
+from treering.stores.rows.passage_log import PassingCache
+from treering.stores.rows.upkeep import EPOCH, MOST_AT_ONCE, SHOWN, STEP_SECONDS, FollowingIndex, IndexUpkeep, Replay
+from treering.stores.rows.vectors import is_damaged
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.graph import SqliteGraph, graph_contents, graph_damage, records_of, settle_ties
+from treering.stores.sqlite.index.tables import (
+    FULL_TEXT,
+    PROJECTION_VERSION,
+    TABLES,
+    WAITING,
+    create_tables,
+    drop_passages,
+    has_digests,
+    has_tables,
+)
+from treering.stores.sqlite.index.text import (
+    SqlitePassages,
+    SqliteTextSearch,
+    add_days,
+    add_places,
+    purge_names,
+    remove_days,
+    remove_places,
+    settle_names,
+)
+from treering.stores.sqlite.index.vectors import (
+    SqliteVectors,
+    forget_unused,
+    log_vectors,
+    queue_differences,
+    settle_texts,
+)
+from treering.stores.sqlite.index.words import (
+    add_words,
+    lost_terms,
+    purge_words,
+    remove_words,
+    word_contents,
+    word_totals,
+)
+from treering.stores.sqlite.ledger.object_tables import ObjectTables
+from treering.stores.sqlite.reading import read_state, stored_scalar, write_state
 
-MOST_AT_ONCE = 2_000
-"""Passages that are made anew while a space is opened; more are made beside reads. About two seconds."""
 
-STEP_SECONDS = 0.2
-"""How long one step of making passages anew holds writers up."""
-
-
-class SqliteIndex:
-    """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step.
-
-    Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what
-    another model made is kept, but neither searched nor mixed. The graph is what one extractor (the built-in one
-    unless another is given) finds; what another found is made anew when the space is opened: up to `most_at_once`
-    passages then, more by `upkeep.advance` in steps of `step_seconds`.
-    """
+class SqliteIndex(FollowingIndex[apsw.Connection]):
+    """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step."""
 
     def __init__(
         self,
@@ -53,200 +78,343 @@ class SqliteIndex:
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
-        self._extractor = extractor or BuiltInExtractor()
-        self._most_at_once = most_at_once
-        self.passages = SqlitePassages(database)
-        passing = PassingKeys()
-        self.text = SqliteTextSearch(database, passing)
+        passing = PassingCache()
         self.vectors = SqliteVectors(database, passing, model_id, dimension)
+        super().__init__(self.vectors, extractor, most_at_once)
+        self.passages = SqlitePassages(database)
+        self.text = SqliteTextSearch(database, passing)
         self.graph = SqliteGraph(database)
-        self.upkeep = SqliteUpkeep(database, self._extractor, step_seconds)
+        self.upkeep = IndexUpkeep(
+            self.replay,
+            read=database.read,
+            write=database.write,
+            read_whole=database.read_fresh,
+            step_seconds=step_seconds,
+        )
 
-    def is_prepared(self, connection: apsw.Connection) -> bool:
-        """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
-        return passages_prepared(connection, self._extractor) and self.vectors.recognise(connection)
-
-    def prepare(self, connection: apsw.Connection) -> None:
-        """Make the tables where they are missing; make passages anew that another version made, or begin with it."""
-        prepare_passages(connection, self._extractor, most_at_once=self._most_at_once)
-        self.vectors.register(connection)
-
-    def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
-        """Apply changes inside the ledger's write transaction."""
-        follow_changes(connection, changes, self._extractor)
+    def replay(self, connection: apsw.Connection) -> "SqliteReplay":
+        """Return what makes passages from histories over a connection."""
+        return SqliteReplay(connection, self._extractor)
 
 
-class SqliteUpkeep:
-    """`ports.index.Upkeep` over the ledger's `Database`."""
+# Making the passages from the histories of objects, and comparing them with what that would give.
 
-    def __init__(self, database: Database, extractor: Extractor, step_seconds: float) -> None:
-        self._database = database
-        self._extractor = extractor
-        self._step_seconds = step_seconds
+
+_TEXTS = "SELECT text_id FROM waiting_texts WHERE object_id = ?"
+
+
+class SqliteReplay(Replay):
+    """`rows.upkeep.Replay` over a connection. `ledger`: the one to read histories from, where it is another."""
+
+    version = PROJECTION_VERSION
+
+    def __init__(
+        self, connection: apsw.Connection, extractor: Extractor, *, ledger: apsw.Connection | None = None
+    ) -> None:
+        super().__init__(extractor)
+        self._connection = connection
+        self._ledger = ledger or connection
+
+    def is_made(self) -> bool:
+        """Tell whether all tables are there, and this version and this extractor made the passages, or are at it."""
+        return has_tables(self._connection) and super().is_made()
+
+    def prepare(self, *, most_at_once: int) -> None:
+        """Make missing tables; make passages anew that another version or extractor made. In a write transaction."""
+        create_tables(self._connection)
+        super().prepare(most_at_once=most_at_once)
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index holds of objects, in whatever state: passages, texts that wait, records of the graph."""
-        sql = "SELECT count(*) FROM passages WHERE object_id = ?"
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            passages = sum(next(connection.execute(sql, (identity,)))[0] for identity in object_ids)
-            waiting = texts_waiting(connection, object_ids)
-            return int(passages) + waiting + records_of(connection, object_ids)
+        """Count what the index holds of objects: passages, texts that wait, records of the graph."""
+        tables = ("passages", *(["waiting_texts"] if self._is_under_way() else []))
+        counts = (self._count(f"{table} WHERE object_id = ?", one) for table in tables for one in object_ids)
+        return sum(counts) + records_of(self._connection, object_ids)
 
-    def behind(self) -> Behind:
-        """Tell how far it is with making passages anew, where that was begun."""
-        with self._database.read() as connection:
-            return progress_of(connection)
+    def differences(self) -> list[str]:
+        """Say how the passages differ from those a rebuild would make. Changes nothing."""
+        return _differences(self._connection, self)
 
-    def advance(self) -> Behind:
-        """Make passages anew for a moment, where that was begun; tell how far it is then."""
-        behind = self.behind()
-        if not behind.total:
-            return behind
-        with self._database.write() as connection:
-            behind = advance_replay(connection, self._extractor, seconds=self._step_seconds)
-        time.sleep(self._step_seconds / 10)  # or writers would wait for their turn as long as this goes on
-        return behind
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+        apply_changes(self._connection, changes, self.extractor)
 
-    def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; return their number."""
-        with self._database.write() as connection:
-            return rebuild_passages(connection, self._extractor)
+    def replay(self, object_ids: Sequence[str]) -> None:
+        """Apply whole histories to passages that know nothing of these objects."""
+        for identity in object_ids:
+            self.apply(list(_history(self._ledger, identity)))
 
-    def differences(self) -> Sequence[str]:
-        """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
-        with rows_of("the index", hint=REINDEX), self._database.read_fresh() as connection:
-            return passage_differences(connection, self._extractor)
+    def all_objects(self) -> list[str]:
+        """Return the ids of all objects, erased ones apart, in order."""
+        return self._column("SELECT DISTINCT id FROM revisions ORDER BY id")
 
+    def read_state(self, name: str) -> int:
+        """Return a number that the index remembers; 0 where it remembers none."""
+        return read_state(self._connection, name)
 
-# Questions to the graph: answered from a table in memory that follows the file.
+    def write_state(self, name: str, value: int) -> None:
+        """Remember a number."""
+        write_state(self._connection, name, value)
 
+    def clear(self) -> None:
+        """Throw away the passages; texts and their vectors stay. Tables in memory start over."""
+        drop_passages(self._connection)
+        create_tables(self._connection)
+        self._connection.execute("DELETE FROM vector_queue")
+        self.write_state(EPOCH, self.read_state(EPOCH) + 1)
 
-_FEW = 500  # keys in one statement
+    def _is_worth_waiting(self, most_at_once: int) -> bool:
+        """Tell whether making the passages takes long, and what is there says which object has which text."""
+        columns = {name for _, name, *_ in self._connection.execute("PRAGMA table_info(passages)")}
+        work = max(self._count("(SELECT DISTINCT id FROM revisions)"), self._count("passages"))
+        return work > most_at_once and {"object_id", "text_id"} <= columns
 
-_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN "
+    def _keep_texts(self, *, anew: bool) -> None:
+        if anew:
+            self._connection.execute("DROP TABLE IF EXISTS waiting_texts")
+        self._connection.execute("DROP TABLE IF EXISTS waiting_objects")
+        for statement in WAITING:
+            self._connection.execute(statement)
+        self._connection.execute("INSERT OR IGNORE INTO waiting_texts SELECT object_id, text_id FROM passages")
 
+    def _let_all_wait(self) -> None:
+        self._connection.execute("INSERT INTO waiting_objects SELECT DISTINCT id FROM revisions")
 
-class SqliteGraph:
-    """`ports.search.Graph` over the ledger's `Database`. Safe to use from many threads."""
+    def _count_waiting(self) -> int:
+        return self._count("waiting_objects")
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database))
+    def _find_waiting(self, object_ids: Sequence[str]) -> Collection[str]:
+        sql = "SELECT 1 FROM waiting_objects WHERE object_id = ?"
+        return [one for one in object_ids if next(self._connection.execute(sql, (one,)), None)]
 
-    def view(self, reach: Reach) -> FollowedGraphView:
-        """Return the graph as it stands now, for a read at the scope of `reach`."""
-        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
+    def _first_waiting(self) -> list[str]:
+        return self._column("SELECT object_id FROM waiting_objects ORDER BY object_id LIMIT 1")
 
+    def _forget_waiting(self, object_ids: Sequence[str]) -> None:
+        for identity in object_ids:
+            texts = [row for (row,) in self._connection.execute(_TEXTS, (identity,))]
+            self._connection.execute("DELETE FROM waiting_texts WHERE object_id = ?", (identity,))
+            self._connection.execute("DELETE FROM waiting_objects WHERE object_id = ?", (identity,))
+            forget_unused(self._connection, texts)
 
-class SqliteNames:
-    """`index_rows.graph.NodeNames`, read from the file when they are asked for."""
+    def _stop_waiting(self) -> None:
+        self._connection.execute("DROP TABLE IF EXISTS waiting_objects")
+        self._connection.execute("DROP TABLE IF EXISTS waiting_texts")
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def _drop_damaged_vectors(self) -> None:
+        gone = [(key,) for key in _damaged_vectors(self._connection)]
+        self._connection.executemany("DELETE FROM passage_vectors WHERE key = ?", gone)
 
-    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the numbers of those of the entity keys that are known."""
-        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return numbers_of(connection, keys)
+    def _forget_unused_texts(self) -> int:
+        unused = "NOT IN (SELECT text_id FROM passages)"
+        self._connection.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
+        self._connection.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
+        return self._count("passages")
 
-    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities, the ids of objects."""
-        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return names_of(connection, numbers)
+    def _count(self, rows: str, *bindings: str) -> int:
+        return int(next(self._connection.execute(f"SELECT count(*) FROM {rows}", bindings))[0])  # noqa: S608 - our tables
 
-
-class SqliteGraphRows(SqliteLog):
-    """`index_rows.graph.GraphRows` over a connection inside a transaction."""
-
-    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
-        """Return the keys of all current passages, and for each the number of its scope and of its text."""
-        return shown_passages(self.connection)
-
-    def records(self) -> Iterator[tuple[int, bytes]]:
-        """Return all records, by passage key."""
-        return self.connection.execute("SELECT key, body FROM graph_passages")
-
-    def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
-        """Return key, scope and record of those of the passages that have one."""
-        found: list[tuple[int, int, bytes]] = []
-        for start in range(0, len(keys), _FEW):
-            batch = keys[start : start + _FEW]
-            found += self.connection.execute(f"{_TIED} ({','.join('?' * len(batch))})", batch)
-        return found
-
-
-# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
+    def _column(self, sql: str) -> list[str]:
+        return [value for (value,) in self._connection.execute(sql)]
 
 
-# keys in one statement
-_HEADS = (
-    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
-    "place_role "
-    "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
+def _history(ledger: apsw.Connection, identity: str) -> Iterator[Change]:
+    rows = ledger.execute("SELECT seq FROM revisions WHERE id = ? ORDER BY revision", (identity,))
+    revisions = ObjectTables(ledger).revisions(identity)
+    earlier = [None, *revisions]
+    for (seq,), before, after in zip(list(rows), earlier, revisions, strict=False):
+        yield Change(seq, identity, before, after)
+
+
+# Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
+
+
+_COLUMNS = ("scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
+
+
+_INSERT = f"INSERT INTO passages({', '.join(_COLUMNS)}) VALUES({','.join('?' * len(_COLUMNS))})"
+
+
+def apply_changes(connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor) -> None:
+    """Bring the passages of changed objects, and what the graph holds of them, up to date."""
+    fold = PassageFold(_Rows(connection))
+    for change in changes:
+        fold.apply(change, steps_of(change))
+    log_vectors(connection, fold.revealed)
+    settle_texts(connection, sorted(fold.texts))
+    for ties in fold.ties(extractor):
+        settle_ties(connection, ties)
+    settle_names(connection, gone=fold.gone, come=fold.come)
+    if fold.shown:
+        write_state(connection, SHOWN, read_state(connection, SHOWN) + fold.shown)
+    if fold.erased:
+        connection.execute("DELETE FROM passage_scopes WHERE id NOT IN (SELECT DISTINCT scope_id FROM passages)")
+        purge_words(connection)
+        purge_names(connection, fold.unnamed)
+
+
+class _Rows:
+    """`PassageRows` over a connection: each row is written at once. What it has looked up it remembers."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._scopes: dict[str, int] = {}
+
+    def open_rows(self, object_id: str) -> Mapping[str, int]:
+        sql = "SELECT part, key FROM passages WHERE object_id = ? AND until_seq IS NULL"
+        return dict(self._connection.execute(sql, (object_id,)))
+
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
+        passage = entry.passage
+        text_id = self._text_id(passage)
+        row = (self._scope_id(passage.scope), text_id, seq, *passage_values(passage, entry.position))
+        self._connection.execute(_INSERT, row)
+        key = self._connection.last_insert_rowid()
+        self._keep_metadata(key, passage)
+        add_places(self._connection, key, passage)
+        add_days(self._connection, key, passage)
+        add_words(self._connection, key, passage, current=passage.live)
+        return PlacedRow(key, text_id)
+
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
+        passage = entry.passage
+        self._connection.execute("UPDATE passages SET until_seq = ? WHERE key = ?", (seq, key))
+        if passage.live:
+            remove_words(self._connection, key, current=True)
+            add_words(self._connection, key, passage, current=False)
+        return PlacedRow(key, self._text_id(passage))
+
+    def touch(self, key: int, entry: Entry) -> None:
+        sql = "UPDATE passages SET position = ?, updated_at = ? WHERE key = ?"
+        self._connection.execute(sql, (entry.position, render_time(entry.passage.updated_at), key))
+        self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
+        self._keep_metadata(key, entry.passage)
+
+    def erase(self, object_id: str) -> Iterator[ErasedRow]:
+        sql = "SELECT key, text_id, live AND until_seq IS NULL FROM passages WHERE object_id = ?"
+        for key, text_id, current in list(self._connection.execute(sql, (object_id,))):
+            remove_words(self._connection, key, current=bool(current))
+            remove_places(self._connection, key)
+            remove_days(self._connection, key)
+            self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
+            self._connection.execute("DELETE FROM passages WHERE key = ?", (key,))
+            yield ErasedRow(key, text_id, bool(current))
+
+    def _keep_metadata(self, key: int, passage: Passage) -> None:
+        for name, value in passage.metadata.items():
+            sql = "INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)"
+            self._connection.execute(sql, (key, name, stored_scalar(value)))
+
+    def _scope_id(self, scope: str) -> int:
+        if scope not in self._scopes:
+            self._connection.execute("INSERT OR IGNORE INTO passage_scopes(scope) VALUES(?)", (scope,))
+            rows = self._connection.execute("SELECT id FROM passage_scopes WHERE scope = ?", (scope,))
+            self._scopes[scope] = next(rows)[0]
+        return self._scopes[scope]
+
+    def _text_id(self, passage: Passage) -> int:
+        digest = bytes.fromhex(gist_hash(passage))
+        row = next(self._connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (digest,)), None)
+        if row:
+            return int(row[0])
+        self._connection.execute("INSERT INTO passage_texts(hash) VALUES(?)", (digest,))
+        return self._connection.last_insert_rowid()
+
+
+# Making passages anew from the ledger, and comparing what there is with what that would give.
+
+
+_ROWS = (
+    "SELECT object_id, part, from_seq, until_seq, position, type, kind, status, scope, role, title, heading, origin, "
+    "channel, created_at, updated_at, live, hex(hash), place_role, p.key FROM passages p "
+    "JOIN passage_scopes s ON s.id = p.scope_id JOIN passage_texts t ON t.id = p.text_id"
 )
-# Beside a turn stands what has the next or the last position in the same object, of the same time.
-_BESIDE = (
-    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
-    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
-    "WHERE p.key IN (?*) ORDER BY n.position"
+
+
+_Row = tuple[object, ...]
+
+
+def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
+    if damaged := damaged_tables(connection):
+        # What is read from a damaged table says nothing about the others.
+        return [f"the table {table} is damaged" for table in damaged][:MOST_NAMED]
+    anew = apsw.Connection("")  # a private file that SQLite removes
+    try:
+        create_tables(anew)
+        _copy_models(connection, anew)
+        identities = here.all_objects()
+        waiting = set(here.waiting_among(identities))
+        SqliteReplay(anew, here.extractor, ledger=connection).replay([one for one in identities if one not in waiting])
+        found = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
+        if read_state(anew, SHOWN) != read_state(connection, SHOWN):
+            found.append("the number of current passages is wrong")
+        if word_totals(anew) != word_totals(connection):
+            found.append("what full text counts of all passages is wrong")
+        return found[:MOST_NAMED]
+    finally:
+        anew.close()
+
+
+def damaged_tables(connection: apsw.Connection) -> list[str]:
+    """Check the inner structure of the index, and each table against what it is found by; name what is damaged."""
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    return [
+        table
+        for table in TABLES
+        if table in known and list(connection.execute(f"PRAGMA integrity_check({table})")) != [("ok",)]
+    ]
+
+
+def _copy_models(source: apsw.Connection, target: apsw.Connection) -> None:
+    models = source.execute("SELECT id, name, dimension FROM passage_models")
+    target.executemany("INSERT INTO passage_models(id, name, dimension) VALUES(?, ?, ?)", models)
+
+
+def _contents(connection: apsw.Connection) -> dict[Place, int]:
+    """Return a hash of everything the projection says of each row."""
+    words = word_contents(connection)
+    metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
+    endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
+    days = _grouped(connection, "SELECT key, first, last FROM passage_days ORDER BY key, first, last")
+    names = _grouped(connection, "SELECT key, name FROM code_names ORDER BY key, name")
+    ties = graph_contents(connection)
+    contents: dict[Place, int] = {}
+    for *row, key in connection.execute(_ROWS):
+        found = tuple(words.pop((table, key), None) for table in FULL_TEXT)
+        groups = (part.pop(key, None) for part in (metadata, endings, days, names))
+        contents[row[0], row[1], row[2]] = hash((*row, *groups, found, ties.pop(key, None)))
+    if words or metadata or endings or days or names or ties:
+        contents[NOWHERE] = -1
+    return contents
+
+
+def _grouped(connection: apsw.Connection, sql: str) -> dict[int, tuple[_Row, ...]]:
+    groups: dict[int, list[_Row]] = {}
+    for key, *values in connection.execute(sql):
+        groups.setdefault(key, []).append(tuple(values))
+    return {key: tuple(values) for key, values in groups.items()}
+
+
+def _damage(connection: apsw.Connection) -> Iterator[str]:
+    yield from graph_damage(connection)
+    yield from (f"{count} terms of {table} are not found" for table, count in lost_terms(connection).items())
+    if damaged := sum(1 for _ in _damaged_vectors(connection)):
+        yield f"{damaged} vectors are damaged"
+    for model_id, name in list(connection.execute("SELECT id, name FROM passage_models")):
+        if wrong := queue_differences(connection, model_id):
+            yield f"{wrong} texts are wrongly queued, or not queued, for {name}"
+
+
+# Finding stored vectors that are not what was kept, by their digests.
+
+
+_VECTOR_ROWS = (
+    "SELECT v.key, m.name, m.dimension, t.hash, v.vector, {digest} FROM passage_vectors v "
+    "LEFT JOIN passage_models m ON m.id = v.model_id LEFT JOIN passage_texts t ON t.id = v.text_id"
 )
 
 
-class SqlitePassages:
-    """`ports.passages.Passages` over the ledger's `Database`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
-        """Read passages for several requests, all of one moment."""
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            return [_found(connection, request) for request in requests]
-
-    def count(self, reach: Reach) -> int:
-        """Count the passages in reach."""
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            seen = sight(connection, reach).condition()
-            sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
-            return int(next(connection.execute(sql, seen.bindings))[0])
-
-
-def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
-    heads = _heads(connection, request.keys)
-    beside = _beside(connection, heads) if request.beside else {}
-    new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
-    named = passages_named(connection, request.named, request.reach)
-    more = dict.fromkeys((*new, *(key for keys in named.values() for key in keys if key not in heads)))
-    heads |= _heads(connection, list(more))
-    visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
-    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)), named)
-
-
-def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
-    return {row[0]: PassageHead(*row) for row in _by_keys(connection, _HEADS, keys)}
-
-
-def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
-    turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
-    found: dict[int, list[int]] = {}
-    for key, other in _by_keys(connection, _BESIDE, turns):
-        found.setdefault(key, []).append(other)
-    return found
-
-
-def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
-    seen = sight(connection, reach).condition()
-    sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
-    return frozenset(key for (key,) in _by_keys(connection, sql, keys, before=seen.bindings))
-
-
-def _by_keys(
-    connection: apsw.Connection, sql: str, keys: Sequence[int], *, before: Sequence[str | int | float | bytes] = ()
-) -> list[Any]:
-    """Run a query whose `?*` stands for a list of keys, a few hundred at a time."""
-    rows: list[Any] = []
-    for start in range(0, len(keys), _FEW):
-        batch = keys[start : start + _FEW]
-        rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
-    return rows
+def _damaged_vectors(connection: apsw.Connection) -> Iterator[int]:
+    sql = _VECTOR_ROWS.format(digest="v.digest" if has_digests(connection) else "NULL")
+    for key, *row in connection.execute(sql):
+        if is_damaged(*row):
+            yield key

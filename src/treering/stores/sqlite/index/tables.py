@@ -1,16 +1,13 @@
 """The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
 
 import re
-from collections.abc import Iterable
+from functools import partial
 
 import apsw
-import numpy as np
-import numpy.typing as npt
 
-from treering.stores.rows.row_failures import REINDEX, row_of
-
-# The query language and the tokenizers of FTS5, SQLite's full text.
-
+from treering.stores.rows import upkeep
+from treering.stores.rows.upkeep import SHOWN
+from treering.stores.sqlite.reading import read_state, write_state
 
 WORD_TOKENIZER = "ascii tokenchars '_'"
 """FTS5 tokenizer that splits the output of `index_text` at its spaces and nowhere else."""
@@ -18,28 +15,8 @@ WORD_TOKENIZER = "ascii tokenchars '_'"
 IDENTIFIER_TOKENIZER = "trigram"
 """FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
 
-
-def fts_query(terms: Iterable[str]) -> str:
-    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
-
-    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
-    parentheses: it may be joined with others by `AND`.
-    """
-    quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
-    return f"({quoted})" if quoted else '("")'
-
-
 PROJECTION_VERSION = 7
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
-
-VERSION = "projection_version"
-"""The state that names the version that made the passages; 0 while they are being made."""
-
-TARGET = "rebuild_version"
-"""The state that names the version that is making the passages, while it is at it."""
-
-SHOWN = "shown_passages"
-"""The state that counts current passages, so that nobody has to count them."""
 
 WORDS = "passage_words"
 WORDS_HISTORY = "passage_words_history"
@@ -70,7 +47,7 @@ KEPT: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS passage_texts(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE)",
     """CREATE TABLE IF NOT EXISTS passage_models(
          id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimension INTEGER NOT NULL, UNIQUE(name, dimension))""",
-    # `digest`: of the vector, its text and its model (`vector_digests`); spaces of older versions get the column late.
+    # `digest`: of the vector, its text and its model (`rows.vectors`); spaces of older versions get the column late.
     """CREATE TABLE IF NOT EXISTS passage_vectors(
          key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL,
          digest BLOB)""",
@@ -202,7 +179,7 @@ def drop_passages(connection: apsw.Connection) -> None:
 
 def is_under_way(connection: apsw.Connection) -> bool:
     """Tell whether the passages are being made beside reads, so that some objects have none yet."""
-    return read_state(connection, TARGET) == PROJECTION_VERSION and not read_state(connection, VERSION)
+    return upkeep.is_under_way(partial(read_state, connection), PROJECTION_VERSION)
 
 
 def count_waiting(connection: apsw.Connection) -> int:
@@ -210,37 +187,3 @@ def count_waiting(connection: apsw.Connection) -> int:
     if not is_under_way(connection):
         return 0
     return int(next(connection.execute("SELECT count(*) FROM waiting_objects"))[0])
-
-
-def read_state(connection: apsw.Connection, name: str) -> int:
-    """Return a number the projection remembers; 0 where it remembers none."""
-    row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
-    with row_of(f"the state {name!r} of the index", hint=REINDEX):
-        return int(row[0]) if row else 0
-
-
-def write_state(connection: apsw.Connection, name: str, value: int) -> None:
-    """Remember a number."""
-    connection.execute("INSERT OR REPLACE INTO index_state(name, value) VALUES(?, ?)", (name, value))
-
-
-# Reading whole columns as arrays: SQLite joins the values, for to hand over a row costs more than to find it.
-
-
-Integers = npt.NDArray[np.int64]
-
-_SHOWN = (
-    "SELECT group_concat(key), group_concat(scope_id), group_concat(text_id) FROM passages "
-    "WHERE live = 1 AND until_seq IS NULL"
-)
-
-
-def integers(joined: str | None) -> Integers:
-    """Return the integers that `group_concat` joined."""
-    return np.fromstring(joined or "", np.int64, sep=",")
-
-
-def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
-    """Return the keys of all current passages, and for each the number of its scope and of its text."""
-    keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
-    return keys, scopes, texts

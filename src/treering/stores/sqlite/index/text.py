@@ -1,34 +1,40 @@
-"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes."""
+"""Search by text in the ledger's own database: words and names by FTS5, places and days by indexes.
+
+And the reads of passages by key, which give what is shown of those that were found.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import apsw
 
-from treering.ports.passages import MOST_NAMED, AskedDays, Passage, Reach
+from treering.ports.passages import MOST_NAMED, AskedDays, Passage, PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import Scored, TextFound, TextRequest
 from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.projection import places_of
+from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.fold import MOST_CANDIDATES, day_values, ending_range, endings_of, ranked_places
-from treering.stores.rows.row_failures import REINDEX, rows_of
+from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.passage_log import PassingCache
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.reach import PassingKeys, Sight, sight
-from treering.stores.sqlite.index.word_tables import WordTables
 from treering.stores.sqlite.index.words import (
     COLUMNS,
     WEIGHTS,
+    WordTables,
     count_passages,
     count_words,
     known_words,
     rank_names,
     rank_words,
 )
+from treering.stores.sqlite.reading import Integers, Sight, in_batches, passing_keys, sight, written_state
 
 
 class SqliteTextSearch:
     """`ports.search.TextSearch` over the ledger's `Database`: as new as the ledger."""
 
-    def __init__(self, database: Database, passing: PassingKeys) -> None:
+    def __init__(self, database: Database, passing: PassingCache) -> None:
         self._database = database
         self._passing = passing
         self._words = WordTables(WEIGHTS, COLUMNS)
@@ -59,12 +65,16 @@ class SqliteTextSearch:
         """Rank by words, and those of one role once more: in memory what is seen as it is now, else by FTS5."""
         terms, role, limit = request.words, request.words_in, request.limit
         if terms and not seen.of_history and (seen.filtered or seen.scopes is None):
-            among = self._passing.of(connection, seen) if seen.filtered else None
+            among = self._passing_of(connection, seen) if seen.filtered else None
             ranked = self._words.rank(connection, terms, limit, role=role, among=among)
             if ranked is not None:
                 return ranked
         in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
         return rank_words(connection, terms, seen, limit), in_role
+
+    def _passing_of(self, connection: apsw.Connection, seen: Sight) -> Integers:
+        state, read = written_state(connection), partial(passing_keys, connection)
+        return self._passing.of(state, seen.reach, seen.scopes, read)
 
 
 # Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
@@ -110,8 +120,6 @@ def _named(connection: apsw.Connection, text: str, sight: Sight) -> Iterable[tup
 # Finding turns by time: said on the days asked for, or speaking of them.
 
 
-_FEW = 500  # keys in one statement
-
 # How much of what is told lies within what is asked. No period is longer than `MAX_DAYS`, so that those that may
 # reach into the days asked for are a short range of the index.
 _SCORE = "max(a.weight * (min(d.last, a.last) - max(d.first, a.first) + 1.0) / (d.last - d.first + 1))"
@@ -146,16 +154,11 @@ def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Si
 
 def on_days(connection: apsw.Connection, asked: Sequence[AskedDays], keys: Sequence[int]) -> dict[int, float]:
     """Return the scores of those of the keys that tell of days asked for."""
-    scores: dict[int, float] = {}
-    for start in range(0, len(keys) if asked else 0, _FEW):
-        batch = keys[start : start + _FEW]
-        sql = (
-            f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
-            f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} "
-            f"WHERE d.key IN ({','.join('?' * len(batch))}) GROUP BY d.key"
-        )
-        scores |= dict(connection.execute(sql, (*_bound(asked), *batch)))
-    return scores
+    sql = (
+        f"WITH {_asked(asked)} SELECT d.key, {_SCORE} "  # noqa: S608 - only our own SQL
+        f"FROM passage_days d CROSS JOIN asked a ON {_TOUCHED} WHERE d.key IN (?*) GROUP BY d.key"
+    )
+    return dict(in_batches(connection, sql, keys if asked else (), before=_bound(asked)))
 
 
 def _asked(asked: Sequence[AskedDays]) -> str:
@@ -169,9 +172,6 @@ def _bound(asked: Sequence[AskedDays]) -> list[float]:
 # Finding passages of code by the names they vouch for: what they define, import and use.
 
 
-# keys in one statement
-
-
 def settle_names(
     connection: apsw.Connection, *, gone: Mapping[int, Sequence[str]], come: Mapping[int, Sequence[str]]
 ) -> None:
@@ -182,10 +182,8 @@ def settle_names(
 
 def purge_names(connection: apsw.Connection, keys: Sequence[int]) -> None:
     """Forget all names of passages of which nothing else is known any more."""
-    for start in range(0, len(keys), _FEW):
-        batch = keys[start : start + _FEW]
-        marks = ",".join("?" * len(batch))
-        connection.execute(f"DELETE FROM code_names WHERE key IN ({marks})", batch)  # noqa: S608 - only marks
+    for _ in in_batches(connection, "DELETE FROM code_names WHERE key IN (?*)", keys):
+        pass  # a statement that gives no rows
 
 
 def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Reach | None) -> dict[str, list[int]]:
@@ -208,3 +206,69 @@ def passages_named(connection: apsw.Connection, names: Sequence[str], reach: Rea
 def _rows(names: Mapping[int, Iterable[str]]) -> list[tuple[int, int]]:
     # In the order of the table, so that neighbours are written together.
     return sorted((name_code(name), key) for key, each in names.items() for name in each)
+
+
+# Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
+
+
+_HEADS = (
+    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
+    "place_role "
+    "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
+)
+
+
+# Beside a turn stands what has the next or the last position in the same object, of the same time.
+_BESIDE = (
+    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
+    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
+    "WHERE p.key IN (?*) ORDER BY n.position"
+)
+
+
+class SqlitePassages:
+    """`ports.passages.Passages` over the ledger's `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
+        """Read passages for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            return [_found(connection, request) for request in requests]
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            seen = sight(connection, reach).condition()
+            sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+            return int(next(connection.execute(sql, seen.bindings))[0])
+
+
+def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
+    heads = _heads(connection, request.keys)
+    beside = _beside(connection, heads) if request.beside else {}
+    new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
+    named = passages_named(connection, request.named, request.reach)
+    more = dict.fromkeys((*new, *(key for keys in named.values() for key in keys if key not in heads)))
+    heads |= _heads(connection, list(more))
+    visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
+    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)), named)
+
+
+def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
+    return {row[0]: PassageHead(*row) for row in in_batches(connection, _HEADS, keys)}
+
+
+def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
+    turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
+    found: dict[int, list[int]] = {}
+    for key, other in in_batches(connection, _BESIDE, turns):
+        found.setdefault(key, []).append(other)
+    return found
+
+
+def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
+    seen = sight(connection, reach).condition()
+    sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
+    return frozenset(key for (key,) in in_batches(connection, sql, keys, before=seen.bindings))

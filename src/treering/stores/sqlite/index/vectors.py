@@ -1,30 +1,41 @@
 """Vectors of passages: durable by content hash, searched from a table in memory that follows the file."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import apsw
 
+from treering.core.objects import Object
 from treering.ports.passages import Reach
-from treering.ports.search import Lag, Near, NearRequest, Pending, Vector
-from treering.stores.rows.fold import PRIORITY, gists_of
-from treering.stores.rows.passage_log import LOG_KEPT, Moment, Scopes, follow_log
-from treering.stores.rows.row_failures import REINDEX, rows_of
-from treering.stores.rows.vectors import FollowedVectors, stored_vector, undamaged_vectors, vector_digest
+from treering.ports.search import Lag
+from treering.ports.vector_engine import ChosenEngine
+from treering.stores.rows.fold import PRIORITY
+from treering.stores.rows.packing import row_of
+from treering.stores.rows.passage_log import (
+    LOG_KEPT,
+    DatabaseFeed,
+    FeedPlace,
+    Moment,
+    PassingCache,
+    Scopes,
+    VectorBodies,
+    short_hash,
+)
+from treering.stores.rows.upkeep import EPOCH, SHOWN
+from treering.stores.rows.vectors import DatabaseVectors, vector_digest
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.reach import PassingKeys, Sight, sight, written_state
-from treering.stores.sqlite.index.tables import (
-    SHOWN,
+from treering.stores.sqlite.index.tables import add_digests, count_waiting, has_digests, is_under_way
+from treering.stores.sqlite.ledger.object_tables import ObjectTables
+from treering.stores.sqlite.reading import (
     Integers,
-    add_digests,
-    count_waiting,
-    has_digests,
-    is_under_way,
+    Sight,
+    in_batches,
+    passing_keys,
     read_state,
     shown_passages,
+    sight,
+    written_state,
 )
-from treering.stores.sqlite.ledger.object_tables import ObjectTables
 
 # Which texts wait for a vector, whose vectors changed, and which process may embed.
 
@@ -34,8 +45,6 @@ _WAITING = (
     "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
 )
-EPOCH = "vectors_epoch"
-"""State that is counted up when passages get new keys, so that tables in memory start over."""
 
 
 def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
@@ -87,7 +96,7 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
 
 
 class SqliteLog:
-    """`index_rows.passage_log.PassageLog` over a connection inside a transaction."""
+    """`rows.passage_log.PassageLog` over a connection inside a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -104,19 +113,6 @@ class SqliteLog:
             return None
         sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
         return [key for (key,) in self.connection.execute(sql, (position,))]
-
-
-def catch_up(
-    connection: apsw.Connection,
-    seen: Moment | None,
-    *,
-    load: Callable[[apsw.Connection], None],
-    reread: Callable[[apsw.Connection, Sequence[int]], None],
-) -> Moment:
-    """Bring a table in memory to the moment of the connection's snapshot, as `follow_log` does."""
-    return follow_log(
-        SqliteLog(connection), seen, load=lambda: load(connection), reread=lambda keys: reread(connection, keys)
-    )
 
 
 def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:
@@ -136,93 +132,31 @@ def _has_vector(connection: apsw.Connection, model_id: int, text_id: int) -> boo
 _FEW = 500  # keys in one statement
 
 _JOINED = "FROM passages p JOIN passage_vectors v ON v.text_id = p.text_id AND v.model_id = ?"
-_SEARCHED = f"SELECT p.key, p.scope_id, v.vector {_JOINED} WHERE p.live = 1 AND p.until_seq IS NULL"
+_CURRENT = "p.live = 1 AND p.until_seq IS NULL"
+_SEARCHED = f"SELECT p.key, p.scope_id, v.vector {_JOINED} WHERE {_CURRENT}"
 
 
-class SqliteVectors:
+class SqliteVectors(DatabaseVectors[apsw.Connection]):
     """`ports.search.Vectors` over the ledger's `Database`. Safe to use from many threads."""
 
-    def __init__(self, database: Database, passing: PassingKeys, model: str, dimension: int) -> None:
-        self._database = database
-        self._passing = passing
-        self._model = model
-        self._dimension = dimension
-        self._model_id = 0
-        self._followed = FollowedVectors(dimension)
-        self._counted: tuple[Hashable, Lag] | None = None
+    def __init__(self, database: Database, passing: PassingCache, model: str, dimension: int) -> None:
+        super().__init__(model, dimension, read=database.read, write=database.write, passing=passing)
 
-    def recognise(self, connection: apsw.Connection) -> bool:
-        """Tell whether the space knows the model."""
-        sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"
-        row = next(connection.execute(sql, (self._model, self._dimension)), None)
-        self._model_id = int(row[0]) if row else 0
-        return bool(self._model_id)
+    def _find_model(self, connection: apsw.Connection) -> int | None:
+        return find_model(connection, self._model, self._dimension)
 
-    def register(self, connection: apsw.Connection) -> None:
-        """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
-        if not self.recognise(connection):
-            sql = "INSERT INTO passage_models(name, dimension) VALUES(?, ?)"
-            connection.execute(sql, (self._model, self._dimension))
-            self._model_id = connection.last_insert_rowid()
-            fill_queue(connection, self._model_id)
+    def _add_model(self, connection: apsw.Connection) -> int:
+        sql = "INSERT INTO passage_models(name, dimension) VALUES(?, ?)"
+        connection.execute(sql, (self._model, self._dimension))
+        model_id = connection.last_insert_rowid()
+        fill_queue(connection, model_id)
+        return model_id
 
-    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
-        """Compare for several requests, all of one moment."""
-        with self._read() as connection:
-            rows = SqliteVectorRows(connection, self._model_id, self._passing)
-            return [self._followed.near(rows, request, sight(connection, request.reach).scopes) for request in requests]
+    def _rows(self, connection: apsw.Connection) -> "SqliteVectorRows":
+        return SqliteVectorRows(connection, self._model_id)
 
-    def lag(self) -> Lag:
-        """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
-        with self._read() as connection:
-            state, known = written_state(connection), self._counted
-            if known is None or known[0] != state:
-                known = self._counted = (state, self._count(connection))
-            return known[1]
-
-    def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
-        with self._read() as connection:
-            waiting = self._waiting(connection, limit)
-            tables = ObjectTables(connection)
-            objects = (tables.get(identity) for identity in sorted({object_id for _, object_id in waiting}))
-            texts = gists_of(item for item in objects if item)
-        return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]
-
-    def add(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
-        with self._database.write() as connection:
-            add_digests(connection)
-            keys: list[int] = []
-            for text_hash, vector in vectors.items():
-                stored = stored_vector(vector, model=self._model, dimension=self._dimension)
-                keys += self._add(connection, bytes.fromhex(text_hash), stored)
-            log_vectors(connection, keys)
-
-    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
-        """Return the vectors of those of the texts, by content hash, that have one which is not damaged."""
-        rows: list[tuple[bytes, bytes, bytes | None]] = []
-        with self._read() as connection:
-            digest = "v.digest" if has_digests(connection) else "NULL"
-            for start in range(0, len(text_hashes), _FEW):
-                batch = [bytes.fromhex(one) for one in text_hashes[start : start + _FEW]]
-                sql = (
-                    f"SELECT t.hash, v.vector, {digest} FROM passage_texts t JOIN passage_vectors v "  # noqa: S608 - marks
-                    f"ON v.text_id = t.id AND v.model_id = ? WHERE t.hash IN ({','.join('?' * len(batch))})"
-                )
-                rows += connection.execute(sql, (self._model_id, *batch))
-        return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
-
-    def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
-        """Return content hash and object of texts that wait, those to embed first at the front."""
-        sql = (
-            "SELECT hex(t.hash), p.object_id FROM vector_queue q "
-            "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
-            "(SELECT key FROM passages WHERE text_id = q.text_id AND live = 1 AND until_seq IS NULL LIMIT 1) "
-            "WHERE q.model_id = ? ORDER BY q.priority, q.text_id LIMIT ?"
-        )
-        rows = connection.execute(sql, (self._model_id, limit))
-        return [(text_hash.lower(), object_id) for text_hash, object_id in rows]
+    def _scopes_of(self, connection: apsw.Connection, reaches: Sequence[Reach]) -> Sequence[Scopes]:
+        return [sight(connection, reach).scopes for reach in reaches]
 
     def _count(self, connection: apsw.Connection) -> Lag:
         # CROSS JOIN keeps the order: the queue is short, most of the time.
@@ -233,31 +167,54 @@ class SqliteVectors:
         pending = int(next(connection.execute(sql, (self._model_id,)))[0])
         return Lag(pending, read_state(connection, SHOWN), count_waiting(connection))
 
-    def _add(self, connection: apsw.Connection, text_hash: bytes, stored: bytes) -> list[int]:
-        """Keep one vector; return the passages it is for."""
-        row = next(connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (text_hash,)), None)
-        if row is None:  # erased or rewritten while it was being embedded
-            return []
-        sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector, digest) VALUES(?, ?, ?, ?)"
-        digest = vector_digest(self._model, text_hash, stored)
-        connection.execute(sql, (self._model_id, row[0], stored, digest))
-        sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
-        connection.execute(sql, (self._model_id, row[0]))
-        return [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
+    def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
+        sql = (
+            "SELECT lower(hex(t.hash)), p.object_id FROM vector_queue q "
+            "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
+            "(SELECT key FROM passages WHERE text_id = q.text_id AND live = 1 AND until_seq IS NULL LIMIT 1) "
+            "WHERE q.model_id = ? ORDER BY q.priority, q.text_id LIMIT ?"
+        )
+        return list(connection.execute(sql, (self._model_id, limit)))
 
-    @contextmanager
-    def _read(self) -> Iterator[apsw.Connection]:
-        """Hold a snapshot, and the rows of the index to what they should be."""
-        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            yield connection
+    def _objects(self, connection: apsw.Connection, object_ids: Sequence[str]) -> Iterable[Object]:
+        return filter(None, map(ObjectTables(connection).get, object_ids))
+
+    def _add(self, connection: apsw.Connection, stored: Mapping[bytes, bytes]) -> None:
+        add_digests(connection)
+        keys: list[int] = []
+        for text_hash, vector in stored.items():
+            row = next(connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (text_hash,)), None)
+            if row is None:  # erased or rewritten while it was being embedded
+                continue
+            sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector, digest) VALUES(?, ?, ?, ?)"
+            digest = vector_digest(self._model, text_hash, vector)
+            connection.execute(sql, (self._model_id, row[0], vector, digest))
+            sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
+            connection.execute(sql, (self._model_id, row[0]))
+            keys += [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
+        log_vectors(connection, keys)
+
+    def _kept(self, connection: apsw.Connection, hashes: Sequence[bytes]) -> list[tuple[bytes, bytes, bytes | None]]:
+        digest = "v.digest" if has_digests(connection) else "NULL"
+        sql = (
+            f"SELECT t.hash, v.vector, {digest} FROM passage_texts t JOIN passage_vectors v "  # noqa: S608 - marks
+            "ON v.text_id = t.id AND v.model_id = ? WHERE t.hash IN (?*)"
+        )
+        return list(in_batches(connection, sql, hashes, before=(self._model_id,)))
+
+
+def find_model(connection: apsw.Connection, model: str, dimension: int) -> int | None:
+    """Return the number under which a space knows a model."""
+    sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"
+    row = next(connection.execute(sql, (model, dimension)), None)
+    return int(row[0]) if row else None
 
 
 class SqliteVectorRows(SqliteLog):
-    """`index_rows.vectors.VectorRows` over a connection inside a transaction."""
+    """`rows.vectors.VectorRows` over a connection inside a transaction."""
 
-    def __init__(self, connection: apsw.Connection, model_id: int, passing: PassingKeys) -> None:
+    def __init__(self, connection: apsw.Connection, model_id: int) -> None:
         super().__init__(connection)
-        self._passing = passing
         self._model_id = model_id
 
     def state(self) -> Hashable:
@@ -276,15 +233,16 @@ class SqliteVectorRows(SqliteLog):
 
     def searched(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and vector of those of the passages that are current and have a vector."""
-        return list(self._of_keys(f"{_SEARCHED} AND p.key IN ", keys))
+        return list(in_batches(self.connection, f"{_SEARCHED} AND p.key IN (?*)", keys, before=(self._model_id,)))
 
     def vectors_of(self, keys: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """Return the vectors of those of the passages that have one, current or not."""
-        return self._of_keys(f"SELECT p.key, v.vector {_JOINED} WHERE p.key IN ", keys)
+        sql = f"SELECT p.key, v.vector {_JOINED} WHERE p.key IN (?*)"
+        return in_batches(self.connection, sql, keys, before=(self._model_id,))
 
     def passing(self, reach: Reach, scopes: Scopes) -> Integers:
         """Return the keys of the current passages in reach that pass its filter."""
-        return self._passing.of(self.connection, Sight(reach, scopes))
+        return passing_keys(self.connection, reach, scopes)
 
     def of_history(self, reach: Reach, scopes: Scopes) -> Iterator[tuple[int, bytes]]:
         """Return the vectors in reach that are not among those of the current passages."""
@@ -293,7 +251,93 @@ class SqliteVectorRows(SqliteLog):
         sql = f"SELECT p.key, v.vector {_JOINED} WHERE {others} AND {seen.sql}"
         return self.connection.execute(sql, (self._model_id, *seen.bindings))
 
-    def _of_keys(self, sql: str, keys: Sequence[int]) -> Iterator[Any]:
-        for start in range(0, len(keys), _FEW):
-            batch = keys[start : start + _FEW]
-            yield from self.connection.execute(f"{sql} ({','.join('?' * len(batch))})", (self._model_id, *batch))
+
+# The feed of vectors that an engine beside the file follows, and which engine that is.
+
+
+# keys in one statement
+_CURRENT = "p.live = 1 AND p.until_seq IS NULL"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS vector_engine(id INTEGER PRIMARY KEY CHECK(id = 1), address TEXT NOT NULL, "
+    "mark TEXT NOT NULL)"
+)
+# Two queries: one that asks for both ends reads the whole log.
+_LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
+
+
+class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
+    """`ports.vector_engine.VectorFeed` over the ledger's `Database`."""
+
+    def __init__(self, database: Database, model: str, dimension: int) -> None:
+        super().__init__(database.read)
+        self._database = database
+        self._model = (model, dimension)
+
+    def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:  # noqa: ARG002 - reading it is cheap
+        """Return the engine that the space uses. A space that never used one has no table for it."""
+        with self._read() as connection:
+            if not next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vector_engine'"), None):
+                return None
+            row = next(connection.execute("SELECT address, mark FROM vector_engine"), None)
+            return ChosenEngine(*row) if row else None
+
+    def choose(self, engine: ChosenEngine | None) -> None:
+        """Keep durably which engine the space uses from now on."""
+        with self._database.write() as connection:
+            connection.execute(_TABLE)
+            connection.execute("DELETE FROM vector_engine")
+            if engine:
+                sql = "INSERT INTO vector_engine(id, address, mark) VALUES(1, ?, ?)"
+                connection.execute(sql, (engine.address, engine.mark))
+
+    def _now(self, connection: apsw.Connection) -> FeedPlace:
+        row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
+        with row_of("the audit log"):
+            return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
+
+    def _known(self, connection: apsw.Connection, moment: str) -> FeedPlace | None:
+        place = FeedPlace.read(moment)
+        if place is None or not _is_of(connection, place):
+            return None
+        first, last = next(connection.execute(_LOGGED))
+        reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
+        return place if reached else None
+
+    def _logged(self, connection: apsw.Connection, after: int, until: int) -> Iterable[int]:
+        sql = "SELECT DISTINCT key FROM vector_log WHERE position > ? AND position <= ?"
+        return (key for (key,) in connection.execute(sql, (after, until)))
+
+    def _page(self, connection: apsw.Connection, after: int, limit: int) -> VectorBodies:
+        sql = f"SELECT p.key, v.vector {_JOINED} WHERE {_CURRENT} AND p.key > ? ORDER BY p.key LIMIT ?"
+        return connection.execute(sql, (self._model_id(connection), after, limit))
+
+    def _of_keys(self, connection: apsw.Connection, keys: Sequence[int], *, current: bool) -> VectorBodies:
+        sql = f"SELECT p.key, v.vector {_JOINED} WHERE {_CURRENT if current else '1'} AND p.key IN (?*)"
+        return in_batches(connection, sql, [int(key) for key in keys], before=(self._model_id(connection),))
+
+    def _count_forgotten(self, connection: apsw.Connection, after: int) -> int:
+        sql = (
+            "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
+            "WHERE l.position > ? AND p.key IS NULL"
+        )
+        return int(next(connection.execute(sql, (after,)))[0])
+
+    def _count(self, connection: apsw.Connection) -> int:
+        sql = f"SELECT count(*) {_JOINED} WHERE {_CURRENT}"
+        return int(next(connection.execute(sql, (self._model_id(connection),)))[0])
+
+    def _scopes_of(self, connection: apsw.Connection, reaches: Sequence[Reach]) -> Sequence[Scopes]:
+        return [sight(connection, reach).scopes for reach in reaches]
+
+    def _allowed(self, connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
+        return self._passing.of(written_state(connection), reach, scopes, partial(passing_keys, connection))
+
+    def _model_id(self, connection: apsw.Connection) -> int:
+        return find_model(connection, *self._model) or 0
+
+
+def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:
+    if place.epoch != SqliteLog(connection).moment()[0]:
+        return False
+    row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (place.sequence,)), None)
+    return place.sequence == 0 or (row is not None and short_hash(row[0]) == place.hash)

@@ -4,19 +4,24 @@ Contentless FTS5: only the inverted index is kept. What is current stands in one
 another of the same shape, so that withdrawn text neither costs nor distorts everyday ranking.
 """
 
+import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from heapq import nsmallest
 from math import log
 
 import apsw
+import numpy as np
 
 from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import names_of, words_of
-from treering.stores.rows.fold import place_terms
-from treering.stores.sqlite.filters import ALWAYS, Condition, joined
-from treering.stores.sqlite.index.reach import Sight
-from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY, fts_query
+from treering.retrieval.index.tables import Keys, Postings, Scores, WordTable, best, only
+from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
+from treering.stores.sqlite.index.vectors import SqliteLog
+from treering.stores.sqlite.reading import ALWAYS, Condition, Sight, fts_query, in_batches, integers, joined
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
 """What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
@@ -101,10 +106,7 @@ def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
     for table in FULL_TEXT:
         for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize"):  # noqa: S608 - our tables
             contents[table, key] = hash(counts)
-        vocabulary = f"temp.{table}_terms"
-        connection.execute(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS {vocabulary} USING fts5vocab('main', {table}, instance)"
-        )
+        vocabulary = _vocabulary(connection, table, "instance")
         for key, *place in connection.execute(f"SELECT doc, term, col, offset FROM {vocabulary}"):  # noqa: S608 - as above
             contents[table, key] = contents.get((table, key), 0) + hash(tuple(place))
     return contents
@@ -128,7 +130,11 @@ def word_totals(connection: apsw.Connection) -> list[list[int]]:
     """Return what each table counts of all its rows (the rows, the terms of each column), which weights depend on."""
     # FTS5 keeps it in the row with this number: https://sqlite.org/fts5.html#the_data_table
     sql = "SELECT block FROM {table}_data WHERE id = 1"
-    return [_numbers(next(connection.execute(sql.format(table=table)))[0]) for table in FULL_TEXT]
+    totals = [_varints(next(connection.execute(sql.format(table=table)))[0]) for table in FULL_TEXT]
+    for numbers in totals:
+        while numbers and not numbers[-1]:  # which an empty table may lack
+            numbers.pop()
+    return totals
 
 
 def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
@@ -136,19 +142,6 @@ def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
     name = f"temp.{table}_{kind}"
     connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})")
     return name
-
-
-def _numbers(block: bytes) -> list[int]:
-    """Read a row of SQLite's numbers of seven bits a byte; zeros at the end, which an empty table may lack, apart."""
-    numbers, number = list[int](), 0
-    for byte in block:
-        number = number << 7 | byte & 0x7F
-        if byte < 0x80:
-            numbers.append(number)
-            number = 0
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return [*numbers, *([number] if number else [])]
 
 
 def _tables(current: bool) -> tuple[str, str]:
@@ -207,16 +200,15 @@ def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[S
 _K1 = 1.2
 _B = 0.75
 _LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, not against
-# keys in one statement
 
 
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
     """Return the score of every past passage that has any of the (single) terms, by key."""
-    _name_vocabularies(connection)
     total = next(connection.execute(f"SELECT count(*) FROM {WORDS}_docsize"))[0]  # noqa: S608 - our table
     found = {term: _weighted_counts(connection, term, weights) for term in terms}
     lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*found.values())))
-    usual = _usual_length(connection) or sum(lengths.values()) / max(1, len(lengths))
+    rows, terms_of_all = _totals(connection).values()
+    usual = terms_of_all / (rows or 1) or sum(lengths.values()) / max(1, len(lengths))
     scores: dict[int, float] = {}
     for term, counts in found.items():
         rarity = _idf(total, _documents_with(connection, term))
@@ -226,20 +218,15 @@ def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Ma
     return scores
 
 
-def _name_vocabularies(connection: apsw.Connection) -> None:
-    for name, table, kind in (("now", WORDS, "row"), ("past", WORDS_HISTORY, "instance")):
-        connection.execute(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary_{name} USING fts5vocab(main, {table}, {kind})"
-        )
-
-
 def _documents_with(connection: apsw.Connection, term: str) -> int:
-    row = next(connection.execute("SELECT doc FROM temp.vocabulary_now WHERE term = ?", (term,)), None)
+    now = _vocabulary(connection, WORDS, "row")
+    row = next(connection.execute(f"SELECT doc FROM {now} WHERE term = ?", (term,)), None)  # noqa: S608 - our table
     return int(row[0]) if row else 0
 
 
 def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[str, float]) -> dict[int, float]:
-    sql = "SELECT doc, col, count(*) FROM temp.vocabulary_past WHERE term = ? GROUP BY doc, col"
+    past = _vocabulary(connection, WORDS_HISTORY, "instance")
+    sql = f"SELECT doc, col, count(*) FROM {past} WHERE term = ? GROUP BY doc, col"  # noqa: S608 - our table
     counts: dict[int, float] = {}
     for key, column, count in connection.execute(sql, (term,)):
         if weights[column]:
@@ -249,20 +236,8 @@ def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[st
 
 def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> dict[int, int]:
     """Return how many terms passages have in all columns, from FTS5's own record of it."""
-    lengths: dict[int, int] = {}
-    for start in range(0, len(keys), _FEW):
-        batch = keys[start : start + _FEW]
-        marks = ",".join("?" * len(batch))
-        sql = f"SELECT id, sz FROM {table}_docsize WHERE id IN ({marks})"  # noqa: S608 - our tables and marks
-        lengths |= {key: sum(_varints(sizes)) for key, sizes in connection.execute(sql, batch)}
-    return lengths
-
-
-def _usual_length(connection: apsw.Connection) -> float:
-    """Return the mean length of current passages: FTS5 keeps their number and each column's total in row 1."""
-    row = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"), None)  # noqa: S608 - our table
-    rows, *totals = _varints(row[0]) if row and row[0] else [0]
-    return sum(totals) / rows if rows else 0.0
+    rows = in_batches(connection, f"SELECT id, sz FROM {table}_docsize WHERE id IN (?*)", keys)  # noqa: S608 - our tables
+    return {key: sum(_varints(sizes)) for key, sizes in rows}
 
 
 def _idf(total: int, having: int) -> float:
@@ -280,4 +255,126 @@ def _varints(data: bytes) -> list[int]:
         if not byte & 0x80:
             numbers.append(value)
             value = 0
+    return numbers
+
+
+# Ranking current passages by words from postings in memory, which follow the file.
+
+
+_POSTINGS = "SELECT group_concat(doc), group_concat(substr(col, 1, 1), '') FROM {words} WHERE term = ?"
+_LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
+_COLUMNS = 4
+# What FTS5 makes of it is the term itself: see `WORD_TOKENIZER`.
+_PLAIN = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
+
+
+class WordTables:
+    """Postings of terms of current passages. Safe to use from many threads."""
+
+    def __init__(self, weights: Sequence[float], columns: Sequence[str]) -> None:
+        self._lock = threading.Lock()
+        self._table = WordTable()
+        self._seen: Moment | None = None
+        self._weights = np.zeros(256)
+        self._weights[[ord(column[0]) for column in columns]] = weights
+
+    def rank(
+        self,
+        connection: apsw.Connection,
+        terms: Sequence[str],
+        limit: int,
+        *,
+        role: str = "",
+        among: Keys | None = None,
+    ) -> tuple[list[Scored], list[Scored]] | None:
+        """Rank all current passages (`among`: some of them) by BM25, and those of places in a role by themselves.
+
+        `None` where FTS5 has to do it: for phrases, and for a moment gone by.
+        """
+        if not all(map(_PLAIN.fullmatch, terms)):
+            return None
+        with self._lock:
+            self._seen = follow_log(
+                SqliteLog(connection),
+                self._seen,
+                load=partial(self._load, connection),
+                reread=partial(self._reread, connection),
+            )
+            if self._seen != SqliteLog(connection).moment():
+                return None
+            scores = self._table.scores([self._postings(connection, term) for term in terms])
+            in_role = self._in_role(connection, role) if role else None
+        scores = scores if among is None else only(scores, among)
+        return _scored(*best(scores, limit)), _scored(*best(scores, limit, among=in_role.keys)) if in_role else []
+
+    def _postings(self, connection: apsw.Connection, term: str) -> Postings:
+        if (known := self._table.find(term)) is None:
+            known = self._read(connection, term)
+            self._table.keep(term, known)
+        return known
+
+    def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
+        """Return the passages of places in a role, which their index term tells."""
+        term = role_term(role)
+        if (known := self._table.find(term)) is None:
+            documents, _ = self._documents(connection, term)
+            keys = np.unique(integers(documents)).astype(np.int32)
+            known = Postings(keys, np.ones(len(keys), np.float32))
+            self._table.keep(term, known)
+        return known
+
+    def _documents(self, connection: apsw.Connection, term: str) -> tuple[str | None, str | None]:
+        words = _vocabulary(connection, WORDS, "instance")
+        documents, columns = next(connection.execute(_POSTINGS.format(words=words), (term,)))
+        return documents, columns
+
+    def _read(self, connection: apsw.Connection, term: str) -> Postings:
+        documents, columns = self._documents(connection, term)
+        keys = integers(documents)
+        counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
+        counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
+        keys, counts = keys[counted], counts[counted]
+        if not len(keys):
+            return Postings(keys.astype(np.int32), counts.astype(np.float32))
+        firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        sums = np.add.reduceat(counts, firsts)
+        return Postings(keys[firsts].astype(np.int32), sums.astype(np.float32))
+
+    def _load(self, connection: apsw.Connection) -> None:
+        keys, lengths = _lengths_in(next(connection.execute(_LENGTHS)))
+        self._table = WordTable()
+        self._table.begin(keys, lengths, **_totals(connection))
+
+    def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
+        rows = map(_lengths_in, in_batches(connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
+        keys, lengths = zip(*rows, strict=True)
+        self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
+
+
+def _scored(keys: Keys, scores: Scores) -> list[Scored]:
+    return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
+
+
+def _totals(connection: apsw.Connection) -> dict[str, int]:
+    """Return how many rows there are, and how many terms they have together: FTS5 keeps both in row 1."""
+    block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
+    numbers = _numbers_in(block).tolist() or [0]
+    return {"rows": numbers[0], "total": sum(numbers[1:])}
+
+
+def _lengths_in(row: tuple[str | None, str | None]) -> tuple[Keys, Keys]:
+    """Read keys, and how many terms each has in all columns."""
+    keys = integers(row[0])
+    return keys, _numbers_in(bytes.fromhex(row[1] or "")).reshape(len(keys), _COLUMNS).sum(axis=1)
+
+
+def _numbers_in(block: bytes) -> Keys:
+    """Read SQLite's numbers of seven bits a byte, of which all but the last byte have the eighth bit set."""
+    data = np.frombuffer(block, np.uint8).astype(np.int64)
+    ends = np.flatnonzero(data < 0x80)
+    sizes = np.diff(ends, prepend=-1)
+    numbers = data[ends]
+    for back in range(1, int(sizes.max(initial=1))):
+        longer = sizes > back
+        numbers[longer] |= (data[ends[longer] - back] & 0x7F) << (7 * back)
     return numbers

@@ -1,27 +1,27 @@
 """The ledger on SQLite: one file per space, any number of processes."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
 from treering.core.audit import Anchor
-from treering.core.errors import Conflict, Corrupt, InvalidInput, TreeringError, Unavailable
+from treering.core.errors import Conflict, InvalidInput, TreeringError, Unavailable
 from treering.core.policy import Policy
-from treering.ports.copying import LedgerWrites
-from treering.ports.ledger import AnchorStore
+from treering.ports.ledger import (
+    AnchorStore,
+)
 from treering.ports.runtime import Clock
-from treering.stores.rows.row_failures import rows_of
-from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.failures import translated
-from treering.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left
-from treering.stores.sqlite.ledger.reads import SqliteReads
-from treering.stores.sqlite.ledger.rows import verify_ledger
+from treering.stores.rows.ledger import DatabaseLedger
+from treering.stores.rows.packing import rows_of
+from treering.stores.rows.session import Follower
+from treering.stores.sqlite.database import Database, translated
+from treering.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left, remove_ready
 from treering.stores.sqlite.ledger.schema import is_current, is_quick, is_readable, migrate
-from treering.stores.sqlite.ledger.session import Follower, SqliteSession, is_overwriting_due, overwrite
-from treering.stores.sqlite.ready import remove_ready
+from treering.stores.sqlite.ledger.session import SqliteRows, SqliteSession, is_overwriting_due, overwrite
+from treering.stores.sqlite.ledger.snapshot import SqliteSnapshot
 from treering.system.machine import make_folder, sync_folder, write_new
 
 # A copy of a space as one file, made while others write, and checked before it gets its name.
@@ -141,7 +141,7 @@ def _verified(new: Path, anchor: Anchor | None) -> Anchor:
     with translated(str(new)), rows_of("the space"):
         connection = apsw.Connection(str(new), apsw.SQLITE_OPEN_READONLY)
         try:
-            return verify_ledger(connection, anchor=anchor)
+            return SqliteRows(connection).verify(anchor=anchor)
         finally:
             connection.close()
 
@@ -169,7 +169,7 @@ def _taken(target: Path) -> Conflict:
 _OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other processes are in the way
 
 
-class SqliteLedger(LedgerWrites, SqliteReads):
+class SqliteLedger(DatabaseLedger[apsw.Connection]):
     """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions.
 
     `policy` holds as long as the space tells of none: another process may have given another one, so set it with
@@ -182,13 +182,22 @@ class SqliteLedger(LedgerWrites, SqliteReads):
         *,
         clock: Clock,
         policy: Policy | None = None,
-        followers: Sequence[Follower] = (),
+        followers: Sequence[Follower[apsw.Connection]] = (),
         anchor: AnchorStore | None = None,
     ) -> None:
-        super().__init__(database, policy=policy)
-        self._clock = clock
+        super().__init__(
+            lambda: database.path,
+            read=database.read,
+            write=database.write,
+            read_whole=database.read_fresh,
+            snapshot=SqliteSnapshot,
+            rows=SqliteRows,
+            clock=clock,
+            policy=policy,
+            anchor=anchor,
+        )
+        self._database = database
         self._followers = tuple(followers)
-        self._anchor = anchor
         if not self._is_prepared():
             if database.read_only:
                 raise _outdated(database.path)
@@ -203,12 +212,6 @@ class SqliteLedger(LedgerWrites, SqliteReads):
             with suppress(TreeringError):
                 remove_left_copies(database)
 
-    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
-        """Check the audit chain, every revision against it, and every segment against its hash."""
-        kept = anchor or (self._anchor.read() if self._anchor else None)
-        with self._read(fresh=True) as connection:
-            return verify_ledger(connection, anchor=kept)
-
     def compact(self) -> tuple[str, ...]:
         """Overwrite and release what erasure left behind in the file and its log; say what could not be yet."""
         try:
@@ -219,43 +222,30 @@ class SqliteLedger(LedgerWrites, SqliteReads):
         return (*self._overwrite(wait_seconds=_OVERWRITING_SECONDS), *copies)
 
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
-        """Copy the space into a new file while others use it; see `backup.back_up`."""
+        """Copy the space into a new file while others use it; see `back_up`."""
         # Read before copying: the head it names is in the copy, whatever is written meanwhile.
-        kept = self._anchor.read() if self._anchor else None
+        kept = self._kept_anchor()
         return back_up(self._database, target, anchor=kept, replace=replace, copied=copied)
 
     def close(self) -> None:
         """Close the database."""
         self._database.close()
 
-    @contextmanager
-    def _writing(self) -> Iterator[SqliteSession]:
-        """Hold the one write transaction; once it is durable, tell the anchor how far the log has come."""
-        with self._database.write() as connection:
-            session = self._session(connection)
-            yield session
-            session.finish(self._followers)
-        if self._anchor and session.reached:
-            self._anchor.write(session.reached)
-
-    @contextmanager
-    def _planning(self) -> Iterator[SqliteSession]:
-        with self._database.read() as connection:
-            yield self._session(connection)
-
     def _session(self, connection: apsw.Connection) -> SqliteSession:
-        return SqliteSession(connection, self._checks, clock=self._clock, policy=self._default_policy)
+        return SqliteSession(
+            connection, self._checks, clock=self._clock, policy=self._default_policy, followers=self._followers
+        )
 
     def _is_prepared(self) -> bool:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
-        with self._read() as connection:
+        with rows_of("the ledger"), self._database.read() as connection:
             writable = is_current(connection) and is_quick(connection)
             ready = is_readable(connection) if self._database.read_only else writable
             return ready and all(follower.is_prepared(connection) for follower in self._followers)
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:
         try:
-            with self._read() as connection:
+            with rows_of("the ledger"), self._database.read() as connection:
                 due = is_overwriting_due(connection)
             if due:
                 remove_ready(self._database.path)
@@ -266,18 +256,6 @@ class SqliteLedger(LedgerWrites, SqliteReads):
         except OSError as error:
             return (f"what is kept ready beside the space's file ({error})",)
         return ()
-
-    def _check_anchor(self) -> None:
-        kept = self._anchor.read() if self._anchor else None
-        if kept is None or kept.seq == 0:
-            return
-        row = self._database.row("SELECT hash FROM audit WHERE seq = ?", (kept.seq,))
-        if row is None or row[0] != kept.hash:
-            raise Corrupt(
-                f"{self._database.path} does not hold the audit event {kept.seq} its anchor names.",
-                hint="Its tail was cut or an older copy was put back: restore the newest copy, then lint audit.",
-                details={"seq": kept.seq},
-            )
 
 
 def _outdated(path: str) -> Unavailable:

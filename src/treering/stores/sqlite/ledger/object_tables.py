@@ -4,7 +4,7 @@
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apsw
@@ -12,11 +12,13 @@ import apsw
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
+from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
+    Body,
     Newest,
     ReadChecks,
     SourceParts,
@@ -24,14 +26,12 @@ from treering.stores.rows.read_checks import (
     unreadable,
     unreadable_segment,
 )
-from treering.stores.rows.row_failures import row_of
 from treering.stores.rows.verification import KnownPlace, current_row, placing_of, targets_of
-from treering.stores.sqlite.ledger.log_tables import SqliteEvents, read_each_newest, read_newest
 from treering.stores.sqlite.ledger.schema import find_referrers, forget_referrer, keep_referrer
 
 _STORED = "SELECT id, revision, seq, body FROM revisions "
 _AS_OF = _STORED + "WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
-_FEW = 200  # places in one statement
+_FEW = 200  # objects or places in one statement
 _ONE = _STORED + "WHERE id = ? AND revision = ?"
 _ALL = _STORED + "WHERE id = ? ORDER BY revision"
 
@@ -193,8 +193,7 @@ class ObjectTables:
             case Put(before=before, after=after):
                 self._put(after, seq, stored, is_new=before is None)
             case Linked(link):
-                sql = "INSERT INTO links(type, source, target, patch_id, added) VALUES(?, ?, ?, ?, ?)"
-                self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id, seq))
+                self.keep_link((link.type, link.source, link.target, link.patch_id, seq, None))
             case Unlinked(link):
                 sql = "UPDATE links SET removed = ? WHERE type = ? AND source = ? AND target = ? AND removed IS NULL"
                 self._connection.execute(sql, (seq, link.type, link.source, link.target))
@@ -214,7 +213,18 @@ class ObjectTables:
         sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
         self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
 
-    def keep_places(self, item: Source, *, is_new: bool = False) -> None:
+    def keep_link(self, row: LinkRow) -> None:
+        """Keep a link."""
+        sql = "INSERT INTO links(type, source, target, patch_id, added, removed) VALUES(?, ?, ?, ?, ?, ?)"
+        self._connection.execute(sql, row)
+
+    def settle_loaded(self, item: Object) -> None:
+        """Have the tables that are read instead of the revisions say what a revision of an export says."""
+        self._set_current(item)
+        if isinstance(item, Source):
+            self._keep_places(item)
+
+    def _keep_places(self, item: Source, *, is_new: bool = False) -> None:
         """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
         sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
         rows = () if is_new else self._connection.execute(sql, (item.id,))
@@ -228,7 +238,7 @@ class ObjectTables:
             sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
             self._connection.execute(sql, (item.revision, item.id, segment_id))
 
-    def set_current(self, item: Object) -> None:
+    def _set_current(self, item: Object) -> None:
         """Make an object's row say what its newest revision says."""
         self._connection.execute(
             "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", current_row(item)
@@ -239,9 +249,9 @@ class ObjectTables:
 
     def _put(self, item: Object, seq: int, stored: str, *, is_new: bool) -> None:
         if isinstance(item, Source):
-            self.keep_places(item, is_new=is_new)
+            self._keep_places(item, is_new=is_new)
         self.keep_revision(item.id, item.revision, seq, stored)
-        self.set_current(item)
+        self._set_current(item)
 
     def _set_dependencies(self, item: Knowledge) -> None:
         self._connection.execute("DELETE FROM dependencies WHERE dependent = ?", (item.id,))
@@ -332,3 +342,70 @@ class ObjectTables:
 
     def _column(self, sql: str, bindings: Sequence[Any]) -> list[Any]:
         return [value for (value,) in self._connection.execute(sql, bindings)]
+
+
+# Reading what checks ask for: the newest revision with what has to agree with it, and events.
+
+
+# Three small statements: joined into one they take twice as long.
+_NEWEST = "SELECT id, revision, seq, body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
+_EVENT = "SELECT body, (SELECT max(seq) FROM audit WHERE target = ?2) FROM audit WHERE seq = ?1"
+_ROW = (
+    "SELECT type, kind, status, scope, revision, title, channel, created_at, updated_at, coalesce(origin, '') "
+    "FROM objects WHERE id = ?"
+)
+
+# The same for several objects. Each newest revision is looked up: of the others nothing is read.
+_EACH_NEWEST = (
+    "WITH wanted(id) AS (VALUES ?*) SELECT r.id, r.revision, r.seq, r.body FROM wanted w CROSS JOIN revisions r "
+    "ON r.id = w.id AND r.revision = (SELECT max(revision) FROM revisions WHERE id = w.id)"
+)
+_EACH_LAST = "WITH wanted(id) AS (VALUES ?*) SELECT id, (SELECT max(seq) FROM audit WHERE target = id) FROM wanted"
+_EVENTS = "SELECT seq, body FROM audit WHERE seq IN (VALUES ?*)"
+_ROWS = _ROW.replace("SELECT ", "SELECT id, ").replace("id = ?", "id IN (VALUES ?*)")
+
+
+def read_each_newest(connection: apsw.Connection, identities: Iterable[str]) -> dict[str, Newest]:
+    """Read the newest revisions of those of the objects that exist, in four statements for a few hundred."""
+    wanted, found = list(dict.fromkeys(identities)), dict[str, Newest]()
+    for start in range(0, len(wanted), _FEW):
+        few = wanted[start : start + _FEW]
+        stored = [Stored(*row) for row in _asked(connection, _EACH_NEWEST, few)]
+        events = dict(_asked(connection, _EVENTS, [one.seq for one in stored]))
+        last = dict(_asked(connection, _EACH_LAST, few))
+        rows = {row[0]: tuple(row[1:]) for row in _asked(connection, _ROWS, few)}
+        for one in stored:
+            newest = Newest(one, events.get(one.seq), last.get(one.identity) or 0, rows.get(one.identity, ()))
+            found[one.identity] = newest
+    return found
+
+
+def read_newest(connection: apsw.Connection, identity: str) -> Newest | None:
+    """Read the newest revision of an object."""
+    found = next(connection.execute(_NEWEST, (identity,)), None)
+    if found is None:
+        return None
+    event, last = next(connection.execute(_EVENT, (found[2], identity)), (None, 0))
+    return Newest(Stored(*found), event, last or 0, next(connection.execute(_ROW, (identity,)), ()))
+
+
+class SqliteEvents:
+    """`rows.read_checks.EventRows` over a connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def body_at(self, seq: int) -> Body | None:
+        """Return the stored event of a sequence number, or `None`."""
+        row = next(self._connection.execute("SELECT body FROM audit WHERE seq = ?", (seq,)), None)
+        return row[0] if row else None
+
+    def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
+        """Return the sequence numbers behind `after` of the events about something, newest first."""
+        sql = "SELECT seq FROM audit WHERE target = ? AND seq > ? ORDER BY seq DESC"
+        return [seq for (seq,) in self._connection.execute(sql, (target, after))]
+
+
+def _asked(connection: apsw.Connection, sql: str, values: Sequence[str] | Sequence[int]) -> Iterable[tuple[Any, ...]]:
+    """Run a statement whose `?*` stands for a list of values."""
+    return connection.execute(sql.replace("?*", ",".join(["(?)"] * len(values))), values) if values else ()

@@ -7,9 +7,8 @@ import apsw
 
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge, Object, parse_object
-from treering.core.writing.references import references_of
-from treering.stores.rows.packing import unpack, unpack_json, unpack_object
-from treering.stores.rows.row_failures import row_of
+from treering.core.writing.integrity import references_of
+from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
 
 # Which objects name which in their fields: an index of every revision, made from the objects.
@@ -134,8 +133,8 @@ _THIRD = ""
 # Treering cannot read (operations of an applied patch, disputes, lines of evidence).
 _FOURTH = REFERRERS
 
-# No table: from here on rows are packed with a dictionary (`packing`), which an older Treering could not read. What was
-# there before stays as it is.
+# No table: from here on rows are packed with a dictionary (`rows.packing`), which an older Treering could not read.
+# What was there before stays as it is.
 _FIFTH = ""
 
 MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)

@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option, Typer
 
+from treering.core.errors import InvalidInput, MissingExtra
 from treering.registry import load
 from treering.registry import parts as all_parts
 from treering.surfaces.cli.flags import spread
 from treering.surfaces.cli.help import Command
 from treering.surfaces.cli.printing import say
+
+if TYPE_CHECKING:
+    from treering.surfaces.http.app import Serving
+    from treering.surfaces.http.callers import Bounds
 
 _EXTRA = "server"
 _OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
@@ -23,9 +28,43 @@ def add_serving(app: Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TransportFlags:
-    """How other machines reach the server."""
+class OfferFlags:
+    """What is served, and what whoever asks may do."""
 
+    space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = ""
+    files: Annotated[
+        Path | None,
+        Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
+    ] = None
+    allow: Annotated[
+        list[str] | None,
+        Option(
+            "--allow",
+            metavar="WHAT",
+            help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
+        ),
+    ] = None
+    allow_urls: Annotated[
+        bool, Option("--allow-urls", help="Let those who may write have ingest fetch pages of the web. Default: none.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReachFlags:
+    """Where the server listens, and how other machines reach it."""
+
+    keys: Annotated[
+        str,
+        Option(
+            "--keys",
+            metavar="PLACE",
+            help="Need a key of those kept there (see `treering key`). Default: keys for other machines, none here.",
+        ),
+    ] = ""
+    host: Annotated[
+        str, Option("--host", metavar="NAME", help="A name or address to listen on; beyond this machine, with keys.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8420
     cert: Annotated[
         Path | None, Option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
     ] = None
@@ -99,39 +138,12 @@ class LimitFlags:
 
 
 def serve(
-    reached: TransportFlags,
+    offered: OfferFlags,
+    reached: ReachFlags,
     waiting: DeadlineFlags,
     limits: LimitFlags,
     running: OperationFlags,
     parts: dict[str, Any],
-    space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
-    files: Annotated[
-        Path | None,
-        Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        Option(
-            "--allow",
-            metavar="WHAT",
-            help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
-        ),
-    ] = None,
-    allow_urls: Annotated[
-        bool, Option("--allow-urls", help="Let those who may write have ingest fetch pages of the web. Default: none.")
-    ] = False,
-    keys: Annotated[
-        str,
-        Option(
-            "--keys",
-            metavar="PLACE",
-            help="Need a key of those kept there (see `treering key`). Default: keys for other machines, none here.",
-        ),
-    ] = "",
-    host: Annotated[
-        str, Option("--host", metavar="NAME", help="A name or address to listen on; beyond this machine, with keys.")
-    ] = "127.0.0.1",
-    port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8420,
 ) -> None:
     """Serve the four tools, project memory and chats with memory over HTTP.
 
@@ -139,51 +151,65 @@ def serve(
     it is told to stop (Ctrl-C); /openapi.json there says what it can be asked. Chats are answered by the API that
     --upstream names.
     """
-    # Only what serving needs; and the extra, where it is missing, is missed here.
-    from treering.core.errors import MissingExtra
-    from treering.surfaces.python.logs import log_format_of
-    from treering.system.settings import Settings
-
     try:
-        from treering.surfaces.http.app import Serving
-        from treering.surfaces.http.bounds import Bounds, Certificate, Transport, proxies_of
-        from treering.surfaces.http.request_guard import is_loopback
-        from treering.surfaces.http.serving import serve_until_stopped
+        from treering.surfaces.http.serving import Certificate, Transport, proxies_of, serve_until_stopped
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_EXTRA:
             raise
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
+    from treering.surfaces.python.logs import log_format_of
 
-    settings = Settings.read()
-    address = settings.space_address(space or None)
-    needs_keys = bool(keys or reached.proxies) or not is_loopback(host)
-    what = Serving.of(
-        settings,
-        space=space,
-        files=files,
-        keys=settings.keys_address(keys or None, space=address) if needs_keys else None,
-        allow=allow or (),
-        urls=allow_urls,
-        parts={name: flags.chosen(settings) for name, flags in parts.items()},
-        bounds=Bounds(
-            max_body_bytes=limits.max_body,
-            max_upload_bytes=limits.max_upload,
-            most_of_a_key=limits.at_once,
-            requests_per_minute=limits.per_minute or Bounds().requests_per_minute,
-            requests_per_minute_without_key=limits.per_minute,
-            stop_seconds=running.stopping,
-            read_seconds=waiting.reading,
-            work_seconds=waiting.working,
-            header_seconds=waiting.arriving,
-            body_seconds=waiting.arriving,
-        ),
-        metrics_to_all=running.metrics_to_all,
-    )
     serve_until_stopped(
-        what,
-        host=host,
-        port=port,
+        _serving(offered, reached, _bounds(waiting, limits, running), parts, metrics_to_all=running.metrics_to_all),
+        host=reached.host,
+        port=reached.port,
         tell=lambda place: say(f"Treering listens on {place}"),
         transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
         log_format=log_format_of(running.log_format),
+    )
+
+
+def _serving(
+    offered: OfferFlags, reached: ReachFlags, bounds: "Bounds", parts: dict[str, Any], *, metrics_to_all: bool
+) -> "Serving":
+    """Return what is served. Raises `InvalidInput` for what is not a folder, and for a word that is not known."""
+    from treering.spaces.wiring import open_embedder
+    from treering.surfaces.http.app import Serving
+    from treering.surfaces.http.request_guard import is_loopback
+    from treering.surfaces.http.served import allowed
+    from treering.system.settings import Settings
+
+    if offered.files and not offered.files.is_dir():
+        raise InvalidInput(f"{offered.files} is not a folder.", hint="Name the folder whose files may be read.")
+    settings = Settings.read()
+    address = settings.space_address(offered.space or None)
+    needs_keys = bool(reached.keys or reached.proxies) or not is_loopback(reached.host)
+    return Serving(
+        space=address,
+        files=offered.files,
+        urls=offered.allow_urls,
+        allow=allowed(offered.allow or ()),
+        keys=settings.keys_address(reached.keys or None, space=address) if needs_keys else None,
+        bounds=bounds,
+        metrics_to_all=metrics_to_all,
+        background=settings.background,
+        embedder=open_embedder(settings),  # a model takes more memory than a space: one for all
+        parts={name: flags.chosen(settings) for name, flags in parts.items()},
+    )
+
+
+def _bounds(waiting: DeadlineFlags, limits: LimitFlags, running: OperationFlags) -> "Bounds":
+    from treering.surfaces.http.callers import Bounds
+
+    return Bounds(
+        max_body_bytes=limits.max_body,
+        max_upload_bytes=limits.max_upload,
+        most_of_a_key=limits.at_once,
+        requests_per_minute=limits.per_minute or Bounds().requests_per_minute,
+        requests_per_minute_without_key=limits.per_minute,
+        stop_seconds=running.stopping,
+        read_seconds=waiting.reading,
+        work_seconds=waiting.working,
+        header_seconds=waiting.arriving,
+        body_seconds=waiting.arriving,
     )

@@ -1,33 +1,43 @@
 """Commands that make, move, serve and show a space."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
-from treering.surfaces.cli.flags import Access, WriteFlags, spread
-from treering.surfaces.cli.help import Command
+from treering.facades import LazyModule
+from treering.surfaces.cli.flags import Access, AsJson, WriteFlags, add_commands, add_group
 from treering.surfaces.cli.printing import say
 from treering.version import __version__
+
+if TYPE_CHECKING:
+    from treering.surfaces.cli import trying, upkeep, watching
+else:
+    trying = LazyModule("treering.surfaces.cli.trying")
+    upkeep = LazyModule("treering.surfaces.cli.upkeep")
+    watching = LazyModule("treering.surfaces.cli.watching")
 
 Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of plain files.")]
 
 
 def add_spaces(app: Typer) -> None:
     """Add the commands to the command line."""
-    for name, command in (
-        ("try", try_it),
-        ("init", init),
-        ("backup", backup),
-        ("move", move),
-        ("export", export),
-        ("import", import_from),
-        ("vectors", vectors),
-        ("unlock", unlock),
-        ("mcp", mcp),
-        ("version", version),
-    ):
-        app.command(name, cls=Command)(spread(command))
+    add_commands(
+        app,
+        {
+            "try": try_it,
+            "init": init,
+            "backup": backup,
+            "move": move,
+            "export": export,
+            "import": import_from,
+            "vectors": vectors,
+            "unlock": unlock,
+            "mcp": mcp,
+            "version": version,
+        },
+    )
 
 
 def try_it(
@@ -39,15 +49,11 @@ def try_it(
     It asks the folder something, records a decision with the line that it
     rests on, and notices when a copy of that line is changed. Nothing stays.
     """
-    from treering.surfaces.cli import trying
-
     trying.try_here(question, wait=wait)
 
 
 def init(access: Access) -> None:
     """Make a space for this folder, or where --space says."""
-    from treering.surfaces.cli import upkeep
-
     upkeep.init(access)
 
 
@@ -60,30 +66,24 @@ def backup(
 
     The copy is checked, and is a space: opening it is all that restoring takes.
     """
-    from treering.surfaces.cli import upkeep
-
     upkeep.backup(file, access, replace=force)
 
 
 def move(
     source: Annotated[str, Argument(metavar="FROM", help="The address of the space to copy.")],
     target: Annotated[str, Argument(metavar="TO", help="Where to: a new file, or a new space of a database.")],
-    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Copy a space to another file or database.
 
     With the same ids and the same audit log, and compared at the end. The old
     one stays as it is. What was broken off goes on when called again.
     """
-    from treering.surfaces.cli import upkeep
-
     upkeep.move(source, target, as_json=as_json)
 
 
 def export(folder: Folder, access: Access) -> None:
     """Write a space as plain files into a new folder."""
-    from treering.surfaces.cli import upkeep
-
     upkeep.export(folder, access)
 
 
@@ -92,8 +92,6 @@ def import_from(folder: Folder, writing: WriteFlags, access: Access) -> None:
 
     It has the same ids and the same audit log.
     """
-    from treering.surfaces.cli import upkeep
-
     upkeep.import_from(folder, access, writing)
 
 
@@ -107,8 +105,6 @@ def vectors(
 
     Until then, what is new is found by words and names only.
     """
-    from treering.surfaces.cli import upkeep
-
     upkeep.vectors(access, quiet=quiet)
 
 
@@ -121,8 +117,6 @@ def unlock(
     A lease lets one process at a time make vectors or memories. It lapses when
     it is not renewed, so this is for a process that hangs and renews.
     """
-    from treering.surfaces.cli import upkeep
-
     upkeep.unlock(name, access)
 
 
@@ -168,41 +162,33 @@ Repository = Annotated[Path, Argument(metavar="REPOSITORY", help="A folder in th
 
 def add_watching(app: Typer) -> None:
     """Add the commands to the command line."""
-    app.command("watch", cls=Command)(spread(watch))
-    hook = Typer(rich_markup_mode=None, invoke_without_command=True)
-    hook.callback()(tell)
-    for name, command in (("install", install), ("uninstall", uninstall), ("status", status), ("run", run)):
-        hook.command(name, cls=Command)(spread(command))
-    app.add_typer(hook, name="hook")
+    add_commands(app, {"watch": watch})
+    hooks = {"install": install, "uninstall": uninstall, "status": status, "run": run}
+    add_group(app, "hook", "Have git bring in each commit, merge and checkout.", hooks)
 
 
-def watch(
-    access: Access,
-    writing: WriteFlags,
-    path: Annotated[
-        Path, Argument(metavar="PATH", help="A folder, a file or a repository. Default: this one.")
-    ] = Path(),
+@dataclass(frozen=True, slots=True)
+class WatchFlags:
+    """What is watched, and how often it is looked at without a change."""
+
+    path: Annotated[Path, Argument(metavar="PATH", help="A folder, a file or a repository. Default: this one.")] = (
+        Path()
+    )
     worktree: Annotated[
         bool, Option("--worktree", help="A repository as it lies, with uncommitted changes; else its commits.")
-    ] = False,
+    ] = False
     every: Annotated[
         float, Option("--every", metavar="SECONDS", min=1, help="Also look without a change, after so long.")
-    ] = 600,
-) -> None:
+    ] = 600
+
+
+def watch(wanted: WatchFlags, access: Access, writing: WriteFlags) -> None:
     """Bring in what changes, as it changes, until told to stop.
 
     Does what `treering ingest PATH` does, once at the beginning and then
     after each change, and shows what lint finds new. Needs the extra `watch`.
     """
-    from treering.surfaces.cli import watching
-
-    watching.watch(access, writing, watching.WatchFlags(path, every, worktree))
-
-
-def tell(context: Context) -> None:
-    """Have git bring in each commit, merge and checkout."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    watching.watch(access, writing, wanted)
 
 
 def install(access: Access, repository: Repository = Path()) -> None:
@@ -213,23 +199,17 @@ def install(access: Access, repository: Repository = Path()) -> None:
     --space they use the space of the work tree they are called in, if there
     is one.
     """
-    from treering.surfaces.cli import watching as hooking
-
-    hooking.install(access, repository)
+    watching.install(access, repository)
 
 
 def uninstall(access: Access, repository: Repository = Path()) -> None:
     """Take Treering out of the hooks of a repository."""
-    from treering.surfaces.cli import watching as hooking
-
-    hooking.uninstall(access, repository)
+    watching.uninstall(access, repository)
 
 
 def status(access: Access, repository: Repository = Path()) -> None:
     """Tell which hooks there are, and how the last run ended."""
-    from treering.surfaces.cli import watching as hooking
-
-    hooking.status(access, repository)
+    watching.status(access, repository)
 
 
 def run(access: Access) -> None:
@@ -238,6 +218,4 @@ def run(access: Access) -> None:
     One run at a time; one that is asked for meanwhile follows it. Without a
     space nothing is done.
     """
-    from treering.surfaces.cli import watching as hooking
-
-    hooking.run(access)
+    watching.run(access)

@@ -1,9 +1,10 @@
 """The four verbs as commands."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Option, Typer
 
+from treering.facades import LazyModule
 from treering.surfaces.cli.flags import (
     Access,
     Calling,
@@ -13,11 +14,17 @@ from treering.surfaces.cli.flags import (
     RecordFlags,
     Recording,
     WriteFlags,
+    add_commands,
+    add_group,
     modes,
     spread,
 )
-from treering.surfaces.cli.help import Command, VerbCommand
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.help import VerbCommand
+
+if TYPE_CHECKING:
+    from treering.surfaces.cli import verbs
+else:
+    verbs = LazyModule("treering.surfaces.cli.verbs")
 
 
 def add_verbs(app: Typer) -> None:
@@ -49,8 +56,6 @@ def ingest(
 
     Unchanged input changes nothing, so it is always safe to do it again.
     """
-    from treering.surfaces.cli import verbs
-
     verbs.ingest(what, mode, access, calling, bringing, note, writing)
 
 
@@ -67,8 +72,6 @@ def query(
 
     Text is a task to gather context for, unless --mode says otherwise.
     """
-    from treering.surfaces.cli import verbs
-
     verbs.query(words or [], mode, access, calling, reading)
 
 
@@ -93,8 +96,6 @@ def crystallize(
 
     Everything of one call is written as one patch, whole or not at all.
     """
-    from treering.surfaces.cli import verbs
-
     verbs.crystallize(ids or [], mode, access, calling, saying, recording, writing)
 
 
@@ -114,8 +115,6 @@ def lint(
 
     Broken references, contradictions, stale beliefs; the audit log and the indexes verified.
     """
-    from treering.surfaces.cli import verbs
-
     options = {"limit": limit, "apply": apply or None, "wait": wait or None}
     verbs.lint(mode, about, rule or [], access, calling, options, writing, strict=strict)
 
@@ -129,34 +128,23 @@ Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the au
 
 def add_reviews(app: Typer) -> None:
     """Add the commands to the command line."""
-    review = Typer(rich_markup_mode=None, invoke_without_command=True)
-    review.callback()(decide)
-    commands = (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject), ("propose", propose))
-    for name, command in commands:
-        review.command(name, cls=Command)(spread(command))
-    app.add_typer(review, name="review")
-    app.command("revert", cls=Command)(spread(revert))
-    app.command("erase", cls=Command)(spread(erase))
-
-
-def decide(context: Context) -> None:
-    """Decide about patches that wait for review."""
-    if context.invoked_subcommand is None:
-        say(context.get_help())
+    add_group(
+        app,
+        "review",
+        "Decide about patches that wait for review.",
+        {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose},
+    )
+    add_commands(app, {"revert": revert, "erase": erase})
 
 
 def show_waiting(access: Access) -> None:
     """List the patches that wait, newest first."""
-    from treering.surfaces.cli import keys
-
-    keys.show_waiting(access)
+    verbs.show_waiting(access)
 
 
 def show(patch: Patch, access: Access) -> None:
     """Show what a waiting patch would change, field by field."""
-    from treering.surfaces.cli import keys
-
-    keys.show(patch, access)
+    verbs.show(patch, access)
 
 
 def apply(
@@ -168,16 +156,12 @@ def apply(
 
     Nobody approves their own proposal, unless the policy file says so.
     """
-    from treering.surfaces.cli import keys
-
-    keys.apply(patches, access, writing)
+    verbs.apply(patches, access, writing)
 
 
 def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Turn a waiting patch down."""
-    from treering.surfaces.cli import keys
-
-    keys.reject(patch, reason, access, writing)
+    verbs.reject(patch, reason, access, writing)
 
 
 def propose(
@@ -197,16 +181,12 @@ def propose(
     Tickets and TODO comments become work items once somebody applies the patch; tickets that were closed, and
     comments that are gone, end them the same way. What somebody turned down is not proposed again.
     """
-    from treering.surfaces.cli import keys
-
-    keys.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
+    verbs.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Take back what a patch did, or say why that cannot be."""
-    from treering.surfaces.cli import keys
-
-    keys.revert(patch, reason, access, writing)
+    verbs.revert(patch, reason, access, writing)
 
 
 def erase(
@@ -220,6 +200,4 @@ def erase(
 
     This cannot be taken back. The audit log keeps the fact, and hashes.
     """
-    from treering.surfaces.cli import keys
-
-    keys.erase(ids, reason, access, writing, sure=yes)
+    verbs.erase(ids, reason, access, writing, sure=yes)

@@ -1,6 +1,7 @@
 """Ask: ranked passages with why they are there, and the context pack as an agent gets it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,21 +9,18 @@ from treering.core.errors import InvalidInput
 from treering.core.objects import TYPES
 from treering.core.scope import ROOT
 from treering.retrieval.index.code_places import PLACE_ROLES
-from treering.surfaces.web.reasons import MarkedText, marked, reasons
+from treering.retrieval.index.ties import DIALOGUE_KINDS
+from treering.retrieval.search import fusion
+from treering.retrieval.search import question as asked
+from treering.retrieval.text.analysis import content_words, index_text, query_terms, stem
 from treering.surfaces.web.view import PageView, Rendered
+from treering.verbs.catalog import TYPE_LABELS, kinds_of
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ShownHit
 
 _HITS = 20
 _TOKENS = 4_000
-_LABELS = {
-    "knowledge": "Knowledge",
-    "work_item": "Work",
-    "activity": "Activities",
-    "node": "Things",
-    "source": "Sources",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class AnsweringHit:
     """A hit, with its text split into stretches, and why it is there."""
 
     hit: ShownHit
-    text: list[MarkedText]
+    text: "list[MarkedText]"
     reasons: list[str]
 
 
@@ -93,10 +91,7 @@ def search_filter(params: Mapping[str, str]) -> dict[str, Any]:
 
 def _kinds() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the kinds to choose from, by type, with what people call the type."""
-    return {
-        name: {_LABELS[name]: TYPES[name].model_fields["kind"].annotation.__args__}  # type: ignore[union-attr]
-        for name in _LABELS
-    }
+    return {name: {label: kinds_of(name)} for name, label in TYPE_LABELS.items()}
 
 
 def _command(view: PageView) -> tuple[str, ...]:
@@ -105,3 +100,159 @@ def _command(view: PageView) -> tuple[str, ...]:
     mode = () if view.text("view") == "pack" else ("--mode", "search", "--explain")
     scope = ("--scope", view.scope) if view.scope != ROOT else ()
     return ("treering", "query", question, *mode, *scope, "--descend")
+
+
+# Why a hit is there, in words: what each way of searching found of the question in it.
+
+
+_WORDS = 8
+_NEAR = 20
+"""A passage of a lower rank by its vector is not called near, unless nothing else found it."""
+_SAYS_MUCH = 0.8
+_NAMED_BY_THE_QUESTION: Mapping[str, str] = {
+    fusion.NAMED: "The question names its title.",
+    fusion.MENTIONED: "The question names its file.",
+    asked.SPEAKER: "It was said by somebody whom the question names.",
+    asked.DATE: "It is of a time that the question names.",
+}
+
+
+def reasons(hit: ShownHit, question: str) -> list[str]:
+    """Say why a hit is there, the ways that found it first. `hit` was asked for with `explain`."""
+    told = hit.explain or {}
+    arms: Mapping[str, Mapping[str, Any]] = told.get("arms", {})
+    counted = {name: part for name, part in arms.items() if part["normalised"] > 0}
+    return [
+        *_found(hit, question, counted),
+        *_reached(hit, counted, told.get("path", ())),
+        *_weighed(hit, counted, told),
+    ]
+
+
+def _found(hit: ShownHit, question: str, arms: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    if fusion.PLACES in arms:
+        yield "What was asked for is its path, its title or its id."
+    if fusion.WORDS in arms:
+        yield _words(hit, question)
+    if fusion.NAMES in arms and (names := _names(hit, question)):
+        yield f"It has a name that was asked for: {_listed(names)}."
+    if fusion.VECTORS in arms:
+        rank = arms[fusion.VECTORS]["rank"]
+        if rank == 1:
+            yield "In meaning it is nearest to the question of all passages."
+        elif rank <= _NEAR or len(arms) == 1:
+            yield f"In meaning it is near to the question: number {rank} of all passages."
+    yield from (sentence for arm, sentence in _NAMED_BY_THE_QUESTION.items() if arm in arms)
+    if hit.kind in DIALOGUE_KINDS and asked.ROLE in arms:
+        yield "It was said by the side of the conversation that the question asks about."
+
+
+def _reached(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], path: Sequence[str]) -> Iterator[str]:
+    if fusion.WALKED in arms and path[:-1]:
+        yield _way([name for name in path[:-1] if name], hit)
+    elif fusion.TITLE_MATCH in arms:
+        yield "What was found first names its title."
+    elif fusion.WALKED in arms or fusion.BRIDGED in arms:
+        yield "It speaks of something that what was found first speaks of, too."
+    if fusion.NEIGHBOURS in arms:
+        yield "A turn beside it in the conversation answers, too."
+    if asked.THREAD not in arms and arms.get(fusion.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
+        yield "Its file as a whole says much about it."
+
+
+def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], told: Mapping[str, Any]) -> Iterator[str]:
+    if "rerank" in told:
+        yield "The reranker read it again together with the question."
+    if told.get("role") and arms.get(fusion.ROLE, {}).get("raw", 1) < 1:
+        yield f"It counts less than code would: the role of its file is {told['role']}."
+    if told.get("trust", {}).get("factor", 1) < 1:
+        yield f"It counts less: it came through {hit.channel}, which has {hit.trust} trust."
+    if "repeats_question" in told:
+        yield "It counts less: it repeats the question."
+    if hit.reply:
+        yield "It ends in a question, and the turn after it may answer that."
+
+
+def _way(names: Sequence[str], hit: ShownHit) -> str:
+    """Say how the graph led here: over another passage of the same file, or over the things that are named."""
+    *_, before, last = ("", *names)
+    if last == hit.title and before.startswith(f"{last} — "):
+        return f"It stands in the same file as what was found first: {before.removeprefix(f'{last} — ')}."
+    named = [_as_written(name, hit) for name in names]
+    start = "It is reached from what was found first, over" if len(named) > 1 else "It is reached over"
+    return f"{start} {' → '.join(f'“{name}”' for name in named)}."
+
+
+def _as_written(name: str, hit: ShownHit) -> str:
+    """Write a name, which the graph keeps in lower case, as the hit writes it where it has it."""
+    found = re.search(re.escape(name), f"{hit.title} {hit.heading} {hit.text}", re.IGNORECASE)
+    return found[0] if found else name
+
+
+def _words(hit: ShownHit, question: str) -> str:
+    if words := words_of(question, hit.text):
+        return f"These words of the question stand in it: {_listed(words)}."
+    if words := words_of(question, f"{hit.title} {hit.heading} {hit.origin}"):
+        return f"These words of the question stand in its title or heading: {_listed(words)}."
+    return "It has words of the question."
+
+
+def _names(hit: ShownHit, question: str) -> list[str]:
+    told = f"{hit.title} {hit.heading} {hit.origin} {hit.text}".casefold()
+    return [name for name in query_terms(question).identifiers if name in told]
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
+    return ", ".join(f"“{word}”" for word in words[:_WORDS]) + more
+
+
+# Which words of a passage are words of the question.
+
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A stretch of a text, and whether it is a word of the question."""
+
+    text: str
+    sought: bool
+
+
+def marked(text: str, question: str) -> list[MarkedText]:
+    """Split a text into stretches; words with the stem of a word of the question are marked.
+
+    So are names that are made of such words: `readForm` and `read_form` where somebody asks for forms.
+    """
+    return list(_joined(text, {stem(word) for word in content_words(question)}))
+
+
+def words_of(question: str, text: str) -> list[str]:
+    """Return the words of a text that are words of the question, as the text writes them, each once."""
+    found: dict[str, str] = {}
+    for stretch in marked(text, question):
+        if stretch.sought:
+            found.setdefault(stretch.text.casefold(), stretch.text)
+    return list(found.values())
+
+
+def _joined(text: str, sought: set[str]) -> Iterator[MarkedText]:
+    done = 0
+    for found in _WORD.finditer(text):
+        if _is_sought(found[0], sought):
+            if found.start() > done:
+                yield MarkedText(text[done : found.start()], sought=False)
+            yield MarkedText(found[0], sought=True)
+            done = found.end()
+    if done < len(text):
+        yield MarkedText(text[done:], sought=False)
+
+
+def _is_sought(word: str, sought: set[str]) -> bool:
+    plain = word.casefold()
+    if stem(plain) in sought:
+        return True
+    is_made_of_words = word.isascii() and (plain != word[:1].lower() + word[1:] or "_" in word)
+    return is_made_of_words and not sought.isdisjoint(index_text(word).split())

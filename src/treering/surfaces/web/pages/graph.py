@@ -12,7 +12,7 @@ from treering.verbs.query.overview import OBJECTS, ListedObject
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 
-# Where the nodes of a graph stand in its drawing: what leads to the centre on its left, the rest on its right.
+# The layout of a graph: what leads to the centre on its left, the rest on its right.
 
 
 ROW, COLUMN, LABEL, MARGIN = 26, 300, 220, 16
@@ -232,7 +232,7 @@ def _around_object(view: PageView, identity: str, depth: int) -> tuple[GraphNode
         status=item["status"],
         current=page.current,
     )
-    return centre, [_node(one) for one in linked(view, item["id"], depth=depth)]
+    return centre, [_reached(one) for one in linked(view, item["id"], depth=depth)]
 
 
 def linked(view: PageView, identity: str, *, depth: int = 1) -> Sequence[Neighbour]:
@@ -275,20 +275,7 @@ def _begun(view: PageView, relation: str, given: dict[str, Any], most: int) -> l
     # A summary tells of a conversation: the page of that shows it.
     standing = [one for one in listed if (one.current or one.status == "stale") and one.kind != "summary"]
     standing.sort(key=lambda one: one.kind not in _FIRST_OF_ALL)  # otherwise the newest first, as they come
-    return [_first(one, relation) for one in standing[:most]]
-
-
-def _first(one: ListedObject, relation: str) -> GraphNode:
-    return GraphNode(
-        id=one.id,
-        title=one.title or one.id,
-        type=one.type,
-        kind=one.kind,
-        status=one.status,
-        current=one.current,
-        relation=relation,
-        via=_QUESTION,
-    )
+    return [_node(one, relation, _QUESTION) for one in standing[:most]]
 
 
 def _with_neighbours(view: PageView, begun: Sequence[GraphNode]) -> list[GraphNode]:
@@ -296,22 +283,17 @@ def _with_neighbours(view: PageView, begun: Sequence[GraphNode]) -> list[GraphNo
     nodes = {one.id: one for one in begun}
     for one in begun:
         for near in linked(view, one.id):
-            nodes.setdefault(near.id, _node(near))
+            nodes.setdefault(near.id, _reached(near))
     return list(nodes.values())
 
 
-def _node(one: Neighbour) -> GraphNode:
-    return GraphNode(
-        id=one.id,
-        title=one.title or one.id,
-        type=one.type,
-        kind=one.kind,
-        status=one.status,
-        current=one.current,
-        relation=_relation(one),
-        via=one.via,
-        inward=one.direction == "in",
-    )
+def _node(one: ListedObject | Neighbour, relation: str, via: str, *, inward: bool = False) -> GraphNode:
+    title = one.title or one.id
+    return GraphNode(one.id, title, one.type, one.kind, one.status, one.current, relation, via, inward)
+
+
+def _reached(one: Neighbour) -> GraphNode:
+    return _node(one, _relation(one), one.via, inward=one.direction == "in")
 
 
 def _relation(one: Neighbour) -> str:

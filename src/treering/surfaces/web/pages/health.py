@@ -29,7 +29,7 @@ class WaitingPatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class HealthIssue:
     """One kind of thing that is not as it should be."""
 
     name: str
@@ -87,7 +87,7 @@ def health(view: PageView) -> Rendered:
         "health.html",
         {
             "overview": view.overview(),
-            "complaints": [_complaint(view, *kind) for kind in _KINDS],
+            "complaints": [_issue(view, *kind) for kind in _KINDS],
             "waiting": [_waiting(view, record) for record in waiting],
             "may_decide": view.space.grants(review.APPLY),
             "lint": _lint(view) if view.text("check") else None,
@@ -97,7 +97,7 @@ def health(view: PageView) -> Rendered:
     )
 
 
-def _complaint(
+def _issue(
     view: PageView,
     name: str,
     meaning: str,
@@ -105,9 +105,9 @@ def _complaint(
     command: Sequence[str],
     given: dict[str, Any],
     options: dict[str, Any],
-) -> Complaint:
+) -> HealthIssue:
     asked = {"type": "knowledge", **given}
-    return Complaint(
+    return HealthIssue(
         name=name,
         meaning=meaning,
         mending=mending,

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from treering.core.errors import NotFound
+from treering.surfaces.web.pages.ask import MarkedText, marked
 from treering.surfaces.web.pages.graph import linked
-from treering.surfaces.web.reasons import MarkedText, marked
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport
 
@@ -79,7 +79,7 @@ def folded(changes: Sequence[WordChange]) -> tuple[WordChange, ...]:
     return tuple(one for one in shown if one.text)
 
 
-def likeness(one: str, other: str) -> float:
+def word_overlap(one: str, other: str) -> float:
     """Return the part of their words that two texts share, from 0 to 1 (Dice's coefficient)."""
     first, second = Counter(_WORDS.findall(one)), Counter(_WORDS.findall(other))
     return 2 * (first & second).total() / max(first.total() + second.total(), 1)
@@ -124,7 +124,7 @@ class ObjectVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Surrounded:
+class PassageInContext:
     """A passage between what stands before and after it in its source, split into stretches."""
 
     before: str
@@ -168,14 +168,14 @@ def _said(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from ((name, value) for name, value in (item.get("payload") or {}).items() if value not in (None, "", [], {}))
 
 
-def _places(view: PageView, source_id: str, segment: str) -> Iterator[Surrounded]:
+def _places(view: PageView, source_id: str, segment: str) -> Iterator[PassageInContext]:
     """Return the passage with what stands around it; nothing where the space does not have it."""
     asked = {"ids": [f"{source_id} {segment}"]}
     alone = view.query(ExpandReport, "expand", {**asked, "around": 0}).items
     around = view.query(ExpandReport, "expand", {**asked, "around": _AROUND}).items
     for one, wide in zip(alone, around, strict=True):
         before, found, after = wide.text.partition(one.text)
-        yield Surrounded(
+        yield PassageInContext(
             before=before if found else "",
             passage=marked(one.text, view.text("q")),
             after=after if found else "",
@@ -279,7 +279,7 @@ def _texts_of(view: PageView, source_id: str) -> Iterator[str]:
 
 
 def _near(one: str, other: str) -> float:
-    return likeness(one[:_COMPARED_CHARS], other[:_COMPARED_CHARS])
+    return word_overlap(one[:_COMPARED_CHARS], other[:_COMPARED_CHARS])
 
 
 def _without_commit(place: str) -> str:

@@ -1,0 +1,343 @@
+"""What a patch has to leave consistent: references that lead somewhere, and claims that do not contradict."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from treering.core.canonical import is_object, normalise
+from treering.core.errors import InvalidPatch
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
+from treering.core.patch import Link
+from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
+from treering.core.writing.draft import Draft, Erased, Put
+
+REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "source": (),
+    "node": (),
+    "knowledge": ("subject_refs", "derived_from"),
+    "activity": ("related_node_refs", "related_work_item_refs", "source_refs", "produced_object_refs"),
+    "work_item": (
+        "owner_refs",
+        "related_node_refs",
+        "related_knowledge_refs",
+        "source_refs",
+        "depends_on",
+        "blocked_by",
+        "child_refs",
+    ),
+}
+
+ACYCLIC_FIELDS = ("depends_on", "parent_ref")
+
+
+def references_of(item: Object) -> tuple[str, ...]:
+    """Return every id the object refers to, evidence included."""
+    return tuple(dict.fromkeys(ref for _, ref in named_references(item)))
+
+
+def fields_naming(item: Object, identities: Collection[str]) -> tuple[str, ...]:
+    """Return the fields in which the object refers to any of the ids."""
+    return tuple(dict.fromkeys(field for field, ref in named_references(item) if ref in identities))
+
+
+def named_references(item: Object) -> Iterator[tuple[str, str]]:
+    """Yield every id the object refers to, with the field it stands in."""
+    for field in REFERENCE_FIELDS[item.type]:
+        # An owner may be a name of somebody who is not a node; that refers to nothing.
+        yield from ((field, ref) for ref in getattr(item, field) if field != "owner_refs" or is_object(ref))
+    match item:
+        case Knowledge():
+            yield from (("evidence_refs", ref.source_id) for ref in item.evidence_refs)
+        case WorkItem(parent_ref=str(parent)):
+            yield "parent_ref", parent
+        case Node(merged_into=str(into)):
+            yield "merged_into", into
+        case _:
+            return
+
+
+def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:
+    """Return the object with references to merged duplicates pointed at what stands for them."""
+    if not renamed or not any(ref in renamed for ref in references_of(item)):
+        return item
+    changes: dict[str, object] = {
+        field: tuple(renamed.get(ref, ref) for ref in getattr(item, field)) for field in REFERENCE_FIELDS[item.type]
+    }
+    if isinstance(item, WorkItem) and item.parent_ref:
+        changes["parent_ref"] = renamed.get(item.parent_ref, item.parent_ref)
+    return item.model_copy(update=changes)
+
+
+def check_references(before: Object | None, after: Object, draft: Draft) -> None:
+    """Raise `InvalidPatch` for a new reference that leads nowhere. Old ones may dangle; lint reports them."""
+    old = set(references_of(before)) if before else set()
+    for reference in references_of(after):
+        if reference not in old and not draft.exists(reference):
+            raise InvalidPatch(
+                f"{after.id} refers to {reference}, which does not exist.",
+                hint="Create it earlier, or in the same patch.",
+                details={"id": after.id, "missing": reference},
+            )
+
+
+def check_acyclic(item: WorkItem, draft: Draft) -> None:
+    """Raise `InvalidPatch`, printing the cycle, where work would depend on itself or be its own ancestor."""
+    for field in ACYCLIC_FIELDS:
+        cycle = [draft.shown(step) for step in cycle_of(item, field, draft.find)]
+        if cycle:
+            raise InvalidPatch(
+                f"{field} would form a cycle: {' -> '.join(cycle)}.",
+                hint="Remove one of these references.",
+                details={"cycle": cycle},
+            )
+
+
+def cycle_of(item: WorkItem, field: str, find: Callable[[str], Object | None]) -> list[str]:
+    """Return the ids of a way from work back to itself by one of `ACYCLIC_FIELDS`; empty where there is none."""
+    visited: set[str] = set()
+    paths = [[item.id, target] for target in _targets(item, field)]
+    while paths:
+        path = paths.pop()
+        if path[-1] == item.id:
+            return path
+        if path[-1] in visited:
+            continue
+        visited.add(path[-1])
+        step = find(path[-1])
+        if isinstance(step, WorkItem):
+            paths += [[*path, target] for target in _targets(step, field)]
+    return []
+
+
+def _targets(item: WorkItem, field: str) -> tuple[str, ...]:
+    if field == "parent_ref":
+        return (item.parent_ref,) if item.parent_ref else ()
+    return item.depends_on
+
+
+def update_child_refs(earlier: str | None, item: WorkItem, draft: Draft) -> None:
+    """Keep the parents' `child_refs` in step with `parent_ref`."""
+    if earlier == item.parent_ref:
+        return
+    for parent_id, belongs in ((earlier, False), (item.parent_ref, True)):
+        parent = draft.find(parent_id) if parent_id else None
+        if isinstance(parent, WorkItem):
+            others = tuple(ref for ref in parent.child_refs if ref != item.id)
+            draft.change(parent, "children_changed", child_refs=(*others, item.id) if belongs else others)
+
+
+# Claims that cannot both hold: found by what they are about, validity and value, never by likeness of text.
+
+
+_LIVE = CURRENT["knowledge"]
+
+
+def settle_claims(draft: Draft) -> list[str]:
+    """Contest what is contradicted or disputed, let newer claims supersede, and free claims whose rivals are gone.
+
+    Gives the ids that became contested.
+    """
+    contested: list[str] = []
+    for touched in draft.touched_knowledge():
+        item = draft.find(touched.id)
+        if isinstance(item, Knowledge) and item.status in _LIVE:
+            contested += _settle(item, draft)
+    for key in _touched_keys(draft):
+        _free_rivals(key, draft)
+    return contested
+
+
+def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
+    """Return the current claims that cannot hold together with `item`, oldest first."""
+    key = item.claim_key()
+    if key is None or not is_functional(item, draft.policy):
+        return []
+    ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
+    return [other for other in draft.knowledge(sorted(ids)) if _contradict(item, other)]
+
+
+def is_functional(item: Knowledge, policy: Policy) -> bool:
+    """Tell whether only one such claim can hold at a time: one value of an attribute, one outcome of a question."""
+    match item.payload:
+        case Fact() as fact:
+            return fact.value is not None or fact.relation in policy.functional_predicates
+        case Decision():
+            return True
+        case _:
+            return False
+
+
+def is_newly_disputed(item: Knowledge, earlier: Sequence[EvidenceRef]) -> bool:
+    """Tell whether evidence against it has been added. The same words in another place are no new evidence."""
+    known = {(ref.source_id, ref.quote_hash) for ref in earlier if ref.role == "contradicts"}
+    against = (ref for ref in item.evidence_refs if ref.role == "contradicts")
+    return any((ref.source_id, ref.quote_hash) not in known for ref in against)
+
+
+def _contradict(one: Knowledge, other: Knowledge) -> bool:
+    return (
+        one.id != other.id
+        and other.status in _LIVE
+        and one.claim_key() == other.claim_key()
+        and _end(one) != _end(other)
+        and _overlap(one, other)
+    )
+
+
+def _end(item: Knowledge) -> Any:
+    match item.payload:
+        case Fact(object=end, value=value):
+            return normalise(value if end is None else end)
+        case Decision(outcome=outcome):
+            return normalise(outcome)
+        case _:
+            return None
+
+
+def _overlap(one: Knowledge, other: Knowledge) -> bool:
+    one_ends_first = one.valid_until and other.valid_from and one.valid_until <= other.valid_from
+    other_ends_first = other.valid_until and one.valid_from and other.valid_until <= one.valid_from
+    return not (one_ends_first or other_ends_first)
+
+
+def _settle(item: Knowledge, draft: Draft) -> list[str]:
+    """Let the newer of two claims of one source supersede; contest what still contradicts after that."""
+    for rival in rivals(item, draft):
+        newer, older = _by_validity(item, rival)
+        if draft.policy.newer_supersedes and newer and older and older.status != "candidate":
+            draft.change(older, "superseded", status="superseded")
+            draft.link(Link(type="supersedes", source=newer.id, target=older.id))
+            draft.withdrawn.append(older.id)
+            if older.id == item.id:
+                return []
+    standing = rivals(item, draft)
+    claims = [item, *standing] if standing or item.disputed else []
+    contested = [claim for claim in claims if claim.status in {"candidate", "active"}]
+    for claim in contested:
+        draft.change(claim, "contested", status="contested")
+    return [claim.id for claim in contested]
+
+
+def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Knowledge | None]:
+    """Order two claims of the same source by when they became true; nothing where that is not known."""
+    sources = {ref.source_id for ref in one.evidence_refs} & {ref.source_id for ref in other.evidence_refs}
+    if not sources or (one.status != "active" and other.status != "active"):
+        return None, None
+    if one.valid_from is None or other.valid_from is None or one.valid_from == other.valid_from:
+        return None, None
+    newer, older = (one, other) if one.valid_from > other.valid_from else (other, one)
+    return (newer, older) if newer.status == "active" else (None, None)
+
+
+def _touched_keys(draft: Draft) -> list[str]:
+    """Return the keys of claims that the patch made, changed or took away, as they were and as they are."""
+    states: list[Object | None] = []
+    for write in draft.writes:
+        match write:
+            case Put(before=before, after=after):
+                states += [before, after]
+            case Erased(before=before):
+                states.append(before)
+            case _:
+                pass
+    keys = (item.claim_key() for item in states if isinstance(item, Knowledge))
+    return list(dict.fromkeys(key for key in keys if key))
+
+
+def _free_rivals(key: str, draft: Draft) -> None:
+    """Free contested claims of this key that nothing contradicts any more."""
+    ids = {*draft.view.knowledge_by_claim_key(key), *(item.id for item in draft.touched_knowledge())}
+    for other in draft.knowledge(sorted(ids)):
+        if other.status == "contested" and not other.disputed and not rivals(other, draft):
+            # A claim that was never verified goes back to being a candidate, not up to being believed.
+            held = other.last_verified_at is not None and is_backed(other, draft)
+            draft.change(other, "settled", status="active" if held else "candidate")
+
+
+# What knowledge rests on, and the cascade when it goes.
+
+
+def is_backed(item: Knowledge, draft: Draft) -> bool:
+    """Tell whether anything that holds supports a piece of knowledge: a source, or a declaration without one."""
+    return _is_backed(item, draft, visited=set())
+
+
+def cascade(draft: Draft) -> list[str]:
+    """Make stale whatever lost its last support; return the ids. Runs until nothing more falls.
+
+    An earlier version of a summary is archived instead: it is the step over which the later ones lose theirs.
+    """
+    staled = []
+    queue = list(draft.withdrawn)
+    while queue:
+        for item in draft.dependents(queue.pop(0)):
+            if item.status in WITHDRAWN_BY_CASCADE and not is_backed(item, draft):
+                draft.change(item, "staled", status="stale")
+                staled.append(item.id)
+                queue.append(item.id)
+            elif _is_earlier_version(item) and not is_backed(item, draft):
+                draft.change(item, "withdrawn", status="archived")
+                queue.append(item.id)
+    return staled
+
+
+def continues(item: Knowledge, parent: Knowledge) -> bool:
+    """Tell whether a summary is a later version of its parent, which gave way to it and still carries it."""
+    return _is_earlier_version(parent) and _form(parent) == _form(item)
+
+
+def _is_backed(item: Knowledge, draft: Draft, *, visited: set[str]) -> bool:
+    if isinstance(item.payload, Summary):
+        return _is_backed_summary(item, draft)
+    if item.id in visited:
+        return False
+    visited.add(item.id)
+    return (
+        _declared_outright(item)
+        or any(ref.role == "supports" and _holds(ref, draft) for ref in item.evidence_refs)
+        or any(
+            parent.status in _LIVE and _is_backed(parent, draft, visited=visited)
+            for parent in draft.knowledge(item.derived_from)
+        )
+    )
+
+
+def _is_backed_summary(item: Knowledge, draft: Draft) -> bool:
+    """Tell whether all that a summary rests on holds.
+
+    Parents are not followed further: one that stands is backed, or the cascade would have made it fall.
+    """
+    if not item.evidence_refs and not item.derived_from:
+        return item.memory_source == "user_declared"
+    parents = draft.knowledge(item.derived_from)
+    return (
+        all(_holds(ref, draft) for ref in item.evidence_refs)
+        and len(parents) == len(item.derived_from)
+        and all(_carries(parent, item) for parent in parents)
+    )
+
+
+def _carries(parent: Knowledge, item: Knowledge) -> bool:
+    """Tell whether a summary may rest on it: on what is current, and on the earlier version that it continues."""
+    return parent.status in _LIVE or continues(item, parent)
+
+
+def _form(item: Knowledge) -> str | None:
+    return item.payload.form if isinstance(item.payload, Summary) else None
+
+
+def _is_earlier_version(item: Knowledge) -> bool:
+    return item.status == "superseded" and isinstance(item.payload, Summary)
+
+
+def _holds(ref: EvidenceRef, draft: Draft) -> bool:
+    source = draft.find(ref.source_id)
+    return (
+        isinstance(source, Source)
+        and source.status == "active"
+        and any(segment.segment_id == ref.segment_id for segment in source.segments)
+    )
+
+
+def _declared_outright(item: Knowledge) -> bool:
+    return item.memory_source == "user_declared" and not item.evidence_refs and not item.derived_from

@@ -1,1 +1,0 @@
-"""The memory of wiki agents as a middleware of LangChain's agents."""

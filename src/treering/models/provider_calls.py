@@ -1,0 +1,173 @@
+"""Calls of model providers: an event loop behind the synchronous port, and their errors told as ours."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, contextmanager
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.core.secrets.redaction import redact
+
+if TYPE_CHECKING:
+    from pydantic_ai.exceptions import AgentRunError, ModelAPIError
+
+_CLOSING_SECONDS = 5.0
+
+Result = TypeVar("Result")
+Told = TypeVar("Told")
+
+
+class ModelLoop:
+    """An event loop in a thread of its own, started by the first answer.
+
+    The port is synchronous, the providers are not. One loop serves all threads, because a connection
+    kept open belongs to the loop it was opened in.
+    """
+
+    def __init__(self, model: AbstractAsyncContextManager[object]) -> None:
+        self._model = model
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, work: Coroutine[object, object, Result]) -> Result:
+        """Run `work` in the loop and wait for it; what waits and is interrupted is cancelled."""
+        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def stream(self, work: Callable[[Callable[[Told], None]], Coroutine[object, object, None]]) -> Iterator[Told]:
+        """Run `work` in the loop and yield what it tells, as it tells it; closed before the end, it is cancelled."""
+        told: SimpleQueue[tuple[Told] | None] = SimpleQueue()
+        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: told.put((one,))), self._started())
+        future.add_done_callback(lambda _: told.put(None))
+        try:
+            while one := told.get():
+                yield one[0]
+            future.result()
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """Close the connections and end the thread; the next `run` starts again."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._model.__aexit__(None, None, None), loop).result(_CLOSING_SECONDS)
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_keep_running, args=(self._loop,), name="treering-model", daemon=True).start()
+                asyncio.run_coroutine_threadsafe(self._model.__aenter__(), self._loop).result()
+            return self._loop
+
+
+def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+# What providers' packages raise, told as our own errors, without what the provider sent.
+
+
+HINT = (
+    "Write PROVIDER:MODEL, such as openai:gpt-5-mini or anthropic:claude-haiku-4-5, and set the provider's key; "
+    "for an OpenAI-compatible endpoint give the model's own name and the URL."
+)
+_SHOWN_CHARS = 300
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
+_NOT_NOW = frozenset({402, 408, 409, 425, 429})
+"""HTTP statuses below 500 that are about the moment or the account, not about what was asked."""
+
+
+@contextmanager
+def translating(model: str, secret: str | None) -> Iterator[None]:
+    """Translate what a provider's package raises. The causes are dropped: they hold what the provider sent."""
+    from pydantic_ai.exceptions import AgentRunError, UserError
+
+    try:
+        yield
+    except AgentRunError as error:
+        raise _translated(error, model, secret) from None
+    except UserError as error:
+        raise InvalidInput(f"{model}: {_shown(str(error), secret)}", hint=HINT) from None
+    except NotImplementedError:
+        raise InvalidInput(f"{model} cannot stream its answer.", hint="Ask it for whole answers.") from None
+    except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
+        # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
+        raise _garbled(model) from None
+
+
+def missing_setting(error: Exception, secret: str | None) -> str:
+    """Name the variable that is not set; what a provider's package advises beside is for programs of its own."""
+    said = _shown(str(error), secret)
+    variable = _VARIABLE.search(said)
+    return f"Its provider needs the environment variable {variable[1]}." if variable else said
+
+
+def _translated(error: AgentRunError, model: str, secret: str | None) -> TreeringError:
+    """Return our error for a provider's: `InvalidInput` for what was asked, `Unavailable` for everything else."""
+    from pydantic_ai import exceptions as theirs
+
+    match error:
+        case theirs.ModelAuthenticationError():  # without the provider's words, which may quote the key
+            return InvalidInput(f"{model} refuses the key.", hint="Check the key, and that it may use this model.")
+        case theirs.ModelNotFoundError():
+            return InvalidInput(f"The provider knows no model {model}, or the URL is not its API's.", hint=HINT)
+        case theirs.ModelContextWindowExceededError():
+            return InvalidInput(f"The prompt is too long for {model}.", hint="Give it less text at a time.")
+        case theirs.ContentFilterError():
+            return InvalidInput(f"{model} refuses this text by its content filter.", hint="Leave the text out.")
+        case theirs.ModelHTTPError() if error.status_code < 500 and error.status_code not in _NOT_NOW:
+            words = f"{model} refuses the request ({error.status_code}). {_words(error, secret)}"
+            return InvalidInput(words, hint="Check that the model takes such requests, and its limits.")
+        case _:
+            return _unavailable(error, model, secret)
+
+
+def _unavailable(error: AgentRunError, model: str, secret: str | None) -> Unavailable:
+    from pydantic_ai import exceptions as theirs
+
+    match error:
+        case theirs.ModelQuotaExceededError():
+            return Unavailable(f"The account for {model} has no credit left.", hint="Top it up, or use another model.")
+        case theirs.ModelRateLimitError():
+            details = {"retry_after_seconds": error.retry_after}
+            return Unavailable(f"{model} takes no more requests now.", hint="Wait, then go on.", details=details)
+        case theirs.ModelRequestTimeout() | theirs.ModelTimeoutError():
+            return Unavailable(f"{model} did not answer in time.", hint="Try again, or ask for less at a time.")
+        case theirs.ModelConnectionError():
+            return Unavailable(f"{model} cannot be reached.", hint="Check the network, and the URL where one is set.")
+        case theirs.ModelAPIError():
+            hint = "Try again later. Where a URL is set, check that it is that of an OpenAI-compatible API."
+            return Unavailable(f"{model} failed. {_words(error, secret)}", hint=hint)
+        case _:
+            return _garbled(model)
+
+
+def _garbled(model: str) -> Unavailable:
+    hint = "Check that the URL is that of an OpenAI-compatible API."
+    return Unavailable(f"{model} answered with something that is not an answer.", hint=hint)
+
+
+def _words(error: ModelAPIError, secret: str | None) -> str:
+    said = error.body.get("message") if isinstance(error.body, dict) else error.body or error.message
+    return _shown(said if isinstance(said, str) else "", secret)
+
+
+def _shown(text: str, secret: str | None) -> str:
+    """Return foreign words fit for an error: short, on one line, without keys."""
+    open_text = text.replace(secret, "[redacted]") if secret else text
+    return " ".join(redact(open_text).text.split())[:_SHOWN_CHARS]

@@ -1,1 +1,0 @@
-"""Records: values that programs keep under names of their own."""

@@ -1,1 +1,0 @@
-"""A wiki while it is written: plans, pages, citations, and the switch to a new generation."""

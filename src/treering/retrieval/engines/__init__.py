@@ -1,1 +1,0 @@
-"""Search by vectors in an engine beside the space."""

@@ -1,0 +1,402 @@
+"""Tables in memory: vectors for exact cosine search, and postings of words for BM25."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import InvalidInput
+from treering.ports.runtime import check_interrupt
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+Keys = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float16] | npt.NDArray[np.float32]
+Stored = npt.NDArray[np.int16]
+
+MAX_KEY = 2**28
+EXACT_ROWS = 20_000
+RESCORED = 8_000
+RESCORED_SHARE = 25
+"""One row in this many is rescored, if that is more than `rescored`: recall falls as rows crowd together."""
+
+# Components are kept as 16-bit fixed point: as exact as half precision for components of a unit vector
+# (cosines within 5e-5 of float32), and numpy turns them into floats seven times faster. The scale leaves
+# room for a component of a vector a little longer than 1.
+_SCALE = np.float32(32_000)
+_LENGTH_SLACK = 0.01
+_COSINE_SLACK = np.float32(1e-5)
+_BLOCK = 512  # rows turned into floats at a time: 0.8 MB at 384 dimensions, which stays in the cache
+_SIGNS_BLOCK = 16_384
+
+
+def stored_form(vectors: Floats) -> Stored:
+    """Return vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
+    rounded: Stored = np.rint(vectors.astype(np.float32) * _SCALE).astype(np.int16)
+    return rounded
+
+
+def restored(stored: Stored) -> npt.NDArray[np.float32]:
+    """Return the vectors that `stored_form` kept."""
+    return stored.astype(np.float32) / _SCALE
+
+
+class VectorTable:
+    """Unit vectors by integer key, searched by cosine. 0.86 MB for each 1,000 vectors of 384 dimensions.
+
+    Keys are row ids: from 0 to 2**28, and better dense, for each possible key up to the greatest takes
+    4 bytes. Up to `exact_rows` rows, or rows allowed by a filter, every cosine is computed. Beyond, rows are
+    ranked by how many components agree in sign with the query, and cosines are computed for the best
+    `rescored` of them (at least one in 25). The answer is a function of the content and the query; the order
+    in which vectors were added or discarded does not show.
+
+    Not locked: nobody may search while somebody adds or discards.
+    """
+
+    def __init__(self, dimension: int, *, exact_rows: int = EXACT_ROWS, rescored: int = RESCORED) -> None:
+        self._dimension = dimension
+        self._exact_rows = exact_rows
+        self._rescored = rescored
+        self._count = 0
+        self._keys = np.empty(0, np.int64)
+        self._matrix = np.empty((0, dimension), np.int16)
+        # One line per 64 components, so that a line is read from end to end.
+        self._signs = np.empty((-(-dimension // 64), 0), np.uint64)
+        # By key: the row, counted from 1; 0 where there is none (a page never written takes no memory).
+        self._directory = np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, key: int) -> bool:
+        return self._rows_of(np.array([key], np.int64)).size > 0
+
+    def keys(self) -> Keys:
+        """Return all keys, in ascending order."""
+        return np.sort(self._keys[: self._count])
+
+    def reserve(self, rows: int, greatest_key: int) -> None:
+        """Make room for so many rows and for keys up to the greatest, so that adding them moves nothing about."""
+        self._directory = _grown(self._directory, greatest_key + 1)
+        self._keys = _grown(self._keys, rows)
+        self._matrix = _grown(self._matrix, rows)
+        self._signs = _grown(self._signs, rows, axis=1)
+
+    def add(self, keys: Keys, vectors: Floats) -> None:
+        """Keep `vectors` (`float16|float32[n, dim]`, unit length) under `keys`, replacing those there.
+
+        Where a key is given twice, the last vector counts. Raises `InvalidInput`, and changes nothing, for
+        another shape, a key out of range, or a vector that is not of unit length.
+        """
+        self._check_places(keys, vectors.shape)
+        if not all(_are_unit(vectors[block]) for block in _blocks(len(keys), _BLOCK)):
+            raise InvalidInput("A vector is not of unit length.", hint="Divide each vector by its norm.")
+        self.add_stored(keys, stored_form(vectors))
+
+    def add_stored(self, keys: Keys, stored: Stored) -> None:
+        """Keep what `stored_form` gave (`int16[n, dim]`) under `keys`, as `add` keeps vectors; lengths are trusted."""
+        self._check_places(keys, stored.shape)
+        given: Rows | None = None
+        if np.any(keys[1:] <= keys[:-1]):
+            keys, last = np.unique(keys[::-1], return_index=True)
+            given = len(stored) - 1 - last
+        self._make_rows(keys)
+        rows = self._rows_of(keys)
+        for block in _blocks(len(rows), _BLOCK):
+            values = stored[block] if given is None else stored[given[block]]
+            at = _in_line(rows[block])
+            self._matrix[at] = values
+            self._signs[:, at] = _sign_bits(values)
+
+    def discard(self, keys: Keys) -> None:
+        """Forget `keys`; one that is not there is no error. The content is overwritten in memory."""
+        gone = self._in_order(self._rows_of(keys))
+        left = self._count - len(gone)
+        self._directory[self._keys[gone]] = 0
+        # The last rows move into the holes, so that rows stay dense.
+        holes = gone[gone < left]
+        movers = np.setdiff1d(np.arange(left, self._count), gone, assume_unique=True)
+        self._matrix[holes] = self._matrix[movers]
+        self._signs[:, holes] = self._signs[:, movers]
+        self._keys[holes] = self._keys[movers]
+        self._directory[self._keys[holes]] = holes + 1
+        self._matrix[left : self._count] = 0
+        self._signs[:, left : self._count] = 0
+        self._count = left
+
+    def search(
+        self, query: npt.NDArray[np.float32], *, limit: int, allowed: Keys | None = None
+    ) -> tuple[Keys, npt.NDArray[np.float32]]:
+        """Find the `limit` nearest: their keys and cosines, best first, equal ones by ascending key.
+
+        `query` is `float32[dim]`, unit length. `allowed` restricts the search to these keys, before ranking
+        (keys that are not there are ignored). Raises `InvalidInput` for another shape.
+        """
+        self._check_query(query)
+        if limit < 1:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        rows = np.arange(self._count) if allowed is None else self._in_order(self._rows_of(allowed))
+        if len(rows) > self._exact_rows:
+            rows = self._promising(query, rows, limit)
+        finalists = _at_least_nth(rows, self._rough_cosines(query, rows), limit)
+        cosines = self._cosines(query, finalists)
+        keys = self._keys[finalists]
+        order = np.lexsort((keys, -cosines))[:limit]
+        return keys[order], cosines[order]
+
+    def scores(self, query: npt.NDArray[np.float32], keys: Keys) -> npt.NDArray[np.float32]:
+        """Return the cosine of `query` with each of `keys`, as `search` would; NaN where there is no vector."""
+        self._check_query(query)
+        scores = np.full(len(keys), np.nan, np.float32)
+        known = np.flatnonzero(self._lookup(keys))
+        scores[known] = self._cosines(query, self._rows_of(keys[known]))
+        return scores
+
+    def _check_places(self, keys: Keys, shape: tuple[int, ...]) -> None:
+        if shape != (len(keys), self._dimension):
+            raise InvalidInput(
+                f"{len(keys)} keys came with vectors of shape {shape}.",
+                hint=f"Give one vector of dimension {self._dimension} for each key.",
+            )
+        if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY):
+            raise InvalidInput("A key is out of range.", hint=f"Give row ids from 0 to {MAX_KEY - 1}.")
+
+    def _check_query(self, query: npt.NDArray[np.float32]) -> None:
+        if query.shape != (self._dimension,):
+            raise InvalidInput(
+                f"The query has shape {query.shape}, the table dimension {self._dimension}.",
+                hint="Embed the query with the model that embedded the table.",
+            )
+
+    def _make_rows(self, keys: Keys) -> None:
+        if len(keys) == 0:
+            return
+        self._directory = _grown(self._directory, int(keys.max()) + 1)
+        new = np.unique(keys[self._directory[keys] == 0])
+        start, end = self._count, self._count + len(new)
+        self._keys = _grown(self._keys, end)
+        self._matrix = _grown(self._matrix, end)
+        self._signs = _grown(self._signs, end, axis=1)
+        self._keys[start:end] = new
+        self._directory[new] = np.arange(start + 1, end + 1)
+        self._count = end
+
+    def _lookup(self, keys: Keys) -> npt.NDArray[np.int32]:
+        inside = (keys >= 0) & (keys < len(self._directory))
+        found = np.zeros(len(keys), np.int32)
+        found[inside] = self._directory[keys[inside]]
+        return found
+
+    def _rows_of(self, keys: Keys) -> Rows:
+        found = self._lookup(keys)
+        rows: Rows = found[found > 0].astype(np.int64) - 1
+        return rows
+
+    def _in_order(self, rows: Rows) -> Rows:
+        """Sort `rows` and drop repetitions; for many rows a mask is far cheaper than `np.unique`."""
+        mask = np.zeros(self._count, np.bool_)
+        mask[rows] = True
+        in_order: Rows = np.flatnonzero(mask)
+        return in_order
+
+    def _promising(self, query: npt.NDArray[np.float32], rows: Rows, limit: int) -> Rows:
+        """Keep the rows whose components agree in sign with the query's most often, all of an equal count."""
+        disagreements = self._disagreements(query)[rows]
+        wanted = max(self._rescored, len(rows) // RESCORED_SHARE, 2 * limit)
+        at_most = np.cumsum(np.bincount(disagreements))
+        return rows[disagreements <= np.searchsorted(at_most, wanted)]
+
+    def _disagreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+        wanted = _sign_bits(query[np.newaxis])
+        counts = np.empty(self._count, np.uint16)
+        for block in _blocks(self._count, _SIGNS_BLOCK):
+            check_interrupt()
+            differing = np.bitwise_count(self._signs[:, block] ^ wanted)
+            np.sum(differing, axis=0, dtype=np.uint16, out=counts[block])
+        return counts
+
+    def _rough_cosines(self, query: npt.NDArray[np.float32], rows: Rows) -> npt.NDArray[np.float32]:
+        """Compute cosines fast: their last bits depend on where in the table a row lies."""
+        cosines = np.empty(len(rows), np.float32)
+        scaled = query / _SCALE
+        for block in _blocks(len(rows), _BLOCK):
+            np.dot(self._floats(rows[block]), scaled, out=cosines[block])
+        return cosines
+
+    def _cosines(self, query: npt.NDArray[np.float32], rows: Rows) -> npt.NDArray[np.float32]:
+        """Compute cosines so that equal vectors have equal ones, wherever they lie."""
+        cosines = np.empty(len(rows), np.float32)
+        for block in _blocks(len(rows), _BLOCK):
+            np.sum(self._floats(rows[block]) * query, axis=1, out=cosines[block])
+        return cosines / _SCALE
+
+    def _floats(self, rows: Rows) -> npt.NDArray[np.float32]:
+        # Neighbouring rows, as in a search without a filter, are read where they lie instead of copied first.
+        at = _in_line(rows)
+        stored = self._matrix[at] if isinstance(at, slice) else self._matrix.take(rows, axis=0)
+        return stored.astype(np.float32)
+
+
+def _at_least_nth(rows: Rows, cosines: npt.NDArray[np.float32], limit: int) -> Rows:
+    """Keep rows that may be among the `limit` best once their cosines are computed exactly."""
+    if len(rows) <= limit:
+        return rows
+    nth = np.partition(cosines, len(rows) - limit)[len(rows) - limit]
+    near: npt.NDArray[np.bool_] = cosines >= nth - _COSINE_SLACK
+    return rows[near]
+
+
+def _in_line(rows: Rows) -> slice | Rows:
+    """Return the slice that some rows (one at least) are, where they stand one behind the other; else the rows."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first == len(rows) - 1 and bool(np.all(np.diff(rows) == 1)) else rows
+
+
+def _are_unit(vectors: Floats) -> bool:
+    squares = np.square(vectors, dtype=np.float32).sum(axis=1)
+    # Not written as `any(… >= …)`: a NaN must fail too.
+    return bool(np.all(np.abs(squares - 1) < _LENGTH_SLACK))
+
+
+def _sign_bits(values: Stored | npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    """Pack which components are positive: `uint64[ceil(dim / 64), n]` from `[n, dim]`."""
+    positive, padding = values > 0, -values.shape[1] % 64
+    packed = np.packbits(np.pad(positive, ((0, 0), (0, padding))) if padding else positive, axis=1)
+    return packed.view(np.uint64).T
+
+
+def _blocks(size: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, size)) for start in range(0, size, step))
+
+
+def _grown(array: npt.NDArray[Scalar], size: int, axis: int = 0) -> npt.NDArray[Scalar]:
+    """Return `array`, or one at least twice as long with its content, that has room for `size`."""
+    if size <= array.shape[axis]:
+        return array
+    shape = list(array.shape)
+    shape[axis] = max(size, 2 * shape[axis])
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(length) for length in array.shape)] = array
+    return larger
+
+
+# Words in memory: postings of the terms that were asked for, ranked by BM25, to the same scores as FTS5's `bm25()`.
+
+
+Scores = npt.NDArray[np.float64]
+
+MOST_POSTINGS = 2_000_000
+"""So many postings are kept, of the terms that were asked for last: 16 MB."""
+
+_K1 = 1.2
+_B = 0.75
+_LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, not against
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The passages that have a term, by ascending key, and how often each has it, weighted by column."""
+
+    keys: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.float32]
+
+
+class WordTable:
+    """How long passages are, and the postings of terms, as of one moment.
+
+    About 8 bytes for each possible key up to the greatest, and 8 for each posting kept. Not locked: nobody may search
+    while somebody changes it.
+    """
+
+    def __init__(self, *, most_postings: int = MOST_POSTINGS) -> None:
+        self._most = most_postings
+        self._kept = 0
+        self._postings: OrderedDict[str, Postings] = OrderedDict()
+        self._lengths: Scores = np.zeros(0)
+        self._rows = 0
+        self._usual = 0.0
+
+    def begin(self, keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
+        """Take the lengths (in terms) of all passages, how many there are and how long together; forget all else."""
+        self._lengths = np.zeros(int(keys.max(initial=-1)) + 1)
+        self._lengths[keys] = lengths
+        self.renew((), np.zeros(0, np.int64), np.zeros(0, np.int64), rows=rows, total=total)
+
+    def renew(self, changed: Sequence[int], keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
+        """Bring lengths to a later moment: those of `changed` are gone but for `keys`. Postings are forgotten."""
+        greatest = max((*changed, int(keys.max(initial=-1))), default=-1)
+        if greatest >= len(self._lengths):
+            larger = np.zeros(greatest + 1 + greatest // 8)
+            larger[: len(self._lengths)] = self._lengths
+            self._lengths = larger
+        self._lengths[list(changed)] = 0
+        self._lengths[keys] = lengths
+        self._rows, self._usual = rows, total / max(1, rows)
+        self._postings.clear()
+        self._kept = 0
+
+    def find(self, term: str) -> Postings | None:
+        """Return the postings of a term where they are here."""
+        if term in self._postings:
+            self._postings.move_to_end(term)
+        return self._postings.get(term)
+
+    def keep(self, term: str, postings: Postings) -> None:
+        """Remember the postings of a term, and forget those of terms not asked for lately where they are too many."""
+        self._postings[term] = postings
+        self._kept += len(postings.keys)
+        while self._kept > self._most and len(self._postings) > 1:
+            _, gone = self._postings.popitem(last=False)
+            self._kept -= len(gone.keys)
+
+    def rank(self, terms: Sequence[Postings], limit: int) -> tuple[Keys, Scores]:
+        """Return the best passages that have any of the terms, and their scores; of equal ones the lower key first."""
+        return best(self.scores(terms), limit)
+
+    def scores(self, terms: Sequence[Postings]) -> Scores:
+        """Return the score of every passage by its key, 0 where it has no term; one given twice counts twice."""
+        scores = np.zeros(len(self._lengths))
+        for each in terms:
+            keys, counts = each.keys, each.counts.astype(np.float64)
+            norms = _K1 * (1 - _B + _B * self._lengths[keys] / self._usual)
+            scores[keys] += self._idf(len(keys)) * ((counts * (_K1 + 1)) / (counts + norms))
+        return scores
+
+    def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
+        """Return the scores of passages that are not in the table, by how common terms are in it.
+
+        `lengths`: in terms, by key; `found`: of each term, which of them have it; `having`: how many of the table do.
+        """
+        usual = self._usual or (lengths[lengths > 0].mean() if lengths.any() else 1.0)
+        scores = np.zeros(len(lengths))
+        for each, held in zip(found, having, strict=True):
+            counts = each.counts.astype(np.float64)
+            norms = _K1 * (1 - _B + _B * lengths[each.keys] / usual)
+            scores[each.keys] += self._idf(held) * counts * (_K1 + 1) / (counts + norms)
+        return scores
+
+    def _idf(self, having: int) -> float:
+        rarity = log((self._rows - having + 0.5) / (having + 0.5))
+        return rarity if rarity > 0 else _LEAST_IDF
+
+
+def only(scores: Scores, keys: Keys) -> Scores:
+    """Return the scores of some passages; all others score 0."""
+    kept = np.zeros(len(scores))
+    kept[keys] = scores[keys]
+    return kept
+
+
+def best(scores: Scores, limit: int, *, among: npt.NDArray[np.int32] | None = None) -> tuple[Keys, Scores]:
+    """Return the best of passages (`among`: of some of them) and their scores; of equal ones the lower key first."""
+    found = np.flatnonzero(scores) if among is None else among[scores[among] > 0].astype(np.int64)
+    if len(found) > limit:
+        nth = np.partition(scores[found], len(found) - limit)[len(found) - limit]
+        found = found[scores[found] >= nth]
+    order = np.lexsort((found, -scores[found]))[:limit]
+    return found[order], scores[found[order]]

@@ -1,1 +1,0 @@
-"""Several servers that share spaces: a directory of them, and moves between them."""

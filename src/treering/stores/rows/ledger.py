@@ -1,0 +1,380 @@
+"""What ledgers in a database have in common: reads of one moment, writes in one transaction, checks of the whole."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Generic, Protocol, TypeVar, get_args
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.errors import Corrupt
+from treering.core.evidence import Segment
+from treering.core.objects import Channel, Object, ObjectType
+from treering.core.patch import Link, PatchRecord, PatchStatus
+from treering.core.policy import Policy
+from treering.core.writing.transaction import missing_patch
+from treering.ports.copying import LedgerWrites, ReadRevision, changes_told
+from treering.ports.index import Change
+from treering.ports.ledger import (
+    TABLES,
+    Altered,
+    AnchorStore,
+    AsOf,
+    Head,
+    ObjectRequest,
+    ObjectsFound,
+    Record,
+    Selection,
+    SourceState,
+    missing_object,
+    missing_segment,
+    read_one_by_one,
+)
+from treering.ports.runtime import Clock
+from treering.stores.rows.packing import rows_of
+from treering.stores.rows.read_checks import LogReads, ReadChecks
+from treering.stores.rows.records import ExportedRows, events_in_batches, records_of
+from treering.stores.rows.session import LedgerSession
+from treering.stores.rows.verification import VerifiedRows
+
+T = TypeVar("T")
+
+
+class _Objects(Protocol):
+    def revision(self, identity: str, number: int) -> Object | None: ...
+
+    def revisions(self, identity: str) -> Sequence[Object]: ...
+
+    def segment(self, source_id: str, segment_id: str) -> Segment | None: ...
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]: ...
+
+
+class Snapshot(ABC):
+    """Reads of one moment: those of `ports.ledger.Ledger`."""
+
+    def __init__(self, objects: _Objects, log: LogReads) -> None:
+        self.log = log
+        self._objects = objects
+
+    @property
+    @abstractmethod
+    def policy(self) -> Policy:
+        """The policy in force."""
+
+    @abstractmethod
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood."""
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Return every revision, oldest first."""
+        revisions = self._objects.revisions(identity)
+        if not revisions:
+            raise missing_object(identity)
+        return revisions
+
+    @abstractmethod
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist."""
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Return a segment, also one that has vanished from its source since."""
+        found = self._objects.segment(source_id, segment_id)
+        if found is None:
+            raise missing_segment(source_id, segment_id)
+        return found
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
+        """Return those of the segments (source id, segment id) that are in their sources now."""
+        return self._objects.segments(places, altered)
+
+    def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
+        """Read for several requests."""
+        return [read_one_by_one(self, request) for request in requests]
+
+    @abstractmethod
+    def select(self, selection: Selection, altered: Altered | None) -> Sequence[Object]:
+        """Return the objects a read at the selection's scope sees, oldest first."""
+
+    @abstractmethod
+    def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+
+    @abstractmethod
+    def sources_at(self, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+
+    @abstractmethod
+    def scopes(self, below: str) -> Sequence[str]:
+        """Return the scopes below one that objects lie in."""
+
+    @abstractmethod
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id."""
+
+    @abstractmethod
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+
+    @abstractmethod
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Return the audit sequence number at a point in history."""
+        return self.log.sequence(as_of)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        events = self.log.events(after=after, limit=limit)
+        read = self._revisions_told(events)
+
+        def revision(identity: str, number: int) -> Object | None:
+            found = read(identity, number)
+            if found is None:
+                self.log.require_erased(identity, number)
+            return found
+
+        return changes_told(events, revision)
+
+    def _revisions_told(self, _events: Sequence[AuditEvent]) -> ReadRevision:
+        """Return what reads the revisions that events tell of."""
+        return self._objects.revision
+
+
+class WholeRows(VerifiedRows, ExportedRows, Protocol):
+    """All rows of a ledger, of one moment."""
+
+    def verify(self, *, anchor: Anchor | None) -> Anchor:
+        """Check all rows against the audit log, and that this passes through the anchor; return its head."""
+        ...
+
+
+class DatabaseLedger(LedgerWrites, Generic[T]):
+    """`ports.ledger.Ledger` over a database. Followers move in the same transactions.
+
+    `read`, `write`: hold a transaction; `read_whole`: one for reads of everything, which hold up no other. `snapshot`:
+    the reads of a transaction; `rows`: all rows that it sees. `policy` holds as long as the space tells of none.
+    """
+
+    def __init__(
+        self,
+        place: Callable[[], str],
+        *,
+        read: Callable[[], AbstractContextManager[T]],
+        write: Callable[[], AbstractContextManager[T]],
+        read_whole: Callable[[], AbstractContextManager[T]],
+        snapshot: Callable[[T, ReadChecks, Policy], Snapshot],
+        rows: Callable[[T], WholeRows],
+        clock: Clock,
+        policy: Policy | None,
+        anchor: AnchorStore | None,
+    ) -> None:
+        self._place = place
+        self._hold = read
+        self._hold_to_write = write
+        self._hold_whole = read_whole
+        self._snapshot = snapshot
+        self._rows = rows
+        self._clock = clock
+        self._default_policy = policy or Policy()
+        self._anchor = anchor
+        self._checks = ReadChecks()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force, as the space holds it now."""
+        with self._read() as snapshot:
+            return snapshot.policy
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood."""
+        with self._read() as snapshot:
+            return snapshot.get(identity, as_of=as_of)
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Return every revision, oldest first."""
+        with self._read() as snapshot:
+            return snapshot.history(identity)
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist."""
+        with self._read() as snapshot:
+            return snapshot.heads(identities, as_of=as_of, altered=altered)
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Return a segment, also one that has vanished from its source since."""
+        with self._read() as snapshot:
+            return snapshot.segment(source_id, segment_id)
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
+        """Return those of the segments (source id, segment id) that are in their sources now."""
+        with self._read() as snapshot:
+            return snapshot.segments(places, altered=altered)
+
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests, all of one moment."""
+        with self._read() as snapshot:
+            return snapshot.read(requests)
+
+    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
+        """Return the objects a read at the selection's scope sees, oldest first."""
+        with self._read() as snapshot:
+            found = snapshot.select(selection, altered)
+        yield from found
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        with self._read() as snapshot:
+            return snapshot.sources(scope, root)
+
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        with self._read() as snapshot:
+            return snapshot.sources_at(scope, origins)
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Return the scopes below one that objects lie in."""
+        with self._read() as snapshot:
+            return snapshot.scopes(below)
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id."""
+        with self._read() as snapshot:
+            return snapshot.dependents(identity)
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+        with self._read() as snapshot:
+            return snapshot.referrers(identity)
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+        with self._read() as snapshot:
+            return snapshot.links(identity, as_of=as_of)
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Return the record of a patch."""
+        with self._read() as snapshot:
+            record = snapshot.log.record(patch_id)
+        if record is None:
+            raise missing_patch(patch_id)
+        return record
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Return the newest patches."""
+        with self._read() as snapshot:
+            return snapshot.log.newest_records(status, limit)
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Return the audit sequence number at a point in history."""
+        with self._read() as snapshot:
+            return snapshot.sequence(as_of)
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Return audit events in order, in batches, so that a long log does not fill memory."""
+
+        def batch(after: int, limit: int) -> Sequence[AuditEvent]:
+            with self._read() as snapshot:
+                return snapshot.log.events(after=after, limit=limit)
+
+        return events_in_batches(batch, after=after, limit=limit)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        with self._read() as snapshot:
+            return snapshot.changes(max(after, 0), max(limit, 0))
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Return the audit events about one object or patch."""
+        with self._read() as snapshot:
+            return snapshot.log.events_of(identity)
+
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the ledger holds, or the records of some tables, of one moment."""
+        with rows_of("the ledger"), self._hold_whole() as transaction:
+            yield from records_of(self._rows(transaction), only)
+
+    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
+        """Check the audit chain, every revision against it, and every segment against its hash."""
+        kept = anchor or self._kept_anchor()
+        with rows_of("the ledger"), self._hold_whole() as transaction:
+            return self._rows(transaction).verify(anchor=kept)
+
+    @abstractmethod
+    def _session(self, transaction: T) -> LedgerSession[T]:
+        """Return what writes in a transaction."""
+
+    @contextmanager
+    def _read(self) -> Iterator[Snapshot]:
+        """Hold a snapshot, and the rows of the ledger to what they should be."""
+        with rows_of("the ledger"), self._hold() as transaction:
+            yield self._snapshot(transaction, self._checks, self._default_policy)
+
+    @contextmanager
+    def _writing(self) -> Iterator[LedgerSession[T]]:
+        """Hold the one write transaction; once it is durable, tell the anchor how far the log has come."""
+        with self._hold_to_write() as transaction:
+            session = self._session(transaction)
+            yield session
+            session.finish()
+        if self._anchor and (reached := session.reached):
+            self._anchor.write(reached)
+
+    @contextmanager
+    def _planning(self) -> Iterator[LedgerSession[T]]:
+        with self._hold() as transaction:
+            yield self._session(transaction)
+
+    def _kept_anchor(self) -> Anchor | None:
+        return self._anchor.read() if self._anchor else None
+
+    def _check_anchor(self) -> None:
+        """Check that the log passes through the anchor, where one is kept. Raises `Corrupt`."""
+        kept = self._kept_anchor()
+        if kept is None or kept.seq == 0:
+            return
+        with rows_of("the ledger"), self._hold() as transaction:
+            if self._rows(transaction).has_event(kept.seq, kept.hash):
+                return
+        raise Corrupt(
+            f"{self._place()} does not hold the audit event {kept.seq} its anchor names.",
+            hint="Its tail was cut or an older copy was put back: restore the newest copy, then lint audit.",
+            details={"seq": kept.seq},
+        )
+
+
+# What rows say of objects and sources, read without the objects.
+
+
+_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
+
+
+def checked_head(head: Head) -> Head:
+    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is unknown."""
+    if head.type in _TYPES and head.origin_channel in _CHANNELS:
+        return head
+    raise Corrupt(
+        f"The row of {head.id} names an unknown type or channel.",
+        hint="Run lint audit.",
+        details={"id": head.id},
+    )
+
+
+def newest_states(rows: Iterable[tuple[str, SourceState]]) -> dict[str, SourceState]:
+    """Return the state of the source with each origin, from origins and states in the order of their ids."""
+    states: dict[str, SourceState] = {}
+    for origin, state in rows:
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = state
+    return states

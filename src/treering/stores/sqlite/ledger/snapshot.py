@@ -1,0 +1,324 @@
+"""What one moment of a space says: its audit log, patches and idempotency keys, and the reads of its objects."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import apsw
+
+from treering.core.audit import GENESIS, Anchor, AuditEvent
+from treering.core.canonical import parse_time, render_time
+from treering.core.objects import Object
+from treering.core.patch import Link, PatchRecord, PatchStatus
+from treering.core.policy import Policy
+from treering.core.scope import ROOT, lineage
+from treering.core.writing.journal import POLICY
+from treering.ports.ledger import (
+    Altered,
+    AsOf,
+    Head,
+    Selection,
+    SourceState,
+    head_of,
+    missing_object,
+    noted,
+    selects,
+)
+from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
+from treering.stores.rows.packing import pack_row, pack_sealed, row_of
+from treering.stores.rows.read_checks import Body, LogReads, ReadChecks, policy_told
+from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
+from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
+
+_END = """
+SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
+FROM (SELECT seq, hash, timestamp FROM audit ORDER BY seq DESC LIMIT 1) AS last
+LEFT JOIN (SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1) AS told
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """How far the audit log has come, as its rows say: the last event, and the last one about the policy."""
+
+    seq: int | None
+    hash: str | None
+    timestamp: str | None
+    policy_seq: int | None
+    policy_body: bytes | str | None
+
+    @property
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        with row_of("the audit log"):
+            return Anchor.model_validate({"seq": self.seq or 0, "hash": self.hash or GENESIS})
+
+    @property
+    def last_time(self) -> datetime | None:
+        """Return the time of the last event, or `None` before the first."""
+        with row_of("the audit log"):
+            return parse_time(self.timestamp) if self.timestamp is not None else None
+
+    @property
+    def policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        if self.policy_seq is None or self.policy_body is None:
+            return None
+        return policy_told(self.policy_seq, self.policy_body)
+
+
+class LogTables(LogReads):
+    """The audit log, patches and idempotency keys of one ledger, over a connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
+        super().__init__(SqliteEvents(connection), checks)
+        self.reached: Anchor | None = None
+        """The head that was kept, where something was."""
+        self._connection = connection
+        self._end: LogEnd | None = None
+
+    @property
+    def end(self) -> LogEnd:
+        """What every writer asks of the log, read once: no other writer comes between, and what is kept forgets it."""
+        if self._end is None:
+            self._end = LogEnd(*(self._row(_END, POLICY) or (None,) * 5))
+        return self._end
+
+    def sequence(self, as_of: AsOf) -> int:
+        """Return the sequence number at a point in history; 0 before the first event."""
+        match as_of:
+            case None:
+                row = self._row("SELECT max(seq) FROM audit")
+            case int():
+                row = self._row("SELECT max(seq) FROM audit WHERE seq <= ?", as_of)
+            case datetime():
+                row = self._row("SELECT max(seq) FROM audit WHERE timestamp <= ?", render_time(as_of))
+        return int(row[0] or 0) if row else 0
+
+    def is_bare(self) -> bool:
+        """Tell whether the log tells of nothing but the policy."""
+        return self._row("SELECT 1 FROM audit WHERE target <> ? LIMIT 1", POLICY) is None
+
+    def policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        row = self._row("SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1", POLICY)
+        return policy_told(*row) if row else None
+
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Keep new events."""
+        sql = "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)"
+        self._end = None
+        for event in events:
+            body = pack_row(event.model_dump_json())
+            self._connection.execute(sql, (event.seq, event.target, render_time(event.timestamp), event.hash, body))
+            self.reached = Anchor(seq=event.seq, hash=event.hash)
+
+    def clear(self) -> None:
+        """Remove all events."""
+        self._end = None
+        self._connection.execute("DELETE FROM audit")
+
+    def keep_records(self, records: Sequence[PatchRecord]) -> None:
+        """Keep the records of patches, in the place of earlier ones."""
+        self._keep_records("INSERT OR REPLACE", records)
+
+    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
+        """Keep the records of patches that are not there."""
+        self._keep_records("INSERT", records)
+
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Keep what a new key stands for, as JSON."""
+        sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
+        self._connection.execute(sql, (key, pack_sealed(outcome, name=key)))
+
+    def forget(self, key: str) -> None:
+        """Remove a key."""
+        self._connection.execute("DELETE FROM receipts WHERE key = ?", (key,))
+
+    def _keep_records(self, insert: str, records: Sequence[PatchRecord]) -> None:
+        for record in records:
+            row = (record.id, record.status, pack_row(record.model_dump_json()))
+            self._connection.execute(f"{insert} INTO patches(id, status, body) VALUES(?, ?, ?)", row)
+
+    def _events_behind(self, after: int, limit: int) -> Iterable[Body]:
+        return self._bodies("SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+
+    def _events_about(self, targets: Sequence[str]) -> Iterable[Body]:
+        sql = "SELECT body FROM audit WHERE target = ? ORDER BY seq"
+        return chain.from_iterable(self._bodies(sql, target) for target in targets)
+
+    def _patch(self, patch_id: str) -> Body | None:
+        return next(self._bodies("SELECT body FROM patches WHERE id = ?", patch_id), None)
+
+    def _newest_patches(self, status: PatchStatus | None, limit: int) -> Iterable[Body]:
+        sql = "SELECT body FROM patches WHERE ?1 IS NULL OR status = ?1 ORDER BY id DESC LIMIT ?2"
+        return self._bodies(sql, status, limit)
+
+    def _proposed(self) -> Iterable[Body]:
+        return self._bodies("SELECT body FROM patches WHERE status = 'proposed' ORDER BY id")
+
+    def _key(self, key: str) -> Body | None:
+        return next(self._bodies("SELECT body FROM receipts WHERE key = ?", key), None)
+
+    def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]:
+        where, bindings = ("WHERE key >= ? AND key < ?", (prefix, f"{prefix}\U0010ffff")) if prefix else ("", ())
+        return self._connection.execute(f"SELECT key, body FROM receipts {where}", bindings)  # noqa: S608 - a literal
+
+    def _bodies(self, sql: str, *bindings: str | int | None) -> Iterator[Body]:
+        return (body for (body,) in self._connection.execute(sql, bindings))
+
+    def _row(self, sql: str, *bindings: Any) -> Any:
+        return next(self._connection.execute(sql, bindings), None)
+
+
+# What one moment of a space says: reads, held to what the audit log says.
+
+
+_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
+_BATCH = 500
+_SourceRow = tuple[str, str, str, str, int]
+"""Origin, id, fingerprint, status, revision."""
+
+
+class SqliteSnapshot(Snapshot):
+    """`rows.ledger.Snapshot` over a connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection, checks: ReadChecks, policy: Policy) -> None:
+        self._connection = connection
+        self._tables = ObjectTables(connection, checks)
+        self._log_tables = LogTables(connection, checks)
+        self._default_policy = policy
+        super().__init__(self._tables, self._log_tables)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._log_tables.policy() or self._default_policy
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood."""
+        item = self._get_at(as_of)(identity)
+        if item is None:
+            raise missing_object(identity)
+        return item
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist."""
+        wanted = list(dict.fromkeys(identities))
+        if as_of is not None:
+            return {item.id: head_of(item) for item in _each(wanted, self._get_at(as_of), altered)}
+        heads: dict[str, Head] = {}
+        for start in range(0, len(wanted), _BATCH):
+            batch = wanted[start : start + _BATCH]
+            sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
+            for row in list(self._connection.execute(sql, batch)):
+                with noted(altered):
+                    heads[row[0]] = _head(row)
+        return heads
+
+    def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
+        """Return the objects a read at the selection's scope sees, oldest first."""
+        if selection.as_of is None:
+            ids = _candidates(self._connection, selection)
+        else:
+            sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
+            rows = self._connection.execute(sql, (self.sequence(selection.as_of),))
+            ids = [identity for (identity,) in rows]
+        items = _each(ids, self._get_at(selection.as_of), altered)
+        return [item for item in items if selects(selection, item)]
+
+    def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        # Ranges instead of prefixes, and three queries instead of OR: so that the index by origin finds them.
+        columns = "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ?1 AND "
+        sql = (
+            f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' "
+            f"UNION ALL {columns} origin >= ?2 || '/' AND origin < ?2 || '0' ORDER BY id"
+        )
+        return _states(self._connection.execute(sql, (scope, root)))
+
+    def sources_at(self, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        rows: list[_SourceRow] = []
+        for start in range(0, len(origins), _BATCH):
+            batch = origins[start : start + _BATCH]
+            sql = (
+                "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
+                f"AND origin IN ({_marks(batch)}) ORDER BY id"
+            )
+            rows += self._connection.execute(sql, (scope, *batch))
+        return _states(rows)
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Return the scopes below one that objects lie in."""
+        start = "/" if below == ROOT else f"{below}/"
+        # '0' is the character after '/'. Each step jumps to the next scope, however many objects lie in one.
+        sql = (
+            "WITH RECURSIVE found(scope) AS (SELECT min(scope) FROM objects WHERE scope > ?1 AND scope < ?2 UNION ALL "
+            "SELECT (SELECT min(scope) FROM objects o WHERE o.scope > found.scope AND o.scope < ?2) FROM found "
+            "WHERE found.scope IS NOT NULL) SELECT scope FROM found WHERE scope IS NOT NULL"
+        )
+        return [scope for (scope,) in self._connection.execute(sql, (start, start[:-1] + "0"))]
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id."""
+        return self._tables.dependents(identity)
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+        return self._tables.referrers(identity)
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+        return self._tables.checked_links(identity, None if as_of is None else self.sequence(as_of))
+
+    def _get_at(self, as_of: AsOf) -> Callable[[str], Object | None]:
+        """Return what reads an object as it stands, or as it stood."""
+        if as_of is None:
+            return self._tables.get
+        seq = self.sequence(as_of)
+        return lambda identity: self._tables.get_as_of(identity, seq)
+
+
+def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
+    return newest_states((row[0], SourceState(*row[1:])) for row in rows)
+
+
+def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
+    """Narrow by scope, type and filter in SQL; what passes is checked again on the object itself."""
+    scopes = lineage(selection.scope)
+    prefix = selection.scope.removesuffix("/") + "/"
+    below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
+    named, asked = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
+    # An origin is rarer than a type: the plus sign keeps SQLite from looking up the type.
+    kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
+    types = f"AND {kind} IN ({_marks(selection.types)})" if selection.types else ""
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {asked.sql}"
+    sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
+    within = (len(prefix), prefix) if selection.descend else ()
+    bindings = [*scopes, *within, *selection.types, *named.bindings, *asked.bindings]
+    return [identity for (identity,) in connection.execute(sql, bindings)]
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
+    with row_of(str(row[0])):
+        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
+    return checked_head(head)
+
+
+def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> list[Object]:
+    """Read objects one by one; what does not verify is left out where `altered` takes it."""
+    found = []
+    for identity in identities:
+        with noted(altered):
+            if item := read(identity):
+                found.append(item)
+    return found

@@ -1,0 +1,287 @@
+"""What the commands about access keys, engines of vectors, and servers of databases do."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.scope import ROOT
+from treering.ports.stores import (
+    AccessKey,
+    AccessKeys,
+    KeyLimits,
+    Relocation,
+    ServerDirectory,
+    ServerState,
+    StayedThere,
+    UnfinishedMove,
+)
+from treering.registry import brought
+from treering.spaces import wiring
+from treering.spaces.wiring import open_access_keys
+from treering.surfaces.cli.commands.databases import DirectoryFlags, KeptKeys, KeyFlags
+from treering.surfaces.cli.flags import Access
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.session import answer, bars, opened, watched
+from treering.system.access_keys import expiry, is_live, make_key, space_name
+from treering.system.address import Address
+from treering.system.machine import SystemClock
+from treering.system.settings import Settings
+from treering.verbs.lint.upkeep import DROP, REBUILD, STATUS, USE, EngineStatus
+
+
+def create_key(name: str, wanted: KeyFlags, kept: KeptKeys) -> None:
+    """Make a key and print it."""
+    settings, clock = Settings.read(), SystemClock()
+    shown, key = make_key(
+        name,
+        space=_space_of(wanted, settings),
+        clock=clock,
+        scope=wanted.scope,
+        right=wanted.right,
+        channel="user" if wanted.person else "agent",
+        expires=expiry(wanted.expires, now=clock.now()) if wanted.expires else None,
+        limits=KeyLimits(wanted.requests_per_minute, wanted.at_once, wanted.max_body_bytes),
+    )
+    with _opened(wanted.space, kept, create=True) as keys:
+        keys.add(key)
+    lines = [
+        line(shown),
+        line("Keep it now: it is shown once. Programs send it as 'Authorization: Bearer trk_…'."),
+        *_of_key(key, clock.now()),
+    ]
+    answer(Access(as_json=kept.as_json), {"key": shown, **_facts(key)}, lines)
+
+
+def list_keys(space: str, kept: KeptKeys) -> None:
+    """List keys, the oldest first."""
+    now = SystemClock().now()
+    with _opened(space, kept, create=False) as keys:
+        found = keys.all()
+    lines = [one for key in found for one in _of_key(key, now)] or [line("There is no key yet.")]
+    answer(Access(as_json=kept.as_json), {"keys": [_facts(key) for key in found]}, lines)
+
+
+def revoke_key(named: str, space: str, kept: KeptKeys) -> None:
+    """Revoke a key. Raises `NotFound` where no key has the name or id."""
+    now = SystemClock().now()
+    with _opened(space, kept, create=False) as keys:
+        key = _find(named, keys)
+        keys.revoke(key.id, at=now)
+    told = replace(key, revoked=key.revoked or now)
+    said = f"Revoked {key.name} ({key.id}): it opens nothing any more."
+    answer(Access(as_json=kept.as_json), _facts(told), [line(said)])
+
+
+@contextmanager
+def _opened(space: str, kept: KeptKeys, *, create: bool) -> Iterator[AccessKeys]:
+    settings = Settings.read()
+    address = settings.keys_address(kept.keys or None, space=settings.space_address(space or None))
+    keys = open_access_keys(address, create=create)
+    try:
+        yield keys
+    finally:
+        keys.close()
+
+
+def _space_of(wanted: KeyFlags, settings: Settings) -> str:
+    """Return the name of the space that a key opens. Raises `InvalidInput` for a project with a space or a scope."""
+    if not wanted.project:
+        return space_name(settings.space_address(wanted.space or None))
+    if wanted.space or wanted.scope != ROOT:
+        raise InvalidInput(
+            "A key of a project opens all of that project, and nothing else.",
+            hint="Leave --space and --scope out, or make another key for the space.",
+        )
+    for spaces_at in brought("spaces"):
+        return space_name(spaces_at(wanted.projects, settings).address(wanted.project))
+    raise InvalidInput("No part here keeps projects.", hint="Leave --project out.")
+
+
+def _find(named: str, keys: AccessKeys) -> AccessKey:
+    found = [key for key in keys.all() if named in (key.id, key.name)]
+    if not found:
+        names = [key.name for key in keys.all() if key.revoked is None]
+        raise NotFound(f"There is no key {named!r}.", hint=nearest(named, names) if names else "There are no keys.")
+    # A name may be used again once its key is revoked.
+    return next((key for key in found if key.revoked is None), found[-1])
+
+
+def _of_key(key: AccessKey, now: datetime) -> Iterator[IndentedLine]:
+    state = "revoked" if key.revoked else "" if is_live(key, now=now) else "expired"
+    yield line(f"{key.name} ({key.id}){': ' if state else ''}{state}")
+    where = key.space if key.scope == ROOT else f"{key.space}, scope {key.scope}"
+    yield line(f"{key.right} on {where}, as {'a person' if key.channel == 'user' else 'an agent'}", indent=2)
+    yield line(f"expires {_day(key.expires)}, last used {_day(key.used)}", indent=2)
+    if said := ", ".join(_limits(key.limits)):
+        yield line(f"at most {said}", indent=2)
+
+
+def _limits(limits: KeyLimits) -> Iterator[str]:
+    if limits.requests_per_minute is not None:
+        yield f"{limits.requests_per_minute:,} requests a minute"
+    if limits.at_once is not None:
+        yield f"{limits.at_once:,} at once"
+    if limits.max_body_bytes is not None:
+        yield f"{limits.max_body_bytes:,} bytes each"
+
+
+def _day(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M}" if time else "never"
+
+
+def _facts(key: AccessKey) -> dict[str, Any]:
+    times = {"created": key.created, "expires": key.expires, "revoked": key.revoked, "used": key.used}
+    return {
+        "id": key.id,
+        "name": key.name,
+        "right": key.right,
+        "space": key.space,
+        "scope": key.scope,
+        "channel": key.channel,
+        "limits": asdict(key.limits),
+        **{name: time.isoformat() if time else None for name, time in times.items()},
+    }
+
+
+# What `treering index` does.
+
+
+_SAID = {
+    "loading": "It takes the vectors over: {vectors} of {total}. Until it knows all, the space's own answer.",
+    "following": "It keeps {vectors} of {total} vectors; {waiting} changes wait and are searched besides.",
+    "ready": "It keeps all {vectors} vectors.",
+    "failing": "It cannot be used, and the space's own vectors answer: {problem}",
+}
+
+
+def use_engine(address: str, access: Access, *, later: bool) -> None:
+    """Use an engine."""
+    with opened(access) as space, watched(space) as busy:
+        told = busy.perform(USE, input={"address": address}, options={"wait": not later})
+    answer(access, told, _lines(told))
+
+
+def show_engine(access: Access) -> None:
+    """Tell how the engine is."""
+    with opened(access) as space:
+        told = space.perform(STATUS)
+    answer(access, told, _lines(told))
+
+
+def rebuild_engine(access: Access, *, later: bool) -> None:
+    """Fill the engine anew."""
+    with opened(access) as space, watched(space) as busy:
+        told = busy.perform(REBUILD, options={"wait": not later})
+    answer(access, told, _lines(told))
+
+
+def drop_engine(access: Access) -> None:
+    """Use no engine."""
+    with opened(access) as space:
+        told = space.perform(DROP)
+    lines = [line("This space used no engine.")]
+    if told.state != "none":
+        lines = [line(f"{told.address} is no longer used; the space searches its own vectors.")]
+    if told.problem:
+        lines += [line(f"What it keeps could not be removed: {told.problem}"), line(told.hint, indent=2)]
+    answer(access, told, lines)
+
+
+def _lines(told: EngineStatus) -> list[IndentedLine]:
+    if told.state == "none":
+        return [line("This space searches its own vectors; it uses no engine.")]
+    said = _SAID[told.state].format(**told.model_dump())
+    lines = [line(f"{told.address} ({told.kind or 'not reached'})"), line(said, indent=2)]
+    return [*lines, line(told.hint, indent=2)] if told.hint else lines
+
+
+# What the commands about the servers of a directory do.
+
+
+_SPACE, _DIRECTORY = "space", ("directory", "on")
+
+
+def add_server(name: str, address: str, kept: DirectoryFlags) -> None:
+    """Add a server to a directory."""
+    spaces = _servers(kept.directory).add(name, address)
+    said = f"Added {name}: it has {_counted(spaces)} already." if spaces else f"Added {name}: it takes new spaces now."
+    answer(Access(as_json=kept.as_json), {"server": name, "address": address, "spaces": spaces}, [line(said)])
+
+
+def list_servers(kept: DirectoryFlags) -> None:
+    """List servers, and moves that are not done."""
+    servers = _servers(kept.directory)
+    states, moves = servers.states(), servers.unfinished()
+    facts = {"servers": [asdict(one) for one in states], "moves": [asdict(one) for one in moves]}
+    lines = [_of_server(one) for one in states] or [line("The directory has no server yet.")]
+    answer(Access(as_json=kept.as_json), facts, [*lines, *map(_of_move, moves)])
+
+
+def drain_server(server: str, kept: DirectoryFlags) -> None:
+    """Move all spaces of a server to the others."""
+    with bars() as advance:
+        moved = list(_servers(kept.directory).drain(server, advance))
+    facts = {"server": server, "moved": [asdict(one) for one in moved if isinstance(one, Relocation)]}
+    lines = [part for one in moved for part in _told(one)]
+    end = line(f"{server} has no space any more, and takes none. Add it again to have it take new ones.")
+    answer(Access(as_json=kept.as_json), facts, [*lines, end])
+
+
+def move_space(space: str, server: str, kept: DirectoryFlags) -> None:
+    """Move a space to a server."""
+    with bars() as advance:
+        moved = _servers(kept.directory).move(space, server, advance)
+    answer(Access(as_json=kept.as_json), asdict(moved), _told(moved))
+
+
+def _servers(directory: str) -> ServerDirectory:
+    """Return the servers of the directory that was named, or of the one that `TREERING_SPACE` is in."""
+    settings = Settings.read()
+    if not directory and not settings.space:
+        raise InvalidInput(
+            "No directory of servers is named.", hint="Add --directory postgresql://OWNER@HOST/DATABASE."
+        )
+    address = settings.space_address(directory or None)
+    if not directory:
+        address = _directory_of(address)
+    return wiring.postgres_servers(address)
+
+
+def _directory_of(space: Address) -> Address:
+    if _DIRECTORY not in space.options:
+        raise InvalidInput(
+            f"TREERING_SPACE names {space}, which is not in a directory of servers.",
+            hint="Add --directory postgresql://OWNER@HOST/DATABASE.",
+        )
+    return replace(space, options=tuple(option for option in space.options if option[0] != _SPACE))
+
+
+def _told(one: Relocation | StayedThere) -> Sequence[IndentedLine]:
+    if isinstance(one, StayedThere):
+        given_up = f"; the copy on {one.given_up} was removed" if one.given_up else ""
+        return [line(f"{one.space} is on {one.server}{given_up}.")]
+    records = f"{one.counts['event']} events, {one.vectors} vectors"
+    return [
+        line(f"Moved {one.space} from {one.old_server} to {one.server}: {records}, in {one.seconds:.1f} s."),
+        line(f"Writers were held up for {1000 * one.paused:.0f} ms.", indent=2),
+        line(f"Same as before; the audit log ends at event {one.head.seq} ({one.head.hash}).", indent=2),
+    ]
+
+
+def _of_server(one: ServerState) -> IndentedLine:
+    state = "" if one.answers else ", does not answer"
+    draining = ", takes no new ones" if one.draining else ""
+    return line(f"{one.name}: {_counted(one.spaces)}{draining}{state} ({one.address})")
+
+
+def _of_move(one: UnfinishedMove) -> IndentedLine:
+    state = f"a move to {one.target} was begun" if one.target else f"an old copy is left on {one.left_on}"
+    again = f"treering postgres move {one.space} {one.target or one.server}"
+    return line(f"{one.space}: on {one.server}; {state}. Go on: {again}")
+
+
+def _counted(spaces: int) -> str:
+    return "1 space" if spaces == 1 else f"{spaces} spaces"

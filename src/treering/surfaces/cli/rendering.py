@@ -1,0 +1,284 @@
+"""Reports as lines for people, first what `query` found. Pure: a report in, lines out."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from treering.core.characters import label, one_line
+from treering.core.fencing import fence
+from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.surfaces.cli.rendering_changes import (
+    render_audit,
+    render_findings,
+    render_ingest,
+    render_job,
+    render_reindex,
+    render_repairs,
+    render_write,
+)
+from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.envelope import Report
+from treering.verbs.ingest.report import IngestReport, JobReport
+from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
+from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
+from treering.verbs.query.context import ContextReport
+from treering.verbs.query.recent import RecentReport
+from treering.verbs.query.related import RelatedReport
+from treering.verbs.query.search import SearchReport
+from treering.verbs.reading import Empty, ShownHit, shown_status
+
+_MOST_WARNINGS = 8
+_WARNING_CHARS = 600
+
+
+def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
+    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
+    if renderer := _QUOTING.get(type(report)):
+        yield from renderer(report, fenced=fenced)
+    elif plain := _PLAIN.get(type(report)):
+        yield from plain(report)
+    else:
+        yield line(report.model_dump_json(indent=2))
+    yield from render_warnings(report.warnings)
+
+
+def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
+    """Yield the first of some warnings, and how many more there are."""
+    for warning in warnings[:_MOST_WARNINGS]:
+        yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
+    if len(warnings) > _MOST_WARNINGS:
+        yield line(f"{len(warnings) - _MOST_WARNINGS} more warnings; --json shows them")
+
+
+# What `query` found, as lines.
+
+
+_SNIPPET_LINES = 6
+_SNIPPET_CHARS = 400
+_VALUE_CHARS = 300
+_LEFT_OUT = 10
+_TASK_CHARS = 300
+_SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
+_ARROWS = {"out": "→", "in": "←", "any": "↔"}
+_REASONS = {"unknown_entity": "nothing here speaks of it"}
+_USUAL = {"active", "finalized", "open"}
+
+
+def render_context(report: ContextReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show a context pack: by section, cited; then conflicts, gaps, and what to read next."""
+    if fenced:
+        yield line(report.text.rstrip("\n"))
+    else:
+        yield from _pack(report.pack)
+    yield from _empty(report.empty)
+
+
+def render_search(report: SearchReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show hits, best first, each with score, place and a snippet."""
+    for rank, hit in enumerate(report.hits, start=1):
+        yield from _hit(rank, hit, fenced=fenced)
+    if report.left_out:
+        yield line(f"{len(report.left_out)} more did not fit: ", ", ".join(report.left_out[:_LEFT_OUT]))
+    yield from _empty(report.empty)
+
+
+def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show what stands behind ids, word for word."""
+    for item in report.items:
+        versions = "" if item.versions == 1 else f", {item.versions} versions"
+        places = [_name(place, fenced=fenced) for place in item.places[:3]]
+        called = "" if fenced else one_line(item.title or item.id)
+        yield line((called, "bold"), f"  ({shown_status(item.status, current=item.current)}{versions})")
+        yield line((", ".join((*places, item.id)), "dim"), indent=2)
+        text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
+        text = titled(item.title, text) if fenced else text
+        yield line(_quoted(text, item.places[0] if item.places else item.id, fenced=fenced), indent=2)
+        if item.cut:
+            yield line(("… cut; --max-tokens shows more", "dim"), indent=2)
+        yield line("")
+    for identity in report.missing:
+        yield line(("not found: ", "red"), identity)
+
+
+def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show one object whole: fields, links, what rests on it, history."""
+    shown = report.object
+    status = shown_status(str(shown.get("status")), current=report.current)
+    yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
+    yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
+    fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
+    if fenced:
+        yield line(
+            fence("\n".join(f"{name}: {value}" for name, value in fields.items()), origin=report.title), indent=2
+        )
+    else:
+        yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in fields.items())
+    for segment in shown.get("segments", ()):
+        yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
+        yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
+    yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
+    yield from _listed("Rests on it", report.dependents)
+    yield from _listed("Names it", _referrers(report, fenced=fenced))
+    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in report.references])
+    yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
+
+
+def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show neighbours, nearest first."""
+    if not report.neighbours and not report.code:
+        yield line("Nothing is related to it here.")
+    for one in report.neighbours:
+        arrow = _ARROWS[one.direction]
+        title = _name(one.title, fenced=fenced)
+        named = f" ({', '.join(one.fields)})" if one.fields else ""
+        state = f"  ({one.kind}, {shown_status(one.status, current=one.current)})"
+        yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
+        yield line((one.id, "dim"), indent=2 * one.depth)
+    for near in report.code:
+        where = _name(near.symbol or near.title, fenced=fenced)
+        of = f" ({_name(near.of, fenced=fenced)})" if near.of else ""
+        more = f" and {near.more} more there" if near.more else ""
+        place = f"  {one_line(near.place)}{more}" if near.place else more
+        yield line(f"{_ARROWS[near.direction]} {near.told}{of}  ", (where, "bold"), place)
+        yield line((f"{near.id} {near.segment_id}".rstrip(), "dim"), indent=2)
+    if report.code_left_out:
+        yield line(f"{report.code_left_out} more places in code")
+
+
+def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show changes, newest first."""
+    if not report.changes:
+        yield line("Nothing changed or happened in this window.")
+    for one in report.changes:
+        title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
+        status = shown_status(one.status, current=one.current)
+        over = f" ({status})" if status != one.status else ""
+        told = f" ({one.dated_by})" if one.dated_by else ""
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{told} ", (title, "bold"), f"{over}  by {actor}")
+        why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
+        yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
+    if report.more:
+        yield line(f"{report.how_many_more}; --limit shows them")
+
+
+def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
+    yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
+    yield line(pack.summary)
+    for section in SECTIONS:
+        items = [item for item in pack.items if item.section == section]
+        if items:
+            yield from (line(""), line((section.upper(), "bold cyan")))
+            for item in items:
+                yield from _pack_item(item)
+    yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
+    yield from _listed("May break", pack.may_break)
+    yield from _listed("Missing", pack.missing_context)
+    yield from _listed("Read next", pack.recommended_next_reads)
+    yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
+
+
+def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
+    state = "" if item.status in _USUAL else f" ({item.status})"
+    trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
+    yield line((one_line(item.title), "bold"), state, f" {' '.join(item.citations)}", (trust, "dim"))
+    yield from _flags(item.flags)
+    yield line(item.text, indent=2)
+    yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
+
+
+def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
+    state = "" if hit.status in _USUAL and hit.current else f", {shown_status(hit.status, current=hit.current)}"
+    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
+    called = "" if fenced else one_line(title or hit.origin)
+    text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)
+    yield line(f"{rank}. ", (called, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state}, trust: {hit.trust})")
+    yield from _flags(hit.flags)
+    yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
+    yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
+    if hit.reply:
+        replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
+        yield line(_quoted(replied, hit.reply.place, fenced=fenced), indent=3)
+    yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
+    for one in hit.more:
+        yield from _flags(one.flags)
+        yield line(("also ", "dim"), (_name(one.place, fenced=fenced), "green"), indent=3)
+        yield line(_quoted(_snippet(one.text), one.place, fenced=fenced), indent=3)
+    if hit.explain:
+        yield line(("because ", "dim"), _value(hit.explain), indent=3)
+
+
+def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
+    careful = [flag for flag in flags if flag != "cut"]  # that shows by itself
+    if careful:
+        yield line((f"careful: {', '.join(careful)}", "yellow"), indent=2)
+
+
+def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
+    if empty:
+        count = f" ({empty.count} elsewhere)" if empty.count else ""
+        reason = _REASONS.get(empty.reason, empty.reason.replace("_", " "))
+        yield line((f"Nothing found: {reason}{count}.", "bold"))
+        yield line(("hint: ", "yellow"), empty.hint)
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
+    if items:
+        yield from (line(""), line((title.upper(), "bold cyan")))
+        yield from (line(f"- {item}") for item in items)
+
+
+def _referrers(report: PageReport, *, fenced: bool) -> list[str]:
+    named = [_told_referrer(one, fenced=fenced) for one in report.referrers]
+    left = report.referrers_left_out
+    return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
+
+
+def _told_referrer(one: Referrer, *, fenced: bool) -> str:
+    state = shown_status(one.status, current=one.current)
+    return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
+
+
+def _change(change: HistoryEntry, *, fenced: bool) -> str:
+    why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
+    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)} ({change.patch_id}){why}"
+
+
+def _name(text: str, *, fenced: bool) -> str:
+    """Write a stored name on one line: quoted where a model may read the answer."""
+    return label(text) if fenced else one_line(text)
+
+
+def _quoted(text: str, origin: str, *, fenced: bool) -> str:
+    return fence(text, origin=origin) if fenced else text
+
+
+def _snippet(text: str) -> str:
+    lines = [row for row in text.splitlines() if row.strip()]
+    shown = "\n".join(lines[:_SNIPPET_LINES])[:_SNIPPET_CHARS]
+    return shown if shown == "\n".join(lines) else f"{shown} …"
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
+
+
+_QUOTING: Mapping[type[Report], Callable[..., Iterator[IndentedLine]]] = {
+    ContextReport: render_context,
+    SearchReport: render_search,
+    ExpandReport: render_expanded,
+    PageReport: render_page,
+    RelatedReport: render_related,
+    RecentReport: render_recent,
+    WriteReport: render_write,
+    RepairReport: render_repairs,
+}
+"""What shows a report that may quote what is stored."""
+_PLAIN: Mapping[type[Report], Callable[..., Iterator[IndentedLine]]] = {
+    IngestReport: render_ingest,
+    JobReport: render_job,
+    LintReport: render_findings,
+    ReindexReport: render_reindex,
+    AuditReport: render_audit,
+}

@@ -1,0 +1,232 @@
+"""The client of the resident process: a command is handed to it, and answers as it would have here.
+
+Every start of a command goes through this module, so it imports next to nothing. What it meets that it does not know
+(no such process, another version, a process that does not answer) means that the command runs here, as it does without.
+"""
+
+import os
+import sys
+
+WAITS_FOR_ANSWER = 0.5
+"""Seconds until a process that does not take a command on is given up."""
+LENGTH_BYTES = 4
+LISTENS, TAKEN_ON, GO, STOPPED = b".", b"+", b"!", 1
+STAYS = "--resident"
+"""The argument with which the command becomes the resident process."""
+COMMAND, ASKS_HOW_IT_IS = b"command", b"status"
+_FIXED_FIELDS = 4
+_LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
+_COMMANDS = ("query", "crystallize", "lint", "review", "status")
+_HOOKS = (["session", "begin"], ["session", "keep"])
+_OFF = ("0", "false", "no", "off")
+_READ_AT_IMPORT = (
+    *("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_"),
+    *("TYPER", "_TYPER", "TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
+)
+"""How variables begin that modules read while they are loaded."""
+_KEPT = (*_READ_AT_IMPORT, "HOME", "PATH", "XDG_RUNTIME_DIR", "TREERING_RESIDENT_MINUTES")
+"""What the resident process itself is given of the environment: no key or password stays with it."""
+_RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+_NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
+
+
+def is_used(arguments: list[str]) -> bool:
+    """Tell whether a command goes to the resident process: one that is short, on a system that has what it takes.
+
+    `TREERING_RESIDENT=0` says never, `TREERING_RESIDENT=1` also where Treering runs from a checkout (which changes
+    under a process that stays) or under a continuous integration service.
+    """
+    if sys.platform != "linux" or not is_short(arguments):
+        return False
+    wanted = os.environ.get("TREERING_RESIDENT", "").lower()
+    if wanted:
+        return wanted not in _OFF
+    return "-packages" in os.path.dirname(package_folder()) and "CI" not in os.environ
+
+
+def is_short(arguments: list[str]) -> bool:
+    """Tell whether a command is one of those that a person or an agent waits for."""
+    return arguments in _HOOKS or (arguments != [] and arguments[0] in _COMMANDS)
+
+
+def hand_over(arguments: list[str]) -> int | None:
+    """Have a command done by the resident process. Return its exit code; `None` where it is to be done here.
+
+    The process gets the arguments, the environment, the working folder and the open streams of this one. A command is
+    begun only after this process has heard that it was taken on, so it is never done twice.
+    """
+    import socket
+
+    place = socket_place()
+    if not is_private(os.path.dirname(place)):
+        return None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(WAITS_FOR_ANSWER)
+        try:
+            line.connect(place)
+            if line.recv(1) != LISTENS:  # streams that are sent stay open until they are received, or refused
+                return None
+            folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                socket.send_fds(line, [message(_fields(arguments))], [0, 1, 2, folder])
+            finally:
+                os.close(folder)
+            taken = line.recv(1 + LENGTH_BYTES)
+            if taken[:1] != TAKEN_ON or len(taken) != 1 + LENGTH_BYTES:
+                return None
+            worker = int.from_bytes(taken[1:], "big")
+            line.settimeout(None)
+        except OSError:
+            return None
+        _pass_signals_on(worker)
+        try:
+            line.sendall(GO)
+            code = line.recv(1)
+            line.recv(1)  # until it is gone
+        except OSError:
+            code = b""
+    if not code:
+        sys.stderr.write("treering: the process that did this was stopped before it could tell how it ended.\n")
+    return code[0] if code else STOPPED
+
+
+def how_it_is() -> dict[str, str] | None:
+    """Return `pid`, `seconds`, `answered` and `idle_minutes` of the resident process; `None` where there is none."""
+    import socket
+
+    if sys.platform != "linux":
+        return None
+    place = socket_place()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(WAITS_FOR_ANSWER)
+        try:
+            line.connect(place)
+            line.sendall(message([ASKS_HOW_IT_IS]))
+            told = line.makefile("rb").read(1000)[len(LISTENS) :].decode()
+        except OSError:
+            return None
+    return dict(one.split("=", 1) for one in told.splitlines() if "=" in one) or None
+
+
+def start_resident() -> None:
+    """Start the resident process, with what this one has loaded, for the commands that follow."""
+    import subprocess
+
+    place = socket_place()
+    folder = os.path.dirname(place)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if len(place) > _LONGEST_PLACE or not is_private(folder) or how_it_is():
+            return
+        process = subprocess.Popen(  # noqa: S603 - our own process
+            [sys.executable, "-P", "-m", "treering", STAYS, place],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+            env={name: value for name, value in os.environ.items() if name.startswith(_KEPT)},
+        )
+        loaded = [name for name in sys.modules if not name.startswith("__")]
+        if process.stdin:
+            process.stdin.write("\n".join(loaded).encode())
+            process.stdin.close()
+        process.returncode = 0  # it outlives this one, and nobody waits for it
+    except OSError:
+        pass  # commands run as they do without
+
+
+def package_folder() -> str:
+    """Return the folder of the package."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def socket_place() -> str:
+    """Return where the socket of the process lies that can stand for this one: one for each state of what is installed.
+
+    Installing, upgrading or removing a package changes the folder that packages are in, and so gives another place.
+    """
+    import zlib
+
+    from_system = os.environ.get("XDG_RUNTIME_DIR", "")
+    folder = os.path.join(from_system, "treering") if from_system else f"/tmp/treering-{os.getuid()}"  # noqa: S108
+    told = fingerprint()
+    return os.path.join(folder, f"{zlib.crc32(told):08x}{zlib.adler32(told):08x}.sock")
+
+
+def fingerprint() -> bytes:
+    """Return what two processes must share for one to stand for the other."""
+    package = package_folder()
+    told = [sys.executable, sys.version, package]
+    for folder in (package, os.path.dirname(package)):
+        state = os.stat(folder)
+        told.append(f"{state.st_dev} {state.st_ino} {state.st_mtime_ns}")
+    told += [f"{name}={getattr(sys.flags, name)}" for name in dir(sys.flags) if _is_shared_flag(name)]
+    told += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_READ_AT_IMPORT))
+    return os.fsencode("\n".join(told))
+
+
+def rights_of(process: int | str) -> list[str]:
+    """Return what a process may do, as the system tells it: users, capabilities, filters of calls, namespaces.
+
+    A command that was started inside a sandbox is not done by a process outside it. Raises `OSError`.
+    """
+    with open(f"/proc/{process}/status") as lines:
+        told = [line.strip() for line in lines if line.split(":")[0] in _RIGHTS]
+    told += [os.readlink(f"/proc/{process}/ns/{name}") for name in _NAMESPACES]
+    return [*told, os.readlink(f"/proc/{process}/root")]
+
+
+def is_private(folder: str) -> bool:
+    """Tell whether a folder is there, is this user's own, and is closed to all others."""
+    try:
+        state = os.lstat(folder)
+    except OSError:
+        return False
+    return state.st_uid == os.getuid() and state.st_mode & 0o170777 == 0o040700
+
+
+def message(fields: list[bytes]) -> bytes:
+    """Return fields as they are sent: their length in bytes, and then they, parted by NUL, which none contains."""
+    body = b"\0".join(fields)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def _fields(arguments: list[str]) -> list[bytes]:
+    mask = os.umask(0o077)  # there is no other way to ask
+    os.umask(mask)
+    told = [COMMAND, fingerprint(), b"%o" % mask, b"%d" % len(arguments), *map(os.fsencode, arguments)]
+    return told + [name + b"=" + value for name, value in os.environb.items()]
+
+
+def fields_of(told: list[bytes]) -> tuple[int, list[str], dict[bytes, bytes]]:
+    """Return what `hand_over` sent: umask, arguments, environment. Raises `ValueError`, `IndexError`."""
+    mask, count = int(told[2], 8), int(told[3])
+    named = [one.partition(b"=") for one in told[_FIXED_FIELDS + count :]]
+    arguments = [os.fsdecode(one) for one in told[_FIXED_FIELDS : _FIXED_FIELDS + count]]
+    return mask, arguments, {name: value for name, _, value in named}
+
+
+def _is_shared_flag(name: str) -> bool:
+    return name[0] != "_" and name not in (
+        "count",
+        "index",
+        "n_fields",
+        "n_sequence_fields",
+        "n_unnamed_fields",
+        "safe_path",
+    )
+
+
+def _pass_signals_on(worker: int) -> None:
+    import signal
+
+    def pass_on(number: int, _frame: object) -> None:
+        try:  # noqa: SIM105 - `contextlib` would be imported for it
+            os.kill(worker, number)
+        except ProcessLookupError:
+            pass
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, pass_on)
