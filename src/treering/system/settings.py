@@ -44,7 +44,7 @@ class Settings:
     threads: int = 1
     """`TREERING_THREADS`: texts embedded side by side."""
     embedder: str = ""
-    """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, or the name that a package gives a model."""
+    """`TREERING_EMBEDDER`: the embedding model: `bge-small-en-v1.5` (the default), `static`, or one of a package."""
     reranker: str = ""
     """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
