@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import treering
@@ -44,7 +44,8 @@ def test_a_question_is_nearest_to_the_text_that_answers_it():
     assert int(cosines.argmax()) == 0
 
 
-@given(st.text(max_size=80) | st.text("aA1.-_'é ß\t\n\x0b\x7f\u0301\u200b漢İ", max_size=40))
+@given(st.text(max_size=80) | st.text("aA1.-_'é ß\t\n\x0b\x7f\x85\u2028\u0301\u200b漢İ", max_size=40))
+@example("B\x85U")
 def test_it_cuts_texts_into_the_tokens_of_the_built_in_model(text):
     if any(name in text for name in _SPECIAL):
         return

@@ -58,8 +58,8 @@ _ROOTS = np.rint(8 * np.sqrt(np.arange(LONGEST + 1))).astype(np.int64)
 With 8, the sum of 256 squares of what `LONGEST` tokens can add up to stays below 2 to the power of 63.
 """
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_REMOVED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85]")
+_REMOVED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, 0x85))
 _WORDS = re.compile(r"[a-z0-9]+|[^a-z0-9]")
 
 
