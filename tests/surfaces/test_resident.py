@@ -280,14 +280,14 @@ def test_what_is_installed_decides_which_process_answers(commands, monkeypatch, 
     package = tmp_path / "site-packages" / "treering"
     package.mkdir(parents=True)
     monkeypatch.setattr(client, "package_folder", lambda: str(package))
-    first = client.socket_place()
-    assert client.socket_place() == first
+    first = client.socket_place(client.fingerprint())
+    assert client.socket_place(client.fingerprint()) == first
     (package.parent / "another-1.0.dist-info").mkdir()
     os.utime(package.parent, ns=(1, 1))
-    upgraded = client.socket_place()
+    upgraded = client.socket_place(client.fingerprint())
     monkeypatch.setenv("PYTHONUTF8", "1")
 
-    assert len({first, upgraded, client.socket_place()}) == 3
+    assert len({first, upgraded, client.socket_place(client.fingerprint())}) == 3
 
 
 def test_a_process_of_another_version_refuses(commands):
@@ -364,13 +364,12 @@ def test_status_tells_of_it(commands):
 
 
 def test_a_question_embedded_by_the_other_process_has_the_same_vector(runtime, monkeypatch):
-    monkeypatch.setattr(bge, "_elsewhere", [])
     place = runtime / "x.vectors"
     source = f"import pathlib, treering.surfaces.resident.process as r; r.embed_questions(pathlib.Path({str(place)!r}))"
     encoder = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE)
     here = bge.BgeSmall().embed_query("how long do retries wait?")
     eventually(place.exists)
-    bge.ask_elsewhere(process._asks_encoder(place))
+    monkeypatch.setattr(bge, "ask_elsewhere", process._asks_encoder(place))
     there = bge.BgeSmall()
 
     np.testing.assert_array_equal(there.embed_query("how long do retries wait?"), here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -81,12 +81,11 @@ PREPARATION = "p1"
 """Version of everything done to a text before the model sees it. A change here makes other vectors."""
 
 
-_elsewhere: list[Callable[[str, str], Vector | None]] = []
+AskElsewhere = Callable[[str, str], Vector | None]
+"""Embeds a question with the model of an id in another process; `None` where that cannot be reached."""
 
-
-def ask_elsewhere(ask: Callable[[str, str], Vector | None]) -> None:
-    """Have questions embedded by `ask(model_id, question)`, where it can: a process in which the model is loaded."""
-    _elsewhere[:] = [ask]
+ask_elsewhere: AskElsewhere | None = None
+"""Where there is a process in which the model is loaded: asked first, as long as the model is not loaded here."""
 
 
 class BgeSmall:
@@ -136,10 +135,10 @@ class BgeSmall:
 
     def embed_query(self, text: str) -> Vector:
         """Embed what somebody asks: `float32[384]`, unit length."""
-        if self._network is None and self._folder is None:
-            for ask in _elsewhere:
-                if (vector := ask(self.model_id, text)) is not None:
-                    return vector
+        if ask_elsewhere and self._network is None and self._folder is None:
+            vector = ask_elsewhere(self.model_id, text)
+            if vector is not None:
+                return vector
         return self._loaded().vector(QUERY_PREFIX + text)
 
     def _loaded(self) -> _Network:
@@ -179,15 +178,17 @@ def place_of_model() -> Traversable:
     return files(__package__) / "bge_small_en_v1_5_int8"
 
 
-def verified(folder: Traversable, name: str) -> bytes:
-    """Read a file of the model. Raises `Corrupt` if it is missing or changed."""
+def verified(
+    folder: Traversable, name: str, hashes: Mapping[str, str] = SHA256, *, model: str = "embedding model"
+) -> bytes:
+    """Read a file of a model that is shipped. Raises `Corrupt` if it is missing, or has not the hash of its name."""
     hint = "Install treering again: pip install --force-reinstall --no-deps treering."
     file = folder / name
     if not file.is_file():
-        raise Corrupt(f"The embedding model's file {name} is missing.", hint=hint, details={"file": name})
+        raise Corrupt(f"The {model}'s file {name} is missing.", hint=hint, details={"file": name})
     content = file.read_bytes()
     found = sha256(content).hexdigest()
-    if found != SHA256[name]:
-        details = {"file": name, "expected": SHA256[name], "found": found}
-        raise Corrupt(f"The embedding model's file {name} was changed.", hint=hint, details=details)
+    if found != hashes[name]:
+        details = {"file": name, "expected": hashes[name], "found": found}
+        raise Corrupt(f"The {model}'s file {name} was changed.", hint=hint, details=details)
     return content

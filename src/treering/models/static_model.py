@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib.resources import as_file, files
 from itertools import chain
 from threading import Lock
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import InvalidInput
 from treering.models import bge
 from treering.ports.models import Vector
 
@@ -229,14 +228,7 @@ def _load(folder: Traversable | None) -> _Tables:
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
     """Map a table into memory, so that processes share it."""
-    hint = "Install treering again: pip install --force-reinstall --no-deps treering."
-    file = folder / name
-    if not file.is_file():
-        raise Corrupt(f"The static model's file {name} is missing.", hint=hint, details={"file": name})
-    found = sha256(file.read_bytes()).hexdigest()
-    if found != SHA256[name]:
-        details = {"file": name, "expected": SHA256[name], "found": found}
-        raise Corrupt(f"The static model's file {name} was changed.", hint=hint, details=details)
-    with as_file(file) as path:
+    bge.verified(folder, name, SHA256, model="static model")
+    with as_file(folder / name) as path:
         table: npt.NDArray[Any] = np.load(path, mmap_mode="r")
     return table

@@ -17,7 +17,7 @@ COMMAND, ASKS_HOW_IT_IS = b"command", b"status"
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
 _COMMANDS = ("query", "crystallize", "lint", "review", "status")
-_OFF = ("0", "false", "no", "off")
+_OFF = ("0", "false", "no", "off")  # as in `system.settings`, which is not loaded here
 _READ_AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_"),
     *("TYPER", "_TYPER", "TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
@@ -56,7 +56,8 @@ def hand_over(arguments: list[str]) -> int | None:
     """
     import socket
 
-    place = socket_place()
+    told = fingerprint()
+    place = socket_place(told)
     if not is_private(os.path.dirname(place)):
         return None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
@@ -67,7 +68,7 @@ def hand_over(arguments: list[str]) -> int | None:
                 return None
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
             try:
-                socket.send_fds(line, [message(_fields(arguments))], [0, 1, 2, folder])
+                socket.send_fds(line, [message(_fields(told, arguments))], [0, 1, 2, folder])
             finally:
                 os.close(folder)
             taken = line.recv(1 + LENGTH_BYTES)
@@ -95,7 +96,7 @@ def how_it_is() -> dict[str, str] | None:
 
     if sys.platform != "linux":
         return None
-    place = socket_place()
+    place = socket_place(fingerprint())
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(WAITS_FOR_ANSWER)
         try:
@@ -111,7 +112,7 @@ def start_resident() -> None:
     """Start the resident process, with what this one has loaded, for the commands that follow."""
     import subprocess
 
-    place = socket_place()
+    place = socket_place(fingerprint())
     folder = os.path.dirname(place)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -140,8 +141,8 @@ def package_folder() -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def socket_place() -> str:
-    """Return where the socket of the process lies that can stand for this one: one for each state of what is installed.
+def socket_place(told: bytes) -> str:
+    """Return where the socket of the process of a fingerprint lies: one for each state of what is installed.
 
     Installing, upgrading or removing a package changes the folder that packages are in, and so gives another place.
     """
@@ -149,7 +150,6 @@ def socket_place() -> str:
 
     from_system = os.environ.get("XDG_RUNTIME_DIR", "")
     folder = os.path.join(from_system, "treering") if from_system else f"/tmp/treering-{os.getuid()}"  # noqa: S108
-    told = fingerprint()
     return os.path.join(folder, f"{zlib.crc32(told):08x}{zlib.adler32(told):08x}.sock")
 
 
@@ -160,7 +160,7 @@ def fingerprint() -> bytes:
     for folder in (package, os.path.dirname(package)):
         state = os.stat(folder)
         told.append(f"{state.st_dev} {state.st_ino} {state.st_mtime_ns}")
-    told += [f"{name}={getattr(sys.flags, name)}" for name in dir(sys.flags) if _is_shared_flag(name)]
+    told.append(repr(sys.flags).replace(f"safe_path={sys.flags.safe_path}", ""))  # it does not change what is loaded
     told += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_READ_AT_IMPORT))
     return os.fsencode("\n".join(told))
 
@@ -191,10 +191,10 @@ def message(fields: list[bytes]) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
-def _fields(arguments: list[str]) -> list[bytes]:
+def _fields(fingerprint_here: bytes, arguments: list[str]) -> list[bytes]:
     mask = os.umask(0o077)  # there is no other way to ask
     os.umask(mask)
-    told = [COMMAND, fingerprint(), b"%o" % mask, b"%d" % len(arguments), *map(os.fsencode, arguments)]
+    told = [COMMAND, fingerprint_here, b"%o" % mask, b"%d" % len(arguments), *map(os.fsencode, arguments)]
     return told + [name + b"=" + value for name, value in os.environb.items()]
 
 
@@ -204,17 +204,6 @@ def fields_of(told: list[bytes]) -> tuple[int, list[str], dict[bytes, bytes]]:
     named = [one.partition(b"=") for one in told[_FIXED_FIELDS + count :]]
     arguments = [os.fsdecode(one) for one in told[_FIXED_FIELDS : _FIXED_FIELDS + count]]
     return mask, arguments, {name: value for name, _, value in named}
-
-
-def _is_shared_flag(name: str) -> bool:
-    return name[0] != "_" and name not in (
-        "count",
-        "index",
-        "n_fields",
-        "n_sequence_fields",
-        "n_unnamed_fields",
-        "safe_path",
-    )
 
 
 def _pass_signals_on(worker: int) -> None:

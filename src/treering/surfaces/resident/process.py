@@ -9,7 +9,6 @@ from there on a process like any other. Without the socket, commands run as they
 `TREERING_RESIDENT_MINUTES` (default 10) without a command.
 """
 
-import fcntl
 import gc
 import importlib
 import io
@@ -30,7 +29,7 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from treering.models.bge import DIMENSION, ask_elsewhere
+from treering.models import bge
 from treering.ports.models import Vector
 from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,
@@ -48,6 +47,7 @@ from treering.surfaces.resident.client import (
     message,
     rights_of,
 )
+from treering.system.machine import private, try_lock
 from treering.system.settings import Settings
 
 __all__ = ["HandedCommand", "Resident", "main"]
@@ -91,10 +91,8 @@ class Resident:
         """Answer until nothing was asked for a while; return at once where another process listens there already."""
         if not is_private(str(self.place.parent)):
             raise PermissionError(f"{self.place.parent} must be a folder of this user alone.")
-        lock = os.open(f"{self.place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        lock = private(f"{self.place}.lock", os.O_RDWR | os.O_CREAT)
+        if not try_lock(lock):
             return
         self.place.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -191,7 +189,7 @@ class Resident:
         line.settimeout(None)
         os.dup(line.fileno())  # open until the very end of this process, which the client waits for
         _take_place(request)
-        ask_elsewhere(_asks_encoder(_encoder_place(self.place)))
+        bge.ask_elsewhere = _asks_encoder(_encoder_place(self.place))
         code = 0
         try:
             self.command()
@@ -252,9 +250,7 @@ def main(arguments: Sequence[str], command: Callable[[], None]) -> None:
 
 def embed_questions(place: Path) -> None:
     """Embed questions with the built-in model, one for each connection to a socket, until stdin is closed."""
-    from treering.models.bge import BgeSmall
-
-    model = BgeSmall()
+    model = bge.BgeSmall()
     model.embed_query("")  # loads it
     place.unlink(missing_ok=True)
     os.umask(0o177)
@@ -273,7 +269,7 @@ def embed_questions(place: Path) -> None:
     place.unlink(missing_ok=True)
 
 
-def _asks_encoder(place: Path) -> Callable[[str, str], Vector | None]:
+def _asks_encoder(place: Path) -> bge.AskElsewhere:
     def ask(model_id: str, question: str) -> Vector | None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(_WAITS_FOR_VECTOR)
@@ -283,7 +279,7 @@ def _asks_encoder(place: Path) -> Callable[[str, str], Vector | None]:
                 told = line.makefile("rb").read()
             except OSError:
                 return None
-        whole = len(told) == DIMENSION * np.dtype(np.float32).itemsize
+        whole = len(told) == bge.DIMENSION * np.dtype(np.float32).itemsize
         return np.frombuffer(told, np.float32) if whole else None
 
     return ask
