@@ -30,7 +30,7 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from treering.models.bge import DIMENSION, ask_elsewhere
+from treering.models.onnx import DIMENSION, ask_elsewhere
 from treering.ports.models import Vector
 from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,
@@ -252,7 +252,7 @@ def main(arguments: Sequence[str], command: Callable[[], None]) -> None:
 
 def embed_questions(place: Path) -> None:
     """Embed questions with the built-in model, one for each connection to a socket, until stdin is closed."""
-    from treering.models.bge import BgeSmall
+    from treering.models.onnx import BgeSmall
 
     model = BgeSmall()
     model.embed_query("")  # loads it
