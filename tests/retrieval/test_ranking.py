@@ -12,6 +12,7 @@ from treering.retrieval.search.fusion import (
     LOOKUP_WEIGHTS,
     POOL,
     PROSE_WEIGHTS,
+    VECTORS,
 )
 from treering.retrieval.search.question import THREAD, Question
 from treering.retrieval.search.ranking import rank, search_arms
@@ -119,6 +120,17 @@ def test_only_a_comparison_of_two_titles_has_weights_of_its_own(space):
     assert weights(space, "Did Ada Lovelace or Grace Hopper write programs?") == COMPARISON_WEIGHTS
     assert weights(space, "Did Ada Lovelace or somebody else write programs?") == PROSE_WEIGHTS
     assert weights(space, "Why did Ada Lovelace write programs for Grace Hopper?") == PROSE_WEIGHTS
+
+
+def test_cosines_of_an_embedder_that_tells_less_of_prose_count_for_its_share_among_paragraphs_alone(space):
+    class Coarse(HashingEmbedder):
+        prose_share = 0.5
+
+    note(space, "Ada Lovelace wrote programs.", origin="note:1")
+    prose = ranking(space, "Why did Ada Lovelace write programs?", embedder=Coarse()).trace["weights"]
+    assert prose == {**PROSE_WEIGHTS, VECTORS: PROSE_WEIGHTS[VECTORS] / 2}
+    say(space, *(f"Pottery {at}." for at in range(12)), origin="chat:1")
+    assert ranking(space, "How was pottery then?", embedder=Coarse()).trace["weights"] == DIALOGUE_WEIGHTS
 
 
 def test_turns_have_weights_of_their_own(space):

@@ -17,7 +17,6 @@ COMMAND, ASKS_HOW_IT_IS = b"command", b"status"
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
 _COMMANDS = ("query", "crystallize", "lint", "review", "status")
-_HOOKS = (["session", "begin"], ["session", "keep"])
 _OFF = ("0", "false", "no", "off")
 _READ_AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_"),
@@ -45,8 +44,8 @@ def is_used(arguments: list[str]) -> bool:
 
 
 def is_short(arguments: list[str]) -> bool:
-    """Tell whether a command is one of those that a person or an agent waits for."""
-    return arguments in _HOOKS or (arguments != [] and arguments[0] in _COMMANDS)
+    """Tell whether a command is short but for loading. Hooks load little, and would gain nothing."""
+    return arguments != [] and arguments[0] in _COMMANDS
 
 
 def hand_over(arguments: list[str]) -> int | None:
