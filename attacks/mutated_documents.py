@@ -27,9 +27,9 @@ from treering.ports.adapter import Failed, ReadLimits, SourceDraft
 from treering.ports.format import Collection, FileToRead
 from treering.sources.conversations.exports import ConversationFormat, ExportBounds
 from treering.sources.formats import draft_file
-from treering.sources.memories.exports import MemoryFormat
+from treering.sources.memory_exports import MemoryFormat
 from treering.sources.reading.bounded_process import BoundedProcess
-from treering.sources.tickets.sources import TicketFormat
+from treering.sources.tickets import TicketFormat
 
 _TESTS = Path(__file__).parents[1] / "tests" / "sources"
 _MOST_CHANGES = 30

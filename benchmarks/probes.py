@@ -57,7 +57,7 @@ def start_of_script(path: str, question: str) -> Answer:
     from pathlib import Path
 
     from benchmarks.plain_script import Script
-    from treering.models.bge import BgeSmall
+    from treering.models.onnx import BgeSmall
 
     encoder = BgeSmall()
     before = peak_memory()
@@ -268,7 +268,7 @@ def load_encoder(question: str) -> Answer:
 
 
 def _encode(question: str) -> None:
-    from treering.models.bge import BgeSmall
+    from treering.models.onnx import BgeSmall
 
     BgeSmall().embed_query(question)
 

@@ -17,7 +17,7 @@ from treering.core.objects import Source as Source
 from treering.core.objects import WorkItem as WorkItem
 from treering.core.patch import Receipt as Receipt
 from treering.core.policy import Policy as Policy
-from treering.models.pydantic_ai import open_model as open_model
+from treering.models.language_models import open_model as open_model
 from treering.parts.discussions.chat.chat_memory import ChatBounds as ChatBounds
 from treering.parts.discussions.chat.chat_memory import ChatMemory as ChatMemory
 from treering.parts.discussions.folder import read_discussion as read_discussion

@@ -24,7 +24,7 @@ from treering.core.objects import PAYLOADS, TYPES
 from treering.core.policy import ALL_CHANNELS, CURRENT, FUNCTIONAL_PREDICATES, INITIAL, TRANSITIONS, Policy
 from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
 from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
-from treering.sources.folders.upload import PackedBounds
+from treering.sources.upload import PackedBounds
 from treering.surfaces.cli.printing import EXIT_CODES, OTHER
 from treering.surfaces.http.bodies import MOST_VALUES
 from treering.surfaces.http.callers import Bounds

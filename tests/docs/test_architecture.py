@@ -8,7 +8,8 @@ import pytest
 
 from treering.registry import PARTS
 from treering.sources.plugins import ADAPTERS, FORMATS
-from treering.spaces.wiring import BACKENDS, EMBEDDERS, ENGINES, RERANKERS
+from treering.spaces.wiring import BACKENDS, EMBEDDERS, RERANKERS
+from treering.stores.engines.engine_address import ENGINES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "treering"

@@ -8,10 +8,9 @@ from pydantic_ai.messages import ToolCallPart as CallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from model_endpoint import endpoint
-from treering.models.bge import BgeSmall
-from treering.models.pydantic_ai import PydanticAIModel
-from treering.models.pydantic_ai_embedder import open_embedder
-from treering.models.scripted import ScriptedModel
+from treering.models.embedders import open_embedder
+from treering.models.language_models import PydanticAIModel, ScriptedModel
+from treering.models.onnx import BgeSmall
 from treering.models.static_model import StaticEmbedder
 from treering.ports.models import ToolCall
 from treering.testing.fakes import HashingEmbedder, OverlapReranker

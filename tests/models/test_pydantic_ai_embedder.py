@@ -7,9 +7,8 @@ import pytest
 
 from model_endpoint import endpoint
 from treering.core.errors import InvalidInput, MissingExtra, Unavailable
-from treering.models.bge import UNRELATED_BELOW, BgeSmall
-from treering.models.function_embedder import unrelated_below
-from treering.models.pydantic_ai_embedder import BATCH, LONGEST_CHARS, open_embedder
+from treering.models.embedders import BATCH, LONGEST_CHARS, open_embedder, unrelated_below
+from treering.models.onnx import UNRELATED_BELOW, BgeSmall
 from treering.parts.projects.spaces import ProjectModels
 
 
@@ -56,7 +55,7 @@ def test_a_name_nobody_knows_is_refused():
 
 def test_without_the_extra_its_name_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    monkeypatch.setattr("treering.models.pydantic_ai_embedder.find_spec", lambda _: None)
+    monkeypatch.setattr("treering.models.embedders.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match="llm"):
         open_embedder("openai:text-embedding-3-small")
 

@@ -5,7 +5,7 @@ import pytest
 import treering
 from treering.core.errors import NotFound
 from treering.core.objects import Source
-from treering.models.function_embedder import FunctionEmbedder
+from treering.models.embedders import FunctionEmbedder
 from treering.testing.fakes import HashingEmbedder
 from treering.testing.wiki_memory_contract import DECISION, FLASK, WikiMemoryContract, about, done, failed, found, store
 from treering.wiki import WikiMemoryService

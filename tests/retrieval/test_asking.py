@@ -14,8 +14,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.models.pydantic_ai import PydanticAIModel
-from treering.models.scripted import ScriptedModel
+from treering.models.language_models import PydanticAIModel, ScriptedModel
 from treering.ports.models import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
 from treering.retrieval.extraction.asking import (
     Asked,

@@ -9,7 +9,7 @@ from git_scratch import Scratch
 
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.ports.adapter import AlreadyRead, FileAccess, NoFiles, ReadLimits, SourceDraft
-from treering.sources.folders.path import PathAdapter
+from treering.sources.path import PathAdapter
 from treering.sources.reading.access import AnyFile, FilesBelow, files_below, files_of_server
 from treering.sources.repository.repo import RepoAdapter
 

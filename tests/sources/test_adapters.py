@@ -25,7 +25,7 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.sources.folders.path import PathAdapter
+from treering.sources.path import PathAdapter
 from treering.sources.repository.repo import RepoAdapter
 from treering.testing.adapter_contract import NAMES, WORDS, AdapterContract, FileAdapterContract
 

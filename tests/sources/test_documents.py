@@ -15,8 +15,8 @@ from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 from treering.ports.format import Unreadable
 from treering.sources.documents import formats
 from treering.sources.documents.formats import MAIL, OFFICE, PDF
-from treering.sources.folders.path import PathAdapter
 from treering.sources.formats import draft_file
+from treering.sources.path import PathAdapter
 from treering.testing.format_contract import FormatContract
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="this system limits no memory of a process")

@@ -13,11 +13,10 @@ from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Formats
 from treering.sources.conversations.exports import ConversationFormat, ExportBounds
-from treering.sources.folders.path import PathAdapter
-from treering.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT, draft_file
+from treering.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT, TextFormat, draft_file
+from treering.sources.path import PathAdapter
 from treering.sources.reading.binary import BinaryFormat
 from treering.sources.repository.repo import RepoAdapter
-from treering.sources.text_format import TextFormat
 from treering.testing.format_contract import LONG, CollectionContract, FileSaying, FormatContract
 
 

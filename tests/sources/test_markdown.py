@@ -4,13 +4,13 @@ from hypothesis import strategies as st
 from treering.core.evidence import Lines, Section
 from treering.ports.adapter import SegmentDraft
 from treering.sources.reading.lines import in_file, split_lines
-from treering.sources.reading.markdown import outline, segment_inline_markdown, segments_of
+from treering.sources.reading.text import outline_markdown, segment_inline_markdown, segments_of_markdown
 
 LONG = "A sentence that says enough to stand on its own in a segment, with words about storage and recall. " * 2
 
 
 def segments(text: str, max_chars: int = 4_000) -> list[SegmentDraft]:
-    return segments_of(outline(text), in_file("docs/guide.md", "abc"), max_chars=max_chars)
+    return segments_of_markdown(outline_markdown(text), in_file("docs/guide.md", "abc"), max_chars=max_chars)
 
 
 def headings(text: str) -> list[str]:
@@ -139,7 +139,7 @@ PIECES = st.sampled_from(
 def test_every_line_that_is_not_blank_is_in_one_segment(pieces: list[str], end: str, most: int) -> None:
     text = "\n".join(pieces).replace("\n", end)
     lines = split_lines(text)
-    found = outline(text)
+    found = outline_markdown(text)
     bare = {line for heading in found.headings for line in range(heading.start, heading.body)}
     count = [0] * len(lines)
     for segment in segments(text, most):

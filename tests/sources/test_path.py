@@ -10,7 +10,7 @@ import pytest
 
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
-from treering.sources.folders.path import PathAdapter
+from treering.sources.path import PathAdapter
 from treering.sources.reading.folder import FoundFile, parse_patterns, walk
 
 ADAPTER = PathAdapter()

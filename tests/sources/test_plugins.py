@@ -7,8 +7,8 @@ import pytest
 from space_parts import open_space
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
-from treering.sources.folders.path import PathAdapter
 from treering.sources.formats import BUILT_IN, formats_here
+from treering.sources.path import PathAdapter
 from treering.sources.plugins import installed_adapters
 from treering.surfaces.cli.verbs import mode_for
 

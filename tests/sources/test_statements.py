@@ -5,9 +5,8 @@ import pytest
 
 from treering.core.objects import PAYLOADS
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
-from treering.sources.reading import markdown
 from treering.sources.reading.lines import in_file
-from treering.sources.reading.text import segment_text
+from treering.sources.reading.text import is_markdown, outline_markdown, segment_text, segments_of_markdown
 from treering.sources.statements import statements
 
 RECORD = """# 7. Keep the ledger in one file
@@ -40,8 +39,8 @@ a power cut.
 
 
 def segments_of(path: str, text: str) -> list[SegmentDraft]:
-    if markdown.is_markdown(path):
-        return markdown.segments_of(markdown.outline(text), in_file(path, None), max_chars=4_000)
+    if is_markdown(path):
+        return segments_of_markdown(outline_markdown(text), in_file(path, None), max_chars=4_000)
     return segment_text(path, text, commit=None, max_chars=4_000)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.models.scripted import ScriptedModel
+from treering.models.language_models import ScriptedModel
 from treering.parts.discussions.generators.by_model import ModelGenerator
 from treering.parts.discussions.generators.generator import (
     Background,

@@ -11,7 +11,7 @@ from postgres_spaces import new_space, open_target, opened
 import treering
 from space_parts import decide, note, open_space
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from treering.spaces.wiring import FileAnchor
+from treering.spaces.policy_and_anchor import FileAnchor
 from treering.stores.postgres.connection import schema
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import target_of

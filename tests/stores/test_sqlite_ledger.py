@@ -12,7 +12,7 @@ from treering.core.patch import AddLink, Erase, Link, Update
 from treering.core.policy import Policy
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
-from treering.spaces.wiring import FileAnchor
+from treering.spaces.policy_and_anchor import FileAnchor
 from treering.stores.rows.packing import pack, unpack
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.ledger.ledger import SqliteLedger

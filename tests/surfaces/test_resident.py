@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from treering import open as open_space
-from treering.models import bge
+from treering.models import onnx
 from treering.surfaces.resident import client, process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run by themselves elsewhere")
@@ -367,10 +367,10 @@ def test_a_question_embedded_by_the_other_process_has_the_same_vector(runtime, m
     place = runtime / "x.vectors"
     source = f"import pathlib, treering.surfaces.resident.process as r; r.embed_questions(pathlib.Path({str(place)!r}))"
     encoder = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE)
-    here = bge.BgeSmall().embed_query("how long do retries wait?")
+    here = onnx.BgeSmall().embed_query("how long do retries wait?")
     eventually(place.exists)
-    monkeypatch.setattr(bge, "ask_elsewhere", process._asks_encoder(place))
-    there = bge.BgeSmall()
+    monkeypatch.setattr(onnx, "ask_elsewhere", process._asks_encoder(place))
+    there = onnx.BgeSmall()
 
     np.testing.assert_array_equal(there.embed_query("how long do retries wait?"), here)
     assert there._network is None, "the model was loaded here"

@@ -29,8 +29,7 @@ from treering.ports.runtime import JobRow
 from treering.ports.search import Lag
 from treering.sources.formats import BUILT_IN
 from treering.sources.reading.lines import in_file
-from treering.sources.reading.markdown import outline, segments_of
-from treering.sources.reading.text import segment_text
+from treering.sources.reading.text import outline_markdown, segment_text, segments_of_markdown
 from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.verbs.engine import Engine, Progress
@@ -86,7 +85,7 @@ class Folder:
 
 def _draft(origin: str, name: str, text: str, fingerprint: str, most: int) -> SourceDraft:
     if name.endswith(".md"):
-        segments = segments_of(outline(text), in_file(name, None), max_chars=most)
+        segments = segments_of_markdown(outline_markdown(text), in_file(name, None), max_chars=most)
         return SourceDraft("markdown", origin, name, fingerprint, "markdown", segments)
     manifest = json.loads(text)
     return SourceDraft(

@@ -11,7 +11,7 @@ from ingest_parts import desk_of
 
 from treering.ports.passages import Reach
 from treering.ports.search import TextQuery
-from treering.sources.folders.path import PathAdapter
+from treering.sources.path import PathAdapter
 from treering.sources.repository.repo import RepoAdapter
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex

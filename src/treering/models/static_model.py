@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
-from treering.models import bge
+from treering.models import onnx
 from treering.ports.models import Vector
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class _Words:
 
     def tokens(self, text: str) -> Sequence[int]:
         """Return the first `LONGEST` tokens of a text, or that of the unknown word where there is none."""
-        read = text[: LONGEST * bge.CHARS_PER_TOKEN] if text.isascii() else bge.readable(text, LONGEST)
+        read = text[: LONGEST * onnx.CHARS_PER_TOKEN] if text.isascii() else onnx.readable(text, LONGEST)
         words = (read.translate(_REMOVED) if _CONTROL.search(read) else read).split()
         known = self.known
         try:
@@ -200,7 +200,7 @@ class _Words:
 
     def _cut_by_tokenizer(self, word: str) -> Sequence[int]:
         if self.tokenizer is None:
-            self.tokenizer = bge.load_tokenizer(bge.verified(self.place, bge.TOKENIZER), LONGEST)
+            self.tokenizer = onnx.load_tokenizer(onnx.verified(self.place, onnx.TOKENIZER), LONGEST)
         tokens: Sequence[int] = self.tokenizer.encode(word, add_special_tokens=False).ids
         return tokens
 
@@ -220,15 +220,15 @@ def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, 
 
 
 def _load(folder: Traversable | None) -> _Tables:
-    place = bge.place_of_model()
-    vocabulary: Mapping[str, int] = json.loads(bge.verified(place, bge.TOKENIZER))["model"]["vocab"]
+    place = onnx.place_of_model()
+    vocabulary: Mapping[str, int] = json.loads(onnx.verified(place, onnx.TOKENIZER))["model"]["vocab"]
     ours = folder or files(__package__) / _FOLDER
     return _Tables(_Words(place, vocabulary), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
     """Map a table into memory, so that processes share it."""
-    bge.verified(folder, name, SHA256, model="static model")
+    onnx.verified(folder, name, SHA256, model="static model")
     with as_file(folder / name) as path:
         table: npt.NDArray[Any] = np.load(path, mmap_mode="r")
     return table

@@ -10,7 +10,7 @@ from treering.ports.index import Upkeep
 from treering.ports.models import Embedder
 from treering.ports.runtime import VECTORS, Clock, Leases
 from treering.ports.search import Pending, VectorClaims, Vectors
-from treering.verbs.engine import Progress, silent
+from treering.verbs.engine import Progress, Vectoriser, silent
 
 BUDGET_SECONDS = 1_800.0
 LEASE_SECONDS = 60.0
@@ -302,3 +302,17 @@ def _batches(waiting: Sequence[Pending], size: int) -> list[Sequence[Pending]]:
     """Cut into batches of texts of about the same length."""
     by_length = sorted(waiting, key=lambda item: len(item.text))
     return [by_length[start : start + size] for start in range(0, len(by_length), size)]
+
+
+class OnRequest:
+    """A vectoriser that works only when somebody waits for it."""
+
+    def __init__(self, inner: Vectoriser) -> None:
+        self._inner = inner
+
+    def start(self) -> None:
+        """Leave what waits to a later request."""
+
+    def finish(self, progress: Progress) -> None:
+        """Embed everything that waits."""
+        self._inner.finish(progress)

@@ -10,11 +10,10 @@ from pathlib import PurePosixPath
 
 from treering.core.evidence import Lines
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
-from treering.sources.memories.memory import noted
+from treering.sources.memory import noted
 from treering.sources.reading import lines as restructured
-from treering.sources.reading import markdown
 from treering.sources.reading.lines import Heading, MarkupOutline
-from treering.sources.reading.markdown import Paragraph, is_markdown
+from treering.sources.reading.text import Paragraph, is_markdown, outline_markdown, paragraphs
 
 
 def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
@@ -68,7 +67,7 @@ _OTHER_PARTS = ("status", "consequences", "positive consequences", "negative con
 
 
 def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> KnowledgeDraft | None:
-    outline = markdown.outline(text)
+    outline = outline_markdown(text)
     parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
     found = _first(parts, _DECISION)
     if not found or not _is_record(path, parts) or _NOT_IN_FORCE.search(_status(outline, parts)):
@@ -200,7 +199,7 @@ def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iter
 
 def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
     """Return each sentence that commands or forbids, what the next one says of breaking it, and the line."""
-    for paragraph in markdown.paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
+    for paragraph in paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
         sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
         for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
             fits = _SHORTEST_RULE <= len(sentence) <= _LONGEST_RULE

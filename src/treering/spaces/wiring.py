@@ -1,30 +1,22 @@
 """The composition root: an address and settings in, a working engine out."""
 
-import json
 import logging
-import stat
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
-from uuid import uuid4
 
-from pydantic import ValidationError
-
-from treering.core.audit import Anchor
-from treering.core.errors import Corrupt, Denied, InvalidInput, MissingExtra, NotFound, Unavailable, UnknownBackend
-from treering.core.objects import Channel, invalid_fields
+from treering.core.errors import InvalidInput, MissingExtra, NotFound, UnknownBackend
+from treering.core.objects import Channel
 from treering.core.patch import Author
-from treering.core.policy import Policy
-from treering.models.bge import BUILT_IN_EMBEDDER, BgeSmall
-from treering.models.vectoriser import BackgroundVectoriser
+from treering.models.onnx import BUILT_IN_EMBEDDER, BgeSmall
+from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
-from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, ServerDirectory, Stores
@@ -32,84 +24,19 @@ from treering.registry import Place, Table
 from treering.retrieval.index.engine_following import PassageDescriber
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
-from treering.stores.engines.engine_address import (
-    GIVEN,
-    MONGODB_SCHEMES,
-    NEO4J_SCHEMES,
-    ConnectionBackend,
-    EngineAddress,
-    EngineBackend,
-    OpenEngine,
-    OverConnection,
-)
+from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at, policy_file, put_in_force
+from treering.stores.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
 from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVectors, SelectedEngine
 from treering.system.address import MEMORY, Address
-from treering.system.machine import SystemClock, make_folder, write_new
+from treering.system.machine import SystemClock
 from treering.system.settings import Settings
-from treering.verbs.engine import Engine, Progress, Vectoriser
+from treering.verbs.engine import Engine
 
 if TYPE_CHECKING:
     from treering.stores.engines.host import HostStore
 
-# Where the head of an audit log is kept outside its space.
-
-
-class FileAnchor:
-    """A small file, best on another disk or in a place that is backed up. Replaced atomically."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> Anchor | None:
-        """Return the head kept. Raises `Corrupt` where the file is not an anchor."""
-        try:
-            return Anchor.model_validate_json(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
-            raise Corrupt(
-                f"The anchor {self._path} cannot be read.",
-                hint="Restore it from a backup. To start a new anchor, remove it.",
-            ) from error
-
-    def write(self, anchor: Anchor) -> None:
-        """Keep a head. A new file is for its owner alone; one that is there keeps its mode."""
-        temporary = self._path.with_name(f"{self._path.name}.{uuid4().hex}.tmp")
-        try:
-            make_folder(self._path.parent)
-            try:
-                write_new(temporary, json.dumps(anchor.model_dump()).encode())
-                with suppress(FileNotFoundError):
-                    temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
-                temporary.replace(self._path)
-            finally:
-                temporary.unlink(missing_ok=True)
-        except OSError as error:
-            raise Unavailable(
-                f"The anchor {self._path} cannot be written: {error.strerror}.",
-                hint="The commit itself is durable; make the anchor writable.",
-            ) from error
-
-
-class CallbackAnchor:
-    """Hands each new head to a function of the caller's, who keeps it wherever they like."""
-
-    def __init__(self, tell: Callable[[Anchor], None]) -> None:
-        self._tell = tell
-
-    def read(self) -> Anchor | None:
-        """Return nothing: the caller compares."""
-        return None
-
-    def write(self, anchor: Anchor) -> None:
-        """Tell the caller."""
-        self._tell(anchor)
-
-
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
-
-AnchorPlace = Path | str | Callable[[Anchor], None]
 
 _Opens = TypeVar("_Opens", covariant=True)
 
@@ -149,11 +76,11 @@ class LazyMapping(Mapping[str, _Item]):
 
 
 def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
-    from treering.sources.folders.path import PathAdapter
     from treering.sources.formats import formats_here
+    from treering.sources.path import PathAdapter
     from treering.sources.plugins import installed_adapters
     from treering.sources.repository.repo import RepoAdapter
-    from treering.sources.web.url import UrlAdapter
+    from treering.sources.url import UrlAdapter
 
     formats = formats_here()
     return {
@@ -170,49 +97,10 @@ def _segmenters() -> Mapping[str, Segmenter]:
     return formats_here().segmenters
 
 
-def _given_by_nobody() -> OpenEngine:
-    raise Unavailable(
-        "The engine of this space works over a connection that a program gives, and none was given here.",
-        hint="Open the space with that connection; `treering index drop` goes back to its own vectors.",
-    )
-
-
-def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
-    found: Place[OpenEngine] = Place(f"treering.stores.engines.{place}")
-    return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
-
-
-def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
-    found: Place[OverConnection] = Place(f"treering.stores.engines.{place}")
-    return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
-
-
 def _ledger_at(place: str, extra: str = "") -> Backend[OpenStores]:
     found: Place[OpenStores] = Place(f"treering.stores.{place}")
     return Backend(found.load, extra=extra)
 
-
-ENGINES: Table[EngineBackend] = Table(
-    "treering.engines",
-    {
-        "faiss": _engine_at("faiss_engine:open_faiss", "faiss"),
-        "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
-        "redis": _engine_at("redis:open_redis", "redis"),
-        "rediss": _engine_at("redis:open_redis", "redis"),
-        **{one: _engine_at("neo4j_engine:open_neo4j", "neo4j", shows_graph=True) for one in NEO4J_SCHEMES},
-        **{one: _engine_at("mongo:open_mongodb", "mongodb") for one in MONGODB_SCHEMES},
-        GIVEN: EngineBackend(_given_by_nobody, extra=""),
-    },
-)
-"""Engines that search vectors beside a space, by the scheme of their address. Entry points name an `EngineBackend`."""
-
-OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
-    "postgres": _over_connection("pgvector:engine_over_postgres", "postgres"),
-    "redis": _over_connection("redis:engine_over_redis", "redis"),
-    "mongodb": _over_connection("mongo:engine_over_mongodb", "mongodb"),
-    "neo4j": _over_connection("neo4j_engine:engine_over_neo4j", "neo4j", shows_graph=True),
-}
-"""Engines over an open driver that a program gives, by the name of their technology."""
 
 BACKENDS: Table[Backend[OpenStores]] = Table(
     "treering.ledgers",
@@ -229,7 +117,7 @@ EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
 """What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
 
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
-    "treering.rerankers", {"onnx": Place("treering.models.cross_encoder:open_reranker")}
+    "treering.rerankers", {"onnx": Place("treering.models.onnx:open_reranker")}
 )
 """What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
 
@@ -278,13 +166,13 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     """
     load_stores = _loaded(opening.address, backends)
     embedder = _listening(_embedder(opening), opening)
-    given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
+    given = policy_file(opening.address.place if opening.address.is_file else MEMORY, _named_policy(opening))
     needs = _needs(opening, embedder, given)
     with ExitStack() as closing:
         stores = load_stores(opening.address, needs)
         closing.callback(stores.close)
         if given and not stores.read_only:
-            _put_in_force(given, stores.ledger, opening.author)
+            put_in_force(given, stores.ledger, opening.author)
         selected = _selected(opening, stores, needs, embedder)
         if selected:
             closing.callback(selected.close)
@@ -406,20 +294,6 @@ def start_waiting(engine: Engine) -> None:
         engine.vectoriser.start()
 
 
-class OnRequest:
-    """A vectoriser that works only when somebody waits for it."""
-
-    def __init__(self, inner: Vectoriser) -> None:
-        self._inner = inner
-
-    def start(self) -> None:
-        """Leave what waits to a later request."""
-
-    def finish(self, progress: Progress) -> None:
-        """Embed everything that waits."""
-        self._inner.finish(progress)
-
-
 def _embedder(opening: Opening) -> Embedder:
     return opening.embedder or open_embedder(opening.settings)
 
@@ -450,21 +324,17 @@ def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens
         raise MissingExtra(backend.extra, needed_for=f"A space with an address {address.scheme}:…") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _PolicyFile:
-    """A policy that somebody wrote down, and the name of its file."""
-
-    name: str
-    policy: Policy
+def _named_policy(opening: Opening) -> Path | None:
+    return opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
 
 
-def _needs(opening: Opening, embedder: Embedder, given: _PolicyFile | None) -> Needs:
+def _needs(opening: Opening, embedder: Embedder, given: PolicyFile | None) -> Needs:
     return Needs(
         clock=SystemClock(),
         policy=given.policy if given else None,
         model_id=embedder.model_id,
         dimension=embedder.dimension,
-        anchor=_anchor(opening),
+        anchor=anchor_at(opening.anchor or opening.settings.anchor),
         create=opening.create,
         connection=opening.connection,
         arriving=opening.arriving,
@@ -565,57 +435,3 @@ def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedde
         return HostEngine(given.store, mark, dimension, file=file, texts=texts, question=recorder.question)
 
     return EngineBackend(lambda: opened, extra="")
-
-
-def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:
-    """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
-    named = opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
-    if named:
-        policy = read_policy(named)
-        if policy is None:
-            raise NotFound(
-                f"There is no policy file {named}.",
-                hint="Correct its path, or name none: then the policy that the space holds stays in force.",
-            )
-        return _PolicyFile(named.name, policy)
-    beside = Path(path).with_suffix(".policy.toml")
-    policy = None if path == MEMORY else read_policy(beside)
-    return _PolicyFile(beside.name, policy) if policy else None
-
-
-def _put_in_force(given: _PolicyFile, ledger: Ledger, by: Author) -> None:
-    """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
-    if ledger.policy == given.policy:
-        return
-    name = given.name.encode(errors="replace").decode()  # a file's name may not be text
-    try:
-        ledger.change_policy(given.policy, by=by, reason=f"Read from the policy file {name}.")
-    except Denied as error:
-        _LOG.warning("%s is not in force: %s %s", given.name, error.message, error.hint)
-
-
-def _anchor(opening: Opening) -> AnchorStore | None:
-    place = opening.anchor or opening.settings.anchor
-    if not place:
-        return None
-    return CallbackAnchor(place) if callable(place) else FileAnchor(Path(place))
-
-
-# Reading a space's policy file.
-
-
-def read_policy(path: Path) -> Policy | None:
-    """Read a policy (TOML, the fields of `core.policy.Policy`); `None` where there is no file.
-
-    Raises `InvalidInput` naming the file and each wrong field.
-    """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        return Policy.model_validate(data)
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        problem = invalid_fields(error, known=sorted(Policy.model_fields))
-        raise InvalidInput(f"{path}: {problem.message}", hint=problem.hint, details=problem.details) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidInput(f"{path} cannot be read as TOML: {error}.", hint="Correct it, or remove it.") from error

@@ -14,8 +14,8 @@ from treering.ports.format import FormatLimits as FormatLimits
 from treering.registry import Part as Part
 from treering.retrieval.index.projection import follow as follow
 from treering.spaces.wiring import BACKENDS as BACKENDS
-from treering.spaces.wiring import ENGINES as ENGINES
 from treering.spaces.wiring import Backend as Backend
+from treering.stores.engines.engine_address import ENGINES as ENGINES
 from treering.stores.engines.engine_address import EngineBackend as EngineBackend
 from treering.testing.adapter_contract import AdapterContract as AdapterContract
 from treering.testing.adapter_contract import FileAdapterContract as FileAdapterContract

@@ -7,7 +7,7 @@ import pytest
 
 import treering
 from treering.client import BlockingMemoryClient
-from treering.models.function_embedder import FunctionEmbedder
+from treering.models.embedders import FunctionEmbedder
 from treering.testing import EmbedderContract, HashingEmbedder
 
 HASHING = HashingEmbedder(64)

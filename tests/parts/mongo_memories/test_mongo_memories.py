@@ -12,7 +12,7 @@ from search_node import SearchNode
 
 import mongo_server
 from treering.core.errors import InvalidInput, Unavailable
-from treering.models.bge import BgeSmall
+from treering.models.onnx import BgeSmall
 from treering.parts.wiki.memories.mongo_rows import vector_stage
 from treering.parts.wiki.memories.mongo_store import client_of
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository

@@ -9,8 +9,8 @@ from export_parts import ONE, TWO, chatgpt, claude_line, lines, packed, slack
 from treering.core.fencing import fence
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 from treering.sources.conversations.exports import ExportBounds
-from treering.sources.folders.path import PathAdapter
 from treering.sources.formats import built_in_formats
+from treering.sources.path import PathAdapter
 from treering.sources.reading.binary import ZipBounds
 
 TALK = (("user", "Green or black tea?"), ("assistant", "Green tea."), ("user", "ok"), ("assistant", "Enjoy."))

@@ -14,7 +14,7 @@ from treering.core.objects import PAYLOADS
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
 from treering.sources.formats import BUILT_IN
-from treering.sources.memories.exports import MemoryFormat
+from treering.sources.memory_exports import MemoryFormat
 
 AT = "2026-03-01T09:30:00Z"
 MEM0 = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from space_parts import all_of
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
-from treering.sources.tickets.sources import TicketFormat
+from treering.sources.tickets import TicketFormat
 
 AT = "2026-03-01T09:30:00Z"
 GITHUB = [

@@ -8,10 +8,9 @@ import pytest
 from hostile_site import page, site
 
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft
+from treering.sources.fetching import Connector, Fetcher, is_public
 from treering.sources.reading.web_addresses import FetchRefused
-from treering.sources.web.fetching import Connector, Fetcher, is_public
-from treering.sources.web.sitemaps import parse_sitemap
-from treering.sources.web.url import CrawlPace, UrlAdapter
+from treering.sources.url import CrawlPace, UrlAdapter, parse_sitemap
 from treering.verbs import catalog
 from treering.verbs.envelope import EVERYTHING, Envelope
 

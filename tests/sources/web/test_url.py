@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from document_files import docx_of, odp_of, ods_of, odt_of, pptx_of, xlsx_of
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
-from treering.sources.documents import html_page
+from treering.sources.documents import html_text
+from treering.sources.fetching import Connector, FetchBounds, Fetcher, is_public
 from treering.sources.reading.web_addresses import parse_address
-from treering.sources.web.fetching import Connector, FetchBounds, Fetcher, is_public
-from treering.sources.web.sitemaps import Politeness, parse_sitemap
-from treering.sources.web.url import CrawlPace, UrlAdapter
+from treering.sources.url import CrawlPace, Politeness, UrlAdapter, parse_sitemap
 
 PAGE = """<html><head><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a> <a href="/about">About us</a></nav>
@@ -68,7 +67,7 @@ def test_a_page_is_a_source_with_its_headings_and_without_its_navigation() -> No
 
 def test_without_the_extra_a_page_is_read_without_what_its_elements_call_navigation(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "trafilatura", None)
-    found = html_page.read(PAGE.encode())
+    found = html_text.read(PAGE.encode())
     assert found.title == "Retries & waits"
     assert [unit.heading for unit in found.units] == ["Retries", "Retries > Limits"]
     text = "\n".join(unit.text for unit in found.units)
@@ -77,16 +76,16 @@ def test_without_the_extra_a_page_is_read_without_what_its_elements_call_navigat
 
 
 def test_what_a_browser_shows_is_told_only_of_a_page_with_an_address() -> None:
-    assert not html_page.read(PAGE.encode()).shown
-    assert "Home" in html_page.read_linked(PAGE.encode()).shown
-    assert "Home" in html_page.read(f"<!-- saved from url=(0020)https://x.org/retries -->{PAGE}".encode()).shown
+    assert not html_text.read(PAGE.encode()).shown
+    assert "Home" in html_text.read_linked(PAGE.encode()).shown
+    assert "Home" in html_text.read(f"<!-- saved from url=(0020)https://x.org/retries -->{PAGE}".encode()).shown
 
 
 def test_code_inside_a_sentence_stays_in_it_and_a_block_of_code_stands_alone() -> None:
     said = "The binary that <code>cargo  run</code>, or <code>cargo&#32;r</code>, starts is told in the manifest. " * 9
     code = "<pre><code>cargo run --bin a\ncargo test</code></pre>"
     text = f"<body><nav>menu</nav><article><h1>Runs</h1><p>{said}</p>{code}<p>{said}</p></article></body>"
-    (unit,) = html_page.read(text.encode()).units
+    (unit,) = html_text.read(text.encode()).units
     first, block, last = unit.text.split("\n\n")
     assert first == last
     assert first.startswith("The binary that cargo run, or cargo r, starts is told in the manifest. The binary")
@@ -95,7 +94,7 @@ def test_code_inside_a_sentence_stays_in_it_and_a_block_of_code_stands_alone() -
 
 def test_a_short_page_keeps_its_headings_and_not_its_navigation() -> None:
     text = "<body><nav>menu</nav><article><h1>Retries</h1><p>A request is tried three times.</p></article></body>"
-    (unit,) = html_page.read(text.encode()).units
+    (unit,) = html_text.read(text.encode()).units
     assert (unit.heading, unit.text) == ("Retries", "A request is tried three times.")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeGuard, cast
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
-from treering.models.function_embedder import EmbeddingFunction, FunctionEmbedder
+from treering.models.embedders import EmbeddingFunction, FunctionEmbedder
 from treering.parts.client.config import (
     BUILT_IN_DIMENSION,
     BUILT_IN_MODEL,
@@ -19,11 +19,10 @@ from treering.parts.client.config import (
     Neo4jConfig,
 )
 from treering.ports.models import Embedder
-from treering.spaces.wiring import ENGINES as WIRED_ENGINES
-from treering.spaces.wiring import OVER_CONNECTIONS
 from treering.stores.engines.engine_address import (
     BATCH,
     FAISS,
+    OVER_CONNECTIONS,
     POOL,
     EngineAddress,
     EngineBackend,
@@ -32,6 +31,7 @@ from treering.stores.engines.engine_address import (
     given_address,
     parse_engine_address,
 )
+from treering.stores.engines.engine_address import ENGINES as WIRED_ENGINES
 from treering.system.address import Address
 
 _LOG = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ def embedder_of(config: MemoryConfig, given: GivenEmbedder | None) -> Embedder |
     if given is None and name in BUILT_IN_MODELS:
         return None
     if given is None:
-        from treering.models.pydantic_ai_embedder import open_embedder
+        from treering.models.embedders import open_embedder
 
         embedder = open_embedder(_named(name))
     elif _is_embedder(given):

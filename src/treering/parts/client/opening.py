@@ -249,7 +249,7 @@ def _reranker(config: MemoryConfig, given: MemoryParts, settings: Settings) -> t
     named = config.retrieval.reranking_model
     if given.reranker is not None or named is None:
         return given.reranker, NO_RERANKER
-    from treering.models.cross_encoder import open_reranker
+    from treering.models.onnx import open_reranker
 
     try:
         return open_reranker(named, threads=settings.threads), NO_RERANKER

@@ -274,7 +274,7 @@ class ProjectModels:
         """Open the language model, where one is named. Nothing is sent until it is asked. Raises as `open_model`."""
         if not self.llm_model_name:
             return None
-        from treering.models.pydantic_ai import open_model
+        from treering.models.language_models import open_model
 
         return open_model(_named(self.llm_model_name, self.llm_base_url), base_url=self.llm_base_url or None)
 
@@ -282,7 +282,7 @@ class ProjectModels:
         """Open the embedding model, where one is named; it is asked at once. Raises as `open_embedder`."""
         if not self.embedding_model_name:
             return None
-        from treering.models.pydantic_ai_embedder import open_embedder
+        from treering.models.embedders import open_embedder
 
         name = _named(self.embedding_model_name, self.embedding_base_url)
         return open_embedder(name, base_url=self.embedding_base_url or None)

@@ -76,7 +76,7 @@ def _assessor(asked: "SuperviseFlags") -> Assessor:
         )
     if asked.script:
         return read_script(asked.script)
-    from treering.models.pydantic_ai import open_model  # it needs an extra, which a script does not
+    from treering.models.language_models import open_model  # it needs an extra, which a script does not
 
     return ModelAssessor(open_model(asked.model, base_url=asked.model_url or None))
 

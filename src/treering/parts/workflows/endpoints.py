@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from treering.core.errors import InvalidInput, NotFound, nearest
-from treering.models.scripted import ScriptedModel
+from treering.models.language_models import ScriptedModel
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.generators.by_model import DEFAULT_PROMPTS, ModelGenerator, Prompt, Prompts
 from treering.parts.discussions.generators.generator import DiscussionSettings, Generator, MakingPlan
@@ -304,7 +304,7 @@ class GivenModels:
         models = {name: model for name, model in declared.items() if model} | named_models(self._flags.endpoint or ())
         if not models:
             return {}
-        from treering.models.pydantic_ai import open_model  # it needs an extra, which no other command does
+        from treering.models.language_models import open_model  # it needs an extra, which no other command does
 
         url = self._flags.endpoint_url or None
         return {name: open_model(model, base_url=url) for name, model in models.items()}

@@ -16,9 +16,15 @@ from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import Redacted
 from treering.ports.adapter import SegmentDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
-from treering.sources.documents.contents import DocumentContents, DocumentDamaged, DocumentUnit, NotThatFormat, bounded
+from treering.sources.documents.contents import (
+    DocumentContents,
+    DocumentDamaged,
+    DocumentUnit,
+    NotThatFormat,
+    ShownPage,
+    bounded,
+)
 from treering.sources.documents.html_text import is_web_archive
-from treering.sources.documents.text_fragments import ShownPage
 from treering.sources.reading.binary import BinaryFormat
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
 from treering.sources.reading.lines import Piece, is_blank, pack
@@ -34,7 +40,7 @@ _READERS: Mapping[str, str] = {
     "pdf": "treering.sources.documents.pdf_reader",
     "office": "treering.sources.documents.office_reader",
     "mail": "treering.sources.documents.mail_reader",
-    "html": "treering.sources.documents.html_page",
+    "html": "treering.sources.documents.html_text",
 }
 """The modules whose function `read` reads a format. Only the child imports them."""
 _LINKED = "+linked"

@@ -29,13 +29,11 @@ from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import (
     OwnFilesBelow,
-    own_files_as_they_lie,
     own_files_below,
     own_manifests,
-    read_bytes,
 )
-from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
-from treering.sources.repository.git_blobs import blob_id, changed_together, often_changed
+from treering.sources.repository.git import GitRepository, TreeEntry, open_repository
+from treering.sources.repository.git_blobs import changed_together, often_changed
 from treering.sources.repository.repo_identity import (
     RepositoryIdentity,
     SettledRepository,
@@ -47,10 +45,14 @@ from treering.sources.repository.repo_identity import (
 from treering.sources.repository.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.sources.repository.repo_selection import (
     Attributes,
+    FileReader,
+    RepoItem,
     RepoSelection,
     RepoTerrain,
     parse_attributes,
     parse_selection,
+    read_lying,
+    snapshot,
 )
 
 _MAP_VERSION = 3
@@ -86,7 +88,7 @@ class RepoAdapter:
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """Count the files `read` will report on, and the map."""
         return 1 + len(
-            _Plan.make(self._open(target), AlreadyRead(), _Reader(self._formats, ReadLimits()), options).selected
+            _Plan.make(self._open(target), AlreadyRead(), FileReader(self._formats, ReadLimits()), options).selected
         )
 
     def read(
@@ -98,31 +100,10 @@ class RepoAdapter:
         `NotFound` for an unknown commit, `Denied` where the repository reaches out of what may be read,
         `Unavailable` where git cannot answer.
         """
-        return _readings(_Plan.make(self._open(target), known, _Reader(self._formats, limits), options))
+        return _readings(_Plan.make(self._open(target), known, FileReader(self._formats, limits), options))
 
     def _open(self, target: str) -> RepositoryIdentity:
         return RepositoryIdentity(open_repository(target, self._access), self._access)
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A file to report on: from `commit`, or with `file` as it lies on disk."""
-
-    entry: TreeEntry
-    commit: str | None
-    file: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """What files are read with."""
-
-    formats: Formats
-    limits: ReadLimits
-
-    def max_bytes(self, path: str, size: int) -> int:
-        usual = self.limits.max_file_bytes
-        return usual if size <= usual else self.formats.max_bytes(path, self.limits)
 
 
 @dataclass(frozen=True)
@@ -132,20 +113,20 @@ class _Plan:
     identity: RepositoryIdentity
     settled: SettledRepository
     commit: str | None
-    items: Sequence[_Item]
+    items: Sequence[RepoItem]
     selection: RepoSelection
     known: AlreadyRead
     renamed: Mapping[str, str]
-    reader: _Reader
+    reader: FileReader
 
     @classmethod
     def make(
-        cls, identity: RepositoryIdentity, known: AlreadyRead, reader: _Reader, options: Mapping[str, Any]
+        cls, identity: RepositoryIdentity, known: AlreadyRead, reader: FileReader, options: Mapping[str, Any]
     ) -> "_Plan":
         repository = identity.repository
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
-        items = _snapshot(repository, commit, selection, reader)
+        items = snapshot(repository, commit, selection, reader)
         settled = identity.settle(known.repositories())
         known, renamed = _by_todays_origins(known, identity, settled, items)
         plan = cls(identity, settled, commit, items, selection, known, renamed, reader)
@@ -166,7 +147,7 @@ class _Plan:
         return self.settled.root
 
     @cached_property
-    def selected(self) -> list[_Item]:
+    def selected(self) -> list[RepoItem]:
         return [item for item in self.items if self.selection.takes(item.entry.path)]
 
     @cached_property
@@ -192,7 +173,7 @@ class _Plan:
             return frozenset()
 
     @cached_property
-    def own(self) -> list[_Item]:
+    def own(self) -> list[RepoItem]:
         """The files that the map tells of: those that are not generated or foreign."""
         return [item for item in self.items if item.entry.kind == "file" and not _aside(self, item)]
 
@@ -219,20 +200,20 @@ class _Plan:
     def fingerprint(self, entry: TreeEntry) -> str:
         return git_fingerprint(entry.blob, redact=self.selection.redact)
 
-    def contents(self, items: Iterable[_Item]) -> Iterator[tuple[_Item, bytes | None]]:
+    def contents(self, items: Iterable[RepoItem]) -> Iterator[tuple[RepoItem, bytes | None]]:
         """Read items, a few in memory at a time, those on disk first; `None` where one cannot be read."""
-        stored: list[_Item] = []
+        stored: list[RepoItem] = []
         for item in items:
             if item.file is None:
                 stored.append(item)
             else:
-                yield item, _lying(item.file, self.reader.max_bytes(item.entry.path, item.entry.size))
+                yield item, read_lying(item.file, self.reader.max_bytes(item.entry.path, item.entry.size))
         blobs = self.repository.blobs(item.entry for item in stored)
         yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
 
 
 def _by_todays_origins(
-    known: AlreadyRead, identity: RepositoryIdentity, settled: SettledRepository, items: Sequence[_Item]
+    known: AlreadyRead, identity: RepositoryIdentity, settled: SettledRepository, items: Sequence[RepoItem]
 ) -> tuple[AlreadyRead, Mapping[str, str]]:
     """Return what is known of the repository by today's origins, and those that were others, by what they were."""
     root, fingerprints = settled.root, dict(known.fingerprints)
@@ -263,7 +244,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
     else:
         yield _map(plan)
     yield from _vanished(plan)
-    unread: list[_Item] = []
+    unread: list[RepoItem] = []
     for place, item in enumerate(plan.selected):
         settled = _settled(plan, item, place)
         if settled is None:
@@ -274,7 +255,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
     yield RootRead(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
 
 
-def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None:
+def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | None:
     """Decide what can be decided without the contents."""
     entry, origin = item.entry, plan.origin(item.entry.path)
     if entry.kind in _KINDS:
@@ -290,7 +271,7 @@ def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None
     return Unchanged(origin) if plan.known.fingerprints.get(origin) == plan.fingerprint(entry) else None
 
 
-def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
+def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
     entry, origin = item.entry, plan.origin(item.entry.path)
     if data is None:
         return Failed(origin, "it could not be read: damaged, missing or not accessible")
@@ -390,7 +371,7 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
     return replace(draft, warnings=_left_out(plan))
 
 
-def _aside(plan: _Plan, item: _Item) -> bool:
+def _aside(plan: _Plan, item: RepoItem) -> bool:
     path = item.entry.path
     return plan.attributes.sets_aside(path) is not None or plan.written.wrote(path)
 
@@ -414,7 +395,7 @@ def _history(plan: _Plan) -> RepoHistory:
     return RepoHistory(len(commits), spots, changed_together(commits, present), commits)
 
 
-def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
+def _texts(plan: _Plan, items: Sequence[RepoItem]) -> dict[str, str]:
     by_path = {item.entry.path: item for item in items if item.entry.size <= plan.reader.limits.max_file_bytes}
     chosen = key_files([item.entry for item in by_path.values()])
     read = plan.contents(by_path[entry.path] for entry in chosen)
@@ -452,74 +433,3 @@ def _repo_name(repository: GitRepository, remote: str | None) -> str:
         parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
         return "/".join(parts[-2:]).removesuffix(".git") or remote
     return Path(remote or repository.home).name.removesuffix(".git") or "repository"
-
-
-def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSelection, reader: _Reader) -> list[_Item]:
-    found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
-    if not selection.worktree:
-        if selection.commit is None and repository.top is not None:
-            _put_own_files_as_they_lie(found, repository, repository.top, reader, commit)
-        return [found[path] for path in sorted(found)]
-    if repository.top is None:
-        raise InvalidInput(
-            "This repository has no work tree: it is bare, or `core.worktree` names another folder.",
-            hint="Leave out `worktree` to read a commit.",
-        )
-    for change in repository.work_changes():
-        if change.deleted:
-            found.pop(change.path, None)
-        else:
-            item = _lying_item(repository.top, change, reader, commit)
-            before = found.get(change.path)
-            if before is None or before.entry != item.entry:
-                found[change.path] = item
-    return [found[path] for path in sorted(found)]
-
-
-def _put_own_files_as_they_lie(
-    found: dict[str, _Item], repository: GitRepository, top: Path, reader: _Reader, commit: str | None
-) -> None:
-    """Put what Treering wrote, such as a wiki, among the files of a commit as it lies in the work tree.
-
-    So what a person changes in a page is proposed before it is committed.
-    """
-    manifests = [found[path] for path in own_manifests(found) if found[path].entry.kind == "file"]
-    texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
-    gone, lying = own_files_as_they_lie(top, texts, found)
-    for path in gone:
-        found.pop(path, None)
-    for path in lying:
-        if not (top / path).is_file():
-            found.pop(path)
-            continue
-        item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
-        if path not in found or found[path].entry != item.entry:
-            found[path] = item
-
-
-def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | None) -> _Item:
-    """Describe a changed file as it lies, with the object id git would give its bytes."""
-    if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
-        return _Item(TreeEntry(change.path, "symlink", "", 0), None, change.file)
-    if change.file.is_dir():
-        return _Item(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
-    data = _lying(change.file, reader.max_bytes(change.path, _size(change.file)))
-    if data is None:
-        return _Item(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
-    return _Item(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
-
-
-def _lying(file: Path, most: int) -> bytes | None:
-    """Read a regular file of at most `most` bytes, else `None`."""
-    try:
-        data = read_bytes(file, most)
-    except OSError:
-        return None
-    return data if data is not None and len(data) <= most else None
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

@@ -1,14 +1,17 @@
-"""Which files of a repository are asked for, and which the repository itself sets aside."""
+"""Which files of a repository are read: asked for, not set aside, and as they lie in a work tree."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from treering.core.errors import InvalidInput
-from treering.sources.reading.folder import Pattern, parse_patterns
-from treering.sources.repository.git import TreeEntry
+from treering.ports.adapter import ReadLimits
+from treering.ports.format import Formats
+from treering.sources.reading.folder import Pattern, own_files_as_they_lie, own_manifests, parse_patterns, read_bytes
+from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange
+from treering.sources.repository.git_blobs import blob_id
 from treering.sources.repository.repo_map import api_entries, document_entries, folders_of, module_paths
 
 _MOST_GLOBS = 1_000
@@ -73,7 +76,7 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection
 
     `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
     """
-    commit, worktree = _optional_text(options, "commit"), _flag(options, "worktree", default=False)
+    commit, worktree = _optional_text(options, "commit"), flag(options, "worktree", default=False)
     if commit and worktree:
         raise InvalidInput(
             "`commit` and `worktree` cannot be given together.",
@@ -82,7 +85,7 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection
     return RepoSelection(
         commit=commit,
         worktree=worktree,
-        redact=_flag(options, "redact_secrets", default=True),
+        redact=flag(options, "redact_secrets", default=True),
         folder=_folder(prefix, _optional_text(options, "subfolder") or ""),
         include=_globs(options, "include"),
         exclude=_globs(options, "exclude"),
@@ -114,7 +117,8 @@ def _optional_text(options: Mapping[str, Any], name: str) -> str | None:
     raise InvalidInput(f"`{name}` must be text, not {type(value).__name__}.", hint=f"Give {name} as a string.")
 
 
-def _flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
+def flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """Read an option that is true or false. Raises `InvalidInput` for another value."""
     value = options.get(name, default)
     if isinstance(value, bool):
         return value
@@ -207,3 +211,105 @@ def _folders_above(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
+
+
+# The files of a commit, and those of the work tree as they lie.
+
+
+@dataclass(frozen=True, slots=True)
+class RepoItem:
+    """A file to report on: from `commit`, or with `file` as it lies on disk."""
+
+    entry: TreeEntry
+    commit: str | None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """What files are read with."""
+
+    formats: Formats
+    limits: ReadLimits
+
+    def max_bytes(self, path: str, size: int) -> int:
+        """Return how many bytes of a file are read: formats may take more than usual."""
+        usual = self.limits.max_file_bytes
+        return usual if size <= usual else self.formats.max_bytes(path, self.limits)
+
+
+def snapshot(
+    repository: GitRepository, commit: str | None, selection: RepoSelection, reader: FileReader
+) -> list[RepoItem]:
+    """Return the files of a commit, or of the work tree where `selection` asks for it, by path.
+
+    Raises `InvalidInput` where there is no work tree.
+    """
+    found = {entry.path: RepoItem(entry, commit) for entry in repository.entries(commit)} if commit else {}
+    if not selection.worktree:
+        if selection.commit is None and repository.top is not None:
+            _put_own_files_as_they_lie(found, repository, repository.top, reader, commit)
+        return [found[path] for path in sorted(found)]
+    if repository.top is None:
+        raise InvalidInput(
+            "This repository has no work tree: it is bare, or `core.worktree` names another folder.",
+            hint="Leave out `worktree` to read a commit.",
+        )
+    for change in repository.work_changes():
+        if change.deleted:
+            found.pop(change.path, None)
+        else:
+            item = _lying_item(repository.top, change, reader, commit)
+            before = found.get(change.path)
+            if before is None or before.entry != item.entry:
+                found[change.path] = item
+    return [found[path] for path in sorted(found)]
+
+
+def _put_own_files_as_they_lie(
+    found: dict[str, RepoItem], repository: GitRepository, top: Path, reader: FileReader, commit: str | None
+) -> None:
+    """Put what Treering wrote, such as a wiki, among the files of a commit as it lies in the work tree.
+
+    So what a person changes in a page is proposed before it is committed.
+    """
+    manifests = [found[path] for path in own_manifests(found) if found[path].entry.kind == "file"]
+    texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
+    gone, lying = own_files_as_they_lie(top, texts, found)
+    for path in gone:
+        found.pop(path, None)
+    for path in lying:
+        if not (top / path).is_file():
+            found.pop(path)
+            continue
+        item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
+        if path not in found or found[path].entry != item.entry:
+            found[path] = item
+
+
+def _lying_item(top: Path, change: WorkChange, reader: FileReader, commit: str | None) -> RepoItem:
+    """Describe a changed file as it lies, with the object id git would give its bytes."""
+    if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
+        return RepoItem(TreeEntry(change.path, "symlink", "", 0), None, change.file)
+    if change.file.is_dir():
+        return RepoItem(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
+    data = read_lying(change.file, reader.max_bytes(change.path, _size(change.file)))
+    if data is None:
+        return RepoItem(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
+    return RepoItem(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
+
+
+def read_lying(file: Path, most: int) -> bytes | None:
+    """Read a regular file of at most `most` bytes, else `None`."""
+    try:
+        data = read_bytes(file, most)
+    except OSError:
+        return None
+    return data if data is not None and len(data) <= most else None
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TypeVar, get_args
 from urllib.parse import parse_qsl
 
-from treering.core.errors import InvalidInput, MissingExtra, nearest
+from treering.core.errors import InvalidInput, MissingExtra, Unavailable, nearest
 from treering.core.patch import LinkType
 from treering.ports.vector_engine import VectorEngine
+from treering.registry import Place, Table
 from treering.system.address import Address, parse_address
 
 FAISS = "faiss"
@@ -163,6 +164,46 @@ def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) ->
     if backend is None:
         raise InvalidInput(f"There is no engine {address.scheme}:…", hint=f"Write {FORMS}.")
     return backend
+
+
+def _given_by_nobody() -> OpenEngine:
+    raise Unavailable(
+        "The engine of this space works over a connection that a program gives, and none was given here.",
+        hint="Open the space with that connection; `treering index drop` goes back to its own vectors.",
+    )
+
+
+def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
+    found: Place[OpenEngine] = Place(f"treering.stores.engines.{place}")
+    return EngineBackend(found.load, extra=extra, shows_graph=shows_graph)
+
+
+def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
+    found: Place[OverConnection] = Place(f"treering.stores.engines.{place}")
+    return ConnectionBackend(found.load, extra=extra, shows_graph=shows_graph)
+
+
+ENGINES: Table[EngineBackend] = Table(
+    "treering.engines",
+    {
+        "faiss": _engine_at("faiss_engine:open_faiss", "faiss"),
+        "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
+        "redis": _engine_at("redis:open_redis", "redis"),
+        "rediss": _engine_at("redis:open_redis", "redis"),
+        **{one: _engine_at("neo4j_engine:open_neo4j", "neo4j", shows_graph=True) for one in NEO4J_SCHEMES},
+        **{one: _engine_at("mongo:open_mongodb", "mongodb") for one in MONGODB_SCHEMES},
+        GIVEN: EngineBackend(_given_by_nobody, extra=""),
+    },
+)
+"""Engines that search vectors beside a space, by the scheme of their address. Entry points name an `EngineBackend`."""
+
+OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
+    "postgres": _over_connection("pgvector:engine_over_postgres", "postgres"),
+    "redis": _over_connection("redis:engine_over_redis", "redis"),
+    "mongodb": _over_connection("mongo:engine_over_mongodb", "mongodb"),
+    "neo4j": _over_connection("neo4j_engine:engine_over_neo4j", "neo4j", shows_graph=True),
+}
+"""Engines over an open driver that a program gives, by the name of their technology."""
 
 
 # The options of an engine in a graph database: what its nodes are called, what they show, and how it is written to.

@@ -13,12 +13,12 @@ from typing import Any
 
 from treering.core.canonical import render_time
 from treering.core.errors import Conflict, InvalidInput, TreeringError
-from treering.sources.folders.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.sources.repository.git_hooks import GitHook, hooks_of, install_hooks, uninstall_hooks
 from treering.sources.repository.git_process import locate
+from treering.sources.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.surfaces.cli.commands.spaces import WatchFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal

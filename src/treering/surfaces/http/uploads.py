@@ -19,8 +19,8 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.core.objects import invalid_fields
 from treering.core.scope import ScopeGiven
 from treering.ports.adapter import NoFiles
-from treering.sources.folders.upload import UploadAdapter
 from treering.sources.formats import formats_here
+from treering.sources.upload import UploadAdapter
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema
 from treering.surfaces.http.failures import Refusal, too_many_requests

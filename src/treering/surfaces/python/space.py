@@ -20,7 +20,8 @@ from treering.ports.stores import BackUp
 from treering.registry import load
 from treering.sources.reading.access import AnyFile, files_below
 from treering.spaces import transfer, wiring
-from treering.spaces.wiring import AnchorPlace, Opening, author, open_engine
+from treering.spaces.policy_and_anchor import AnchorPlace
+from treering.spaces.wiring import Opening, author, open_engine
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog

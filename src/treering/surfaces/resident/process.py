@@ -29,7 +29,7 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from treering.models import bge
+from treering.models import onnx
 from treering.ports.models import Vector
 from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,
@@ -189,7 +189,7 @@ class Resident:
         line.settimeout(None)
         os.dup(line.fileno())  # open until the very end of this process, which the client waits for
         _take_place(request)
-        bge.ask_elsewhere = _asks_encoder(_encoder_place(self.place))
+        onnx.ask_elsewhere = _asks_encoder(_encoder_place(self.place))
         code = 0
         try:
             self.command()
@@ -250,7 +250,7 @@ def main(arguments: Sequence[str], command: Callable[[], None]) -> None:
 
 def embed_questions(place: Path) -> None:
     """Embed questions with the built-in model, one for each connection to a socket, until stdin is closed."""
-    model = bge.BgeSmall()
+    model = onnx.BgeSmall()
     model.embed_query("")  # loads it
     place.unlink(missing_ok=True)
     os.umask(0o177)
@@ -269,7 +269,7 @@ def embed_questions(place: Path) -> None:
     place.unlink(missing_ok=True)
 
 
-def _asks_encoder(place: Path) -> bge.AskElsewhere:
+def _asks_encoder(place: Path) -> onnx.AskElsewhere:
     def ask(model_id: str, question: str) -> Vector | None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(_WAITS_FOR_VECTOR)
@@ -279,7 +279,7 @@ def _asks_encoder(place: Path) -> bge.AskElsewhere:
                 told = line.makefile("rb").read()
             except OSError:
                 return None
-        whole = len(told) == bge.DIMENSION * np.dtype(np.float32).itemsize
+        whole = len(told) == onnx.DIMENSION * np.dtype(np.float32).itemsize
         return np.frombuffer(told, np.float32) if whole else None
 
     return ask

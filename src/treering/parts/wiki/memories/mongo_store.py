@@ -15,7 +15,7 @@ from pymongo.write_concern import WriteConcern
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.core.screening import screened
-from treering.models.bge import BgeSmall
+from treering.models.onnx import BgeSmall
 from treering.parts.client.items.recalling import of_cosine, of_words
 from treering.parts.wiki.memories import mongo_rows
 from treering.parts.wiki.memories.mongo_rows import INDEXES, SearchIndexes, State, text_stage, vector_stage

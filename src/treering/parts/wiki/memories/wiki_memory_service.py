@@ -12,8 +12,8 @@ from uuid import UUID
 import numpy as np
 
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
-from treering.models.bge import BgeSmall
-from treering.models.function_embedder import FunctionEmbedder
+from treering.models.embedders import FunctionEmbedder
+from treering.models.onnx import BgeSmall
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import (
     RELEVANT,

@@ -1,15 +1,18 @@
-"""Language models of any provider, through pydantic-ai. Needs the extra `llm`; imported when a model is opened."""
+"""Language models: of any provider, through pydantic-ai (extra `llm`), or with answers written beforehand."""
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING
 
-from treering.core.errors import InvalidInput, MissingExtra
+from treering.core.errors import InvalidInput, MissingExtra, Unavailable
 from treering.models.provider_calls import HINT, ModelLoop, missing_setting, translating
 from treering.ports.models import (
     MAX_OUTPUT_TOKENS,
@@ -26,8 +29,6 @@ from treering.ports.models import (
 from treering.retrieval.text.analysis import estimate_tokens
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
@@ -214,3 +215,58 @@ def endpoint_provider(called: str, model: str, base_url: str, api_key: str | Non
     if not model or not base_url.startswith(("http://", "https://")):
         raise UserError("An endpoint needs the model's name and a URL that begins with http:// or https://.")
     return OpenAICompatibleProvider(called, base_url=base_url, api_key=api_key)
+
+
+# A language model that gives answers written beforehand: for trying things without a model.
+
+
+class ScriptedModel:
+    """A `LanguageModel` that gives its answers one after the other: texts, and calls of tools. May be used by threads.
+
+    What it gives was written for it: it looks at no tool, and stops at no length.
+    """
+
+    def __init__(self, answers: Iterable[str | Sequence[ToolCall]], *, name: str = "scripted") -> None:
+        self._answers = deque(answers)
+        self._name = name
+        self._lock = threading.Lock()
+
+    @property
+    def model_id(self) -> str:
+        """Name the model."""
+        return self._name
+
+    def answer(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,  # noqa: ARG002 - the port's
+    ) -> Answer:
+        """Return the next answer. Raises `Unavailable` when there is none left."""
+        messages_of(prompt)
+        with self._lock:
+            if not self._answers:
+                raise Unavailable(f"{self._name} has no answer left.", hint="Write one answer for each question.")
+            given = self._answers.popleft()
+        text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
+        asked = estimate_tokens(system + words_of(prompt, tools))
+        return Answer(text, Usage(1, asked, estimate_tokens(text), Decimal(0)), calls)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Iterator[str | Answer]:
+        """Yield the next answer line by line, and last as a whole."""
+        answer = self.answer(prompt, system=system, tools=tools, max_output_tokens=max_output_tokens)
+        yield from answer.text.splitlines(keepends=True)
+        yield answer
+
+    def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:  # noqa: ARG002 - the port's
+        """Cost nothing."""
+        return Decimal(0)

@@ -11,9 +11,18 @@ from pydantic import JsonValue, ValidationError
 
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead
-from treering.sources.memories import records
-from treering.sources.memories.memory import ForeignMemory, LeftOut, Told, besides, left_out, under_headings, written
-from treering.sources.memories.records import form_of, held
+from treering.sources import memory
+from treering.sources.memory import (
+    ForeignMemory,
+    LeftOut,
+    Told,
+    besides,
+    form_of,
+    held,
+    left_out,
+    under_headings,
+    written,
+)
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Malformed, Record, first_words, listed, moment, parse, record, words
 from treering.sources.reading.text import decode, segment_inline_text
@@ -162,7 +171,7 @@ _LOOKED_AT = 20
 _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], Iterator[Told]]], ...] = (
     (claims_letta, read_letta),
     (claims_claude_mem, read_claude_mem),
-    (records.claims, records.read),
+    (memory.claims, memory.read),
 )
 """Documents that hold more than a list of memories: how to tell each, and how to read it."""
 
@@ -212,8 +221,8 @@ def _document(value: object) -> Iterator[Told] | None:
 def _records(values: Sequence[object]) -> Iterator[Told] | None:
     """Read a list of which at least half of the first are memories of a form known here."""
     first = values[:_LOOKED_AT]
-    if first and 2 * sum(map(records.is_fact, first)) >= len(first):
-        return records.facts(list(values), {})
+    if first and 2 * sum(map(memory.is_fact, first)) >= len(first):
+        return memory.facts(list(values), {})
     if first and 2 * sum(form_of(one) is not None for one in first) >= len(first):
         return map(_record, values, range(len(values)))
     return None

@@ -46,6 +46,7 @@ from treering.sources.repository.repo_identity import (
     place_of_repository,
     renames,
 )
+from treering.sources.repository.repo_selection import flag
 
 # What is known already of the files of one reading, by the origins they have today.
 
@@ -222,7 +223,7 @@ class PathAdapter:
         A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is not a file
         and no folder, or an option is wrong, `Denied` where it lies outside of what may be read.
         """
-        place, redact_secrets = self._access.place(target), _redact_secrets(options)
+        place, redact_secrets = self._access.place(target), flag(options, "redact_secrets", default=True)
         origins = FileOrigins(self._access, known.repositories)
         if place.is_dir() or place.is_file():
             return _readings(_planned(place, _Reader(limits, redact_secrets, self._formats), origins, known))
@@ -307,13 +308,6 @@ def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str
     """Return the origins by which a file that is gone is known."""
     names = dict.fromkeys((origins.origin(place), *earlier_origins(place)))
     return [name for name in names if name in known.fingerprints or name in known.below(name)]
-
-
-def _redact_secrets(options: Mapping[str, Any]) -> bool:
-    wanted = options.get("redact_secrets", True)
-    if isinstance(wanted, bool):
-        return wanted
-    raise InvalidInput(f"`redact_secrets` must be true or false, not {wanted!r}.", hint="Correct it, or leave it out.")
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:

@@ -1,1 +1,0 @@
-"""Files and folders: read, watched, and uploaded."""

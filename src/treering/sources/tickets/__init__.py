@@ -1,1 +1,0 @@
-"""Tickets that trackers export, each as a source with its comments as turns."""

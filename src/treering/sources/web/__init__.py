@@ -1,1 +1,0 @@
-"""Pages of the web as sources: one address, or all that a sitemap lists."""

@@ -1,0 +1,136 @@
+"""What a person keeps outside a space: its policy file, and its anchor (the head of its audit log)."""
+
+import json
+import logging
+import stat
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from treering.core.audit import Anchor
+from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, Unavailable
+from treering.core.objects import invalid_fields
+from treering.core.patch import Author
+from treering.core.policy import Policy
+from treering.ports.ledger import AnchorStore, Ledger
+from treering.system.address import MEMORY
+from treering.system.machine import make_folder, write_new
+
+_LOG = logging.getLogger(__name__)
+
+AnchorPlace = Path | str | Callable[[Anchor], None]
+
+
+def anchor_at(place: AnchorPlace | None) -> AnchorStore | None:
+    """Return what keeps the head of an audit log: a file, or a function of the caller's."""
+    if not place:
+        return None
+    return CallbackAnchor(place) if callable(place) else FileAnchor(Path(place))
+
+
+class FileAnchor:
+    """A small file, best on another disk or in a place that is backed up. Replaced atomically."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Anchor | None:
+        """Return the head kept. Raises `Corrupt` where the file is not an anchor."""
+        try:
+            return Anchor.model_validate_json(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError, ValidationError) as error:
+            raise Corrupt(
+                f"The anchor {self._path} cannot be read.",
+                hint="Restore it from a backup. To start a new anchor, remove it.",
+            ) from error
+
+    def write(self, anchor: Anchor) -> None:
+        """Keep a head. A new file is for its owner alone; one that is there keeps its mode."""
+        temporary = self._path.with_name(f"{self._path.name}.{uuid4().hex}.tmp")
+        try:
+            make_folder(self._path.parent)
+            try:
+                write_new(temporary, json.dumps(anchor.model_dump()).encode())
+                with suppress(FileNotFoundError):
+                    temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
+                temporary.replace(self._path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise Unavailable(
+                f"The anchor {self._path} cannot be written: {error.strerror}.",
+                hint="The commit itself is durable; make the anchor writable.",
+            ) from error
+
+
+class CallbackAnchor:
+    """Hands each new head to a function of the caller's, who keeps it wherever they like."""
+
+    def __init__(self, tell: Callable[[Anchor], None]) -> None:
+        self._tell = tell
+
+    def read(self) -> Anchor | None:
+        """Return nothing: the caller compares."""
+        return None
+
+    def write(self, anchor: Anchor) -> None:
+        """Tell the caller."""
+        self._tell(anchor)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """A policy that somebody wrote down, and the name of its file."""
+
+    name: str
+    policy: Policy
+
+
+def policy_file(path: str, named: Path | None) -> PolicyFile | None:
+    """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
+    if named:
+        policy = read_policy(named)
+        if policy is None:
+            raise NotFound(
+                f"There is no policy file {named}.",
+                hint="Correct its path, or name none: then the policy that the space holds stays in force.",
+            )
+        return PolicyFile(named.name, policy)
+    beside = Path(path).with_suffix(".policy.toml")
+    policy = None if path == MEMORY else read_policy(beside)
+    return PolicyFile(beside.name, policy) if policy else None
+
+
+def put_in_force(given: PolicyFile, ledger: Ledger, by: Author) -> None:
+    """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
+    if ledger.policy == given.policy:
+        return
+    name = given.name.encode(errors="replace").decode()  # a file's name may not be text
+    try:
+        ledger.change_policy(given.policy, by=by, reason=f"Read from the policy file {name}.")
+    except Denied as error:
+        _LOG.warning("%s is not in force: %s %s", given.name, error.message, error.hint)
+
+
+def read_policy(path: Path) -> Policy | None:
+    """Read a policy (TOML, the fields of `core.policy.Policy`); `None` where there is no file.
+
+    Raises `InvalidInput` naming the file and each wrong field.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Policy.model_validate(data)
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        problem = invalid_fields(error, known=sorted(Policy.model_fields))
+        raise InvalidInput(f"{path}: {problem.message}", hint=problem.hint, details=problem.details) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read as TOML: {error}.", hint="Correct it, or remove it.") from error
