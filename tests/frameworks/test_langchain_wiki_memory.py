@@ -243,7 +243,8 @@ class TestScope:
     def test_agents_of_a_new_generation_see_nothing_of_the_old_one_until_it_is_complete(self, wiki):
         wiki.keep("Old: routes of requests.", file_paths=["src/app.py"])
         new = WikiRunContext(FLASK, generation="2")
-        script = [says("", recalls("routes of requests"), stored("New: routes of requests.")), DONE]
+        # Two turns: the calls of one turn run side by side, and the recall could see what the other stored.
+        script = [says("", recalls("routes of requests")), says("", stored("New: routes of requests.")), DONE]
         state, seen = wiki.run(*script, context=new)
         assert answers(state, "recall_memories")[0].text == "No relevant memories found."
         assert not any("Old:" in message.text for message in seen[0])
