@@ -12,7 +12,7 @@ import typer
 
 from treering.core.errors import Denied, InvalidInput
 from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.cli.app import app
+from treering.surfaces.cli.app import command_line
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
 from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
@@ -71,7 +71,7 @@ SERVERS = (
 
 def commands():
     """Return what the command line can be told, flags that are operations included."""
-    top = typer.main.get_command(app).commands
+    top = typer.main.get_command(command_line()).commands
     paths = list(paths_of(top))
     flags = {
         told

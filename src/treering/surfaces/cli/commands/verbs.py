@@ -27,6 +27,9 @@ else:
     verbs = LazyModule("treering.surfaces.cli.verbs")
 
 
+VERBS = ("ingest", "query", "crystallize", "lint")
+
+
 def add_verbs(app: Typer) -> None:
     """Add the commands to the command line."""
     for command in (ingest, query, crystallize, lint):
