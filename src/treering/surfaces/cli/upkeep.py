@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from treering.core.characters import visible_line
-from treering.core.errors import Conflict, NotFound
+from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.ports import runtime
 from treering.ports.runtime import Holding
 from treering.registry import brought
@@ -23,11 +23,16 @@ from treering.verbs.lint.upkeep import LEASES, UNLOCK, VECTORS
 _PLURALS = {"patch": "patches"}
 
 
-def init(access: Access) -> None:
-    """Make a space. Without an address it is this folder's own, whatever lies in the folders above."""
+def init(access: Access, *, here: bool) -> None:
+    """Make a space. Without an address it is the repository's, or with `here` this folder's own.
+
+    Raises `InvalidInput` for both.
+    """
     settings = Settings.read()
-    named = access.space or settings.space
-    address = settings.space_address(named) if named else settings.own_space
+    if here and access.space:
+        raise InvalidInput("--here and --space name two places.", hint="Give one of them.")
+    named = "" if here else access.space or settings.space
+    address = settings.space_address(named) if named else settings.own_space if here else settings.new_space
     existed = _is_there(address)
     with opened(address, create=True):
         facts = {"address": str(address), "created": not existed}

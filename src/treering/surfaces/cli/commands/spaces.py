@@ -52,9 +52,17 @@ def try_it(
     trying.try_here(question, wait=wait)
 
 
-def init(access: Access) -> None:
-    """Make a space for this folder, or where --space says."""
-    upkeep.init(access)
+def init(
+    access: Access,
+    here: Annotated[
+        bool, Option("--here", help="One of this folder's own, also inside a repository that has a space.")
+    ] = False,
+) -> None:
+    """Make a space for this repository or folder, or where --space says.
+
+    All work trees of a repository share its space, wherever they lie.
+    """
+    upkeep.init(access, here=here)
 
 
 def backup(
