@@ -1,4 +1,4 @@
-"""What the commands of exams do: run one, and propose questions from what a repository and a space tell of themselves."""
+"""What the commands of exams do: run one, and propose questions from what a repository and a space tell."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
