@@ -414,8 +414,10 @@ def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
     return frozenset(head.id for head in current) - over
 
 
-def shown_status(status: str, *, current: bool) -> str:
-    """Return a status for people: `over` stands beside one that does not say so itself."""
+def shown_status(status: str, *, current: bool, note: str = "") -> str:
+    """Return a status for people, with what is to be said of it; `over` stands beside one that does not say so."""
+    if note:
+        return f"{status}, {note}"
     return status if current or status not in _STANDING else f"{status}, over"
 
 
