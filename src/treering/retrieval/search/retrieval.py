@@ -136,8 +136,14 @@ class CandidateReader:
 _OVERFETCH = 3
 """Candidates that are weighed against each other, for each hit wanted."""
 
-_AT_FIRST = 1.5
+_AT_FIRST = 1.2
 """Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
+
+_ALL_AT_ONCE = 1.75
+"""Up to so many candidates, for each hit wanted, are read at once: a second question costs more than a few texts."""
+
+_SOURCES_WEIGHED = 1.5
+"""Sources that are weighed against each other, for each that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +260,12 @@ def retrieval(
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
-        ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
+        ranked = _of_best_sources(ranked, sources=ceil(limit * _SOURCES_WEIGHED), passages=by_source)
         limit = max(len(ranked), 1)
     reader = CandidateReader(reach, whole)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    at_first = max(ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
+    few = len(ranked) <= limit * _ALL_AT_ONCE
+    at_first = max(len(ranked) if few else ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
     found, cost = yield from _rerank(question.text, found, reader, reranking)
