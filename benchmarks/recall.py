@@ -1,7 +1,8 @@
 """Recall of evidence: which part of the passages that answer a question is among the first k found.
 
 `python -m benchmarks.recall [SET …]` prints the figures of the words arm by itself, which is the baseline that
-everything else has to beat. As a benchmark it asks real spaces, in four configurations.
+everything else has to beat. As a benchmark it asks real spaces: by words, by vectors, by both with and without the
+graph, and while a part of the texts have vectors of the quick model alone.
 """
 
 import sys
@@ -34,12 +35,17 @@ HEADING_WEIGHT = 2.0
 
 WORDS = "words only"
 VECTORS = "vectors only"
+WITHOUT_VECTORS = "default without vectors"
 FUSED = "both fused, without the graph"
 DEFAULT = "default"
+COVERED: Mapping[str, int] = {f"{DEFAULT}, {percent} % by the encoder": percent for percent in (0, 25, 50)}
+"""Configurations in which the other texts have vectors of the quick model."""
 
 
 def measure(plan: Plan) -> list[Row]:
     """Measure words, vectors, both fused, and the default with its graph, on every set that is there.
+
+    The default is measured, too, where none, a quarter and half of the texts have a vector of the encoder.
 
     `quick`: words only. `keep` and `against`: see `benchmarks.paired`.
     """
@@ -102,11 +108,13 @@ def _measured(name: str, plan: Plan) -> list[Row]:
     embedder = CachedEmbedder(plan.cache / "vectors.db")
 
     def open_searchers(collection: Collection) -> Mapping[str, Searcher]:
-        held = LabelledSpace.of(collection, embedder, vectors=not plan.quick)
+        held = LabelledSpace.of(collection, embedder)
         words = {WORDS: held.worded()}
         if plan.quick:
             return words
-        return {**words, VECTORS: held.nearest(), FUSED: held.search(graph=False), DEFAULT: held.search()}
+        by_part = {name: held.covered(percent) for name, percent in COVERED.items()}
+        others = {VECTORS: held.nearest(), FUSED: held.search(graph=False)}
+        return {**words, WITHOUT_VECTORS: held.search(semantic=False), **by_part, DEFAULT: held.covered(100), **others}
 
     recalls = evaluate_all(open_searchers, data)
     rows: list[Row] = [
@@ -116,6 +124,8 @@ def _measured(name: str, plan: Plan) -> list[Row]:
     ]
     if not plan.quick:
         rows += gains(recalls[DEFAULT], recalls[FUSED], "the graph")
+        for name in COVERED:
+            rows += gains(recalls[name], recalls[WITHOUT_VECTORS], f"vectors, {name}")
     if plan.against:
         rows += compared(recalls, plan.against)
     if plan.keep:

@@ -32,6 +32,7 @@ class BackgroundVectoriser:
 
     Where `claims` are given, processes share the texts that wait instead, and the lease is for the rest of the work.
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
+    Where `quick` is given, texts that have no vector at all get one of the quick model first.
     Where `follow` is given, what follows the vectors is brought up to date after them, for as long as it may go on.
     Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
     stays in `last_error` until a run succeeds. Call `stop` before the index is closed; where nobody did, the thread is
@@ -46,6 +47,7 @@ class BackgroundVectoriser:
         clock: Clock,
         *,
         claims: VectorClaims | None = None,
+        quick: tuple[Vectors, Embedder] | None = None,
         upkeep: Upkeep | None = None,
         follow: Callable[[Callable[[], bool]], None] | None = None,
         budget_seconds: float = BUDGET_SECONDS,
@@ -58,6 +60,7 @@ class BackgroundVectoriser:
         self._embedder = embedder
         self._clock = clock
         self._claims = claims
+        self._quick = quick
         self._upkeep = upkeep
         self._follow = follow
         self._budget = budget_seconds
@@ -162,7 +165,10 @@ class BackgroundVectoriser:
         # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
         with self._embedding:
             try:
-                done = self._index(run, is_over, progress) and self._make_vectors(run, is_over, progress)
+                done = self._index(run, is_over, progress)
+                if done and self._quick:
+                    self._embed_quickly(*self._quick, is_over)
+                done = done and self._make_vectors(run, is_over, progress)
                 if done and self._follow:
                     done = run.hold()
                     self._follow(lambda: not is_over() and run.hold())
@@ -179,6 +185,16 @@ class BackgroundVectoriser:
             self._steps += 1
             progress(_INDEXING, behind.done, behind.total)
         return True
+
+    def _embed_quickly(self, quick: Vectors, embedder: Embedder, is_over: Callable[[], bool]) -> None:
+        """Embed with the quick model what has no vector: texts of a space that an older version wrote.
+
+        Two processes that are at it do the same, which costs less than to keep them apart.
+        """
+        while not is_over() and (waiting := quick.pending(_FETCHED)):
+            vectors = embedder.embed_documents([item.text for item in waiting])
+            quick.add({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
+            self._steps += 1
 
     def _make_vectors(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
         if self._claims:

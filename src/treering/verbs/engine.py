@@ -58,6 +58,8 @@ class Engine:
     """Which of the files that a call names may be read; the adapters keep to the same."""
     file_lookups: Callable[[], Sequence[FileLookup]] = tuple
     """What looks where files lie that were read before: nothing where files may not be read."""
+    quick: Embedder | None = None
+    """The quick model, whose vectors stand for those of `embedder` until these are made."""
     reranker: Reranker | None = None
     """What reads the best hits again where a search asks for it."""
     selection: EngineSelection | None = None

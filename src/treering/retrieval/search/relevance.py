@@ -86,7 +86,7 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bo
     meaning = question.meaning
     if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
-    far = meaning is not None and not question.lag.pending
+    far = meaning is not None and not question.lag.without
     return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=far) for hit in hits)
 
 

@@ -10,7 +10,7 @@ from threading import RLock
 import numpy as np
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.ports.index import Index, Upkeep
+from treering.ports.index import Index, Upkeep, quick_vectors
 from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
 from treering.ports.search import Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
@@ -454,6 +454,11 @@ class EngineIndex:
     def vectors(self) -> Vectors:
         """Search by meaning, with the engine in use."""
         return self._vectors
+
+    @property
+    def quick(self) -> Vectors | None:
+        """Search by the vectors of the quick model, which no engine follows."""
+        return quick_vectors(self._own)
 
     @property
     def graph(self) -> Graph:

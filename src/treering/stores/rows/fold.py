@@ -64,6 +64,8 @@ class PassageFold:
     rows: PassageRows
     texts: set[int] = field(default_factory=set)
     """Texts that gained or lost a passage."""
+    gists: dict[int, str] = field(default_factory=dict)
+    """What is embedded of texts that gained a current passage."""
     lost: set[int] = field(default_factory=set)
     """Texts that lost a passage."""
     revealed: list[int] = field(default_factory=list)
@@ -109,6 +111,7 @@ class PassageFold:
         key, text = self.rows.begin(entry, seq)
         self.texts.add(text)
         if entry.passage.live:
+            self.gists[text] = entry.passage.gist
             self.shown += 1
             self._tell(key, entry)
             self._name(key, come=entry)
