@@ -9,7 +9,7 @@ from treering.core.errors import Unavailable
 from treering.ports.index import Upkeep
 from treering.ports.models import Embedder
 from treering.ports.runtime import VECTORS, Clock, Leases
-from treering.ports.search import Pending, VectorClaims, Vectors
+from treering.ports.search import ChosenPending, Pending, VectorClaims, Vectors
 from treering.verbs.engine import Progress, Vectoriser, silent
 
 BUDGET_SECONDS = 1_800.0
@@ -18,6 +18,7 @@ LEASE_SECONDS = 60.0
 
 BATCH = 32
 _FETCHED = 512  # texts sorted by length at a time, so that a batch has little padding
+_MOST_PREFERRED = 256  # passages that were asked for: a few batches
 _CLAIMED = 128  # texts of which one process keeps the others out at a time
 _POLL_SECONDS = 0.2
 _LOOKS = 6  # per length of a lease, while another process is at it
@@ -71,6 +72,7 @@ class BackgroundVectoriser:
         self._embedding = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
+        self._preferred: dict[int, None] = {}
         self._steps = 0
         self._stopping = threading.Event()
 
@@ -83,6 +85,15 @@ class BackgroundVectoriser:
                 self._thread = threading.Thread(target=self._work, name="treering-vectoriser", daemon=True)
                 _AT_WORK.add(self)
                 self._thread.start()
+
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Embed the texts of these passages first, if this process is the one that makes the vectors."""
+        with self._lock:
+            for key in keys:
+                self._preferred.pop(key, None)
+                self._preferred[key] = None
+            for key in list(self._preferred)[:-_MOST_PREFERRED]:
+                del self._preferred[key]
 
     def finish(self, progress: Progress = silent) -> None:
         """Embed everything that waits, here and now, or wait until the process that is at it has.
@@ -206,6 +217,7 @@ class BackgroundVectoriser:
             for batch in _batches(waiting, self._batch):
                 if is_over() or not run.hold():
                     return is_over()
+                self._embed_preferred()
                 self._embed_batch(batch)
             self._tell(progress)
         return True
@@ -217,11 +229,20 @@ class BackgroundVectoriser:
                     if is_over():
                         return True
                     share.keep()
+                    self._embed_preferred()
                     self._embed_batch(batch)
                 self._tell(progress)
             return is_over() or not share.others_are_at_it()
         finally:
             share.give_back()
+
+    def _embed_preferred(self) -> None:
+        """Embed what was asked for since the last batch."""
+        with self._lock:
+            keys, self._preferred = list(self._preferred), {}
+        if keys and isinstance(self._vectors, ChosenPending):
+            for batch in _batches(self._vectors.pending_of(keys), self._batch):
+                self._embed_batch(batch)
 
     def _embed_batch(self, batch: Sequence[Pending]) -> None:
         vectors = self._embedder.embed_documents([item.text for item in batch])
@@ -328,6 +349,10 @@ class OnRequest:
 
     def start(self) -> None:
         """Leave what waits to a later request."""
+
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Embed these first, in a later request."""
+        self._inner.prefer(keys)
 
     def finish(self, progress: Progress) -> None:
         """Embed everything that waits."""

@@ -172,7 +172,7 @@ class Vectors(Protocol):
         ...
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        """Return texts that wait for a vector, those first that gain most (`index.projection.priority_of`)."""
         ...
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
@@ -180,6 +180,15 @@ class Vectors(Protocol):
 
         Raises `InvalidInput` for a vector of another dimension.
         """
+        ...
+
+
+@runtime_checkable
+class ChosenPending(Protocol):
+    """An ability that vectors may have: they tell which texts of some passages wait, so that these come first."""
+
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages, by key, that wait for a vector."""
         ...
 
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -142,8 +142,10 @@ class Opening:
     background."""
     embedder: Embedder | None = None
     quick: bool | None = None
-    """Whether texts get a vector of the quick model when they are written; by default as the settings say, and not
-    where a program gives its own embedder."""
+    """Whether texts get a vector of the quick model when they are written.
+
+    By default as the settings say, and not where a program gives an embedder of its own.
+    """
     reranker: Reranker | str | None = None
     """What reads hits again, or its place; by default what the settings name."""
     files: FileAccess = field(default_factory=AnyFile)
@@ -312,8 +314,15 @@ def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
     """Return what embeds texts where they are written: the quick model beside the embedder, or one that is quick."""
     if isinstance(embedder, QuickEmbedder):
         return embedder
-    wanted = opening.settings.quick and opening.embedder is None if opening.quick is None else opening.quick
-    return EMBEDDERS[QUICK_EMBEDDER](1) if wanted else None
+    named = opening.embedder is None or isinstance(embedder, BgeSmall)
+    wanted = (named and opening.settings.quick) if opening.quick is None else opening.quick
+    return _the_quick_one() if wanted else None
+
+
+@cache
+def _the_quick_one() -> Embedder:
+    """Open the quick model once for all spaces of a process: what it remembers of words serves all of them."""
+    return EMBEDDERS[QUICK_EMBEDDER](1)
 
 
 def open_embedder(settings: Settings) -> Embedder:

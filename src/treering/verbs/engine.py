@@ -32,6 +32,10 @@ class Vectoriser(Protocol):
         """Have what waits embedded, by this process or another. Returns at once."""
         ...
 
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Have the texts of these passages embedded first: they were asked for."""
+        ...
+
     def finish(self, progress: Progress) -> None:
         """Embed everything that waits, or wait until another process has."""
         ...

@@ -20,12 +20,13 @@ from treering.retrieval.graph.association import WaysBack, passages_on, tell_pat
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.index.rounds import lag_of
-from treering.retrieval.search.fusion import WALKED
+from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import WordsKnown, words_in
 from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.verbs.confined_ledger import ConfinedLedger
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value
 from treering.verbs.scoped_ledger import whole
 
@@ -191,6 +192,12 @@ def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime |
     embedder = engine.embedder if semantic and lag.without < lag.total else None
     quick = engine.quick if lag.quick else None
     return Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+
+
+def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
+    """Have those of the hits embedded first that only the quick model has read."""
+    if keys := [hit.head.key for hit in hits if QUICK in hit.fused.parts]:
+        engine.vectoriser.prefer(keys)
 
 
 def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> ShownHit:

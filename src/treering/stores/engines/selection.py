@@ -13,7 +13,7 @@ from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.ports.index import Index, Upkeep, quick_vectors
 from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
-from treering.ports.search import Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
+from treering.ports.search import ChosenPending, Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
 from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, Keys, VectorFeed
 from treering.retrieval.index.engine_following import (
     EngineFollower,
@@ -361,6 +361,10 @@ class EngineVectors:
     def pending(self, limit: int) -> Sequence[Pending]:
         """Return texts that wait for a vector."""
         return self._own.pending(limit)
+
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages that wait for a vector."""
+        return self._own.pending_of(keys) if isinstance(self._own, ChosenPending) else ()
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors by content hash, durably. The engine learns of them through the feed."""

@@ -284,9 +284,15 @@ class DatabaseVectors(ABC, Generic[T]):
             return known[1]
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        """Return texts that wait for a vector: paragraphs first (`projection.priority_of`), of these the newest."""
         with self._read() as transaction:
             waiting = self._waiting(transaction, limit)
+            return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
+
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages that wait for a vector."""
+        with self._read() as transaction:
+            waiting = self._waiting_of(transaction, keys)
             return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
 
     def embed_at_once(self, embedder: Embedder, transaction: T, gists: Mapping[int, str]) -> None:
@@ -349,6 +355,10 @@ class DatabaseVectors(ABC, Generic[T]):
     @abstractmethod
     def _waiting(self, transaction: T, limit: int) -> Sequence[tuple[str, str]]:
         """Return content hash and object of texts that wait, those to embed first at the front."""
+
+    @abstractmethod
+    def _waiting_of(self, transaction: T, keys: Sequence[int]) -> Sequence[tuple[str, str]]:
+        """Return content hash and object of those of the texts of passages that wait."""
 
     @abstractmethod
     def _waiting_among(self, transaction: T, text_ids: Sequence[int]) -> Sequence[int]:

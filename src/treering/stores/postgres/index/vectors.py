@@ -50,13 +50,19 @@ _COUNT = (
 _TEXTS_OF = (
     "JOIN passage_texts t ON t.space = q.space AND t.id = q.text_id CROSS JOIN LATERAL "
     "(SELECT object_id FROM passages WHERE space = q.space AND text_id = q.text_id AND live AND until_seq IS NULL "
-    "LIMIT 1) AS p ORDER BY q.priority, q.text_id"
+    "LIMIT 1) AS p ORDER BY q.priority, q.text_id DESC"
 )
 _PENDING = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
     "(SELECT * FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
-    "ORDER BY priority, text_id LIMIT %(limit)s) AS q "
+    "ORDER BY priority, text_id DESC LIMIT %(limit)s) AS q "
     f"{_TEXTS_OF}"
+)
+_PENDING_OF = (
+    "SELECT DISTINCT encode(t.hash, 'hex'), p.object_id FROM passages p "
+    "JOIN vector_queue q ON q.space = p.space AND q.text_id = p.text_id AND q.model_id = %(model)s "
+    "JOIN passage_texts t ON t.space = p.space AND t.id = p.text_id "
+    "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[])"
 )
 _VECTOR = ("text_id bigint", "model_id integer", "vector bytea", "digest bytea")
 _REPLACE = "ON CONFLICT (space, text_id, model_id) DO UPDATE SET vector = excluded.vector, digest = excluded.digest"
@@ -94,7 +100,7 @@ _COUNT_QUICK = (
 _PENDING_QUICK = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
     f"(SELECT * FROM vector_queue q WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND {_WITHOUT} "
-    "ORDER BY priority, text_id LIMIT %(limit)s) AS q "
+    "ORDER BY priority, text_id DESC LIMIT %(limit)s) AS q "
     f"{_TEXTS_OF}"
 )
 
@@ -133,6 +139,10 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in transaction.rows(_PENDING, model=self._model_id, limit=limit)]
+
+    def _waiting_of(self, transaction: Transaction, keys: Sequence[int]) -> list[tuple[str, str]]:
+        rows = transaction.rows(_PENDING_OF, model=self._model_id, keys=list(keys))
+        return [(row[0], row[1]) for row in rows]
 
     def _waiting_among(self, transaction: Transaction, text_ids: Sequence[int]) -> list[int]:  # noqa: ARG002 - not asked
         # All of them: to embed a few too many costs less than to ask, and `_keep_waiting` leaves them out.
@@ -261,12 +271,14 @@ def _state(transaction: Transaction) -> _State:
 
 
 # What should be in the queue, of all models or one: current texts without a vector.
-_WAITING = (
-    f"SELECT p.space, m.id, p.text_id, {PRIORITY} FROM passages p JOIN passage_models m ON m.space = p.space "  # noqa: S608 - a constant
+_UNEMBEDDED = (
+    f"SELECT p.space, m.id, p.text_id, {PRIORITY} AS priority FROM passages p "  # noqa: S608 - a constant
+    "JOIN passage_models m ON m.space = p.space "
     "WHERE p.space = %(space)s AND p.live AND p.until_seq IS NULL AND {which} AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.space = p.space AND v.text_id = p.text_id AND v.model_id = m.id) "
     "GROUP BY p.space, m.id, p.text_id"
 )
+_WAITING = f"{_UNEMBEDDED} HAVING {PRIORITY} IS NOT NULL"
 _QUEUE = "INSERT INTO vector_queue(space, model_id, text_id, priority) {waiting} "
 _REPLACE_PRIORITY = "ON CONFLICT (space, model_id, text_id) DO UPDATE SET priority = excluded.priority"
 # Of some texts each is looked up by itself: a planner that knows nothing yet of tables that grow would read all of the
@@ -280,7 +292,8 @@ _OF_TEXTS = (
     "AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
     "AND model_id = m.id) IS NULL"
 )
-_HIDDEN = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT 1 {_SHOWN} LIMIT 1) IS NULL)"  # noqa: S608 - constants
+# What no current passage has, or what gains nothing where passages have it now.
+_UNWANTED = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT {PRIORITY} {_SHOWN}) IS NULL)"  # noqa: S608 - constants
 _HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.id LIMIT 1) IS NULL"
 _FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
 
@@ -290,7 +303,7 @@ def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Seq
     if text_ids:
         transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE_PRIORITY, texts=list(text_ids))
     if lost:
-        sql = _FORGET.format(table="vector_queue", which=_HIDDEN, column="text_id")
+        sql = _FORGET.format(table="vector_queue", which=_UNWANTED, column="text_id")
         transaction.later(sql, texts=list(lost))
         forget_unused(transaction, lost)
 
@@ -314,11 +327,17 @@ def fill_queue(transaction: Transaction, model_id: int) -> None:
 
 
 def queue_differences(transaction: Transaction) -> dict[str, int]:
-    """Count, by model, the entries that are in the queue and should not be, or the other way round."""
-    waiting = _WAITING.format(which=f"NOT {IS_QUICK}")
-    queued = "SELECT space, model_id, text_id, priority FROM vector_queue WHERE space = %(space)s"
+    """Count, by model, the entries that are in the queue and should not be, or the other way round.
+
+    What an older version queued, or in another order, may stay: it costs time and no answer.
+    """
+    waiting, may_wait = (
+        f"SELECT space, id, text_id FROM ({each.format(which=f'NOT {IS_QUICK}')}) AS found"  # noqa: S608 - constants
+        for each in (_WAITING, _UNEMBEDDED)
+    )
+    queued = "SELECT space, model_id AS id, text_id FROM vector_queue WHERE space = %(space)s"
     sql = (
-        f"SELECT m.name, count(*) FROM (({waiting} EXCEPT {queued}) UNION ALL ({queued} EXCEPT {waiting})) AS wrong "  # noqa: S608 - constants
+        f"SELECT m.name, count(*) FROM (({waiting} EXCEPT {queued}) UNION ALL ({queued} EXCEPT {may_wait})) AS wrong "  # noqa: S608 - constants
         "JOIN passage_models m ON m.space = wrong.space AND m.id = wrong.id GROUP BY m.name"
     )
     return {name: int(count) for name, count in transaction.rows(sql)}
@@ -334,7 +353,7 @@ _OF_MODEL = f"q.space = %(space)s AND q.model_id = ({_MODEL})"
 _CLAIM = f"""
 WITH free AS MATERIALIZED (
   SELECT q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
-  ORDER BY q.priority, q.text_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+  ORDER BY q.priority, q.text_id DESC LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 UPDATE vector_queue taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
 WHERE taken.space = %(space)s AND taken.model_id = free.model_id AND taken.text_id = free.text_id

@@ -41,11 +41,12 @@ from treering.stores.sqlite.reading import (
 # Which texts wait for a vector, whose vectors changed, and which process may embed.
 
 
-_WAITING = (
-    f"SELECT :model, text_id, {PRIORITY} FROM passages p "  # noqa: S608 - a constant
+_UNEMBEDDED = (
+    f"SELECT :model AS model_id, text_id, {PRIORITY} AS priority FROM passages p "  # noqa: S608 - a constant
     "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
 )
+_WAITING = f"{_UNEMBEDDED} HAVING priority IS NOT NULL"
 
 
 IS_QUICK = f"substr(name, 1, {len(QUICK)}) = '{QUICK}'"
@@ -82,11 +83,14 @@ def fill_queue(connection: apsw.Connection, model_id: int) -> None:
 
 
 def queue_differences(connection: apsw.Connection, model_id: int) -> int:
-    """Count the entries that are in the queue and should not be, or the other way round."""
-    queued = "SELECT model_id, text_id, priority FROM vector_queue WHERE model_id = :model"
+    """Count the entries that are in the queue and should not be, or the other way round.
+
+    What an older version queued, or in another order, may stay: it costs time and no answer.
+    """
+    queued = "SELECT text_id FROM vector_queue WHERE model_id = :model"
     sql = (
-        f"SELECT (SELECT count(*) FROM ({_WAITING} EXCEPT {queued})) + "  # noqa: S608 - constants
-        f"(SELECT count(*) FROM ({queued} EXCEPT {_WAITING}))"
+        f"SELECT (SELECT count(*) FROM (SELECT text_id FROM ({_WAITING}) EXCEPT {queued})) + "  # noqa: S608 - constants
+        f"(SELECT count(*) FROM ({queued} EXCEPT SELECT text_id FROM ({_UNEMBEDDED})))"
     )
     return int(next(connection.execute(sql, {"model": model_id}))[0])
 
@@ -142,7 +146,7 @@ _FIRST_WAITING = (
     "SELECT lower(hex(t.hash)), p.object_id FROM vector_queue q "
     "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
     "(SELECT key FROM passages WHERE text_id = q.text_id AND live = 1 AND until_seq IS NULL LIMIT 1) "
-    "WHERE q.model_id = ? {those} ORDER BY q.priority, q.text_id LIMIT ?"
+    "WHERE q.model_id = ? {those} ORDER BY q.priority, q.text_id DESC LIMIT ?"
 )
 _SEARCHED = f"SELECT p.key, p.scope_id, v.vector {_JOINED} WHERE {_CURRENT}"
 
@@ -180,6 +184,14 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
 
     def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
         return list(connection.execute(_FIRST_WAITING.format(those=""), (self._model_id, limit)))
+
+    def _waiting_of(self, connection: apsw.Connection, keys: Sequence[int]) -> list[tuple[str, str]]:
+        sql = (
+            "SELECT DISTINCT lower(hex(t.hash)), p.object_id FROM passages p "
+            "JOIN vector_queue q ON q.text_id = p.text_id "
+            "JOIN passage_texts t ON t.id = p.text_id WHERE q.model_id = ? AND p.key IN (?*)"
+        )
+        return list(in_batches(connection, sql, keys, before=(self._model_id,)))
 
     def _waiting_among(self, connection: apsw.Connection, text_ids: Sequence[int]) -> list[int]:
         # Its number is looked up: the quick model may have been made known by this transaction, which may yet fail.
