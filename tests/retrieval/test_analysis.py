@@ -183,3 +183,8 @@ def _table(tokenizer: str, rows: Iterable[str]) -> apsw.Connection:
 def _rows(table: apsw.Connection, terms: Iterable[str]) -> list[int]:
     query = f"{fts_query(terms)} AND {fts_query(terms)}"
     return [row for (row,) in table.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (query,))]
+
+
+def test_a_word_at_the_end_of_a_sentence_has_the_terms_it_has_elsewhere() -> None:
+    assert index_text("It is the boss's. His") == index_text("It is the boss's, his")
+    assert index_text("call send_all. Now") == index_text("call send_all now")
