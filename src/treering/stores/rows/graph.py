@@ -439,21 +439,23 @@ def plain_name(stored: bytes) -> str:
 
 def names_in(ties: Ties) -> set[str]:
     """Return all names that ties take."""
-    ends = (_KINDS[pair.tie] + end for pair in ties.pairs for end in (pair.one, pair.other))
-    return {*(_KINDS[tie] + name for name, tie in ties.nodes), *ends}
+    names = {_KINDS[tie] + name for name, tie in ties.nodes}
+    for one, other, tie, _ in ties.pairs:
+        names.update((_KINDS[tie] + one, _KINDS[tie] + other))
+    return names
 
 
 def numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
     """Write ties with the numbers of their names."""
-    ends = [
-        (numbers[_KINDS[pair.tie] + pair.one], numbers[_KINDS[pair.tie] + pair.other], pair.tie, pair.words)
-        for pair in ties.pairs
-    ]
-    fact = EdgeType.FACT
+    facts, pairs = [], []
+    for one, other, tie, words in ties.pairs:
+        ends = numbers[_KINDS[tie] + one], numbers[_KINDS[tie] + other]
+        if tie is EdgeType.FACT:
+            facts.append((*ends, words))
+        else:
+            pairs.append((*ends, tie))
     return NumberedTies(
-        tuple((numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes),
-        tuple((one, other, words) for one, other, tie, words in ends if tie is fact),
-        tuple((one, other, tie) for one, other, tie, _ in ends if tie is not fact),
+        tuple([(numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes]), tuple(facts), tuple(pairs)
     )
 
 
