@@ -19,8 +19,8 @@ from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import names_of, words_of
 from treering.retrieval.index.tables import Keys, Postings, Scores, WordTable, best, only
 from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.sqlite.index.kept_tables import SqliteLog
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.index.vectors import SqliteLog
 from treering.stores.sqlite.reading import ALWAYS, Condition, Sight, fts_query, in_batches, integers, joined
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
