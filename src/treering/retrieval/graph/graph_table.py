@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
-from treering.retrieval.index.tables import MAX_KEY, Packed, Scalar, unfit
+from treering.retrieval.index.tables import MAX_KEY, Packed, Scalar, distinct, unfit
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
@@ -379,7 +379,7 @@ class _Rows:
 
     def discard(self, keys: Keys) -> None:
         """Empty the rows of keys."""
-        rows = np.unique(self.found(keys)[1])
+        rows = distinct(self.found(keys)[1])
         starts = self.starts[rows]
         _, at = spans(starts, self._ends(rows) - starts)
         self.buffer[at] = 0
@@ -442,7 +442,7 @@ class _Rows:
 
     def numbers(self, keys: Keys) -> Places:
         """Return the numbers that the rows of keys hold, each once."""
-        return np.unique(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
+        return distinct(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
 
     def runs(self, first: int) -> list[EdgeRun]:
         """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""

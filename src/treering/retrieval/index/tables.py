@@ -35,6 +35,12 @@ _BLOCK = 512  # rows turned into floats at a time: 0.8 MB at 384 dimensions, whi
 _SIGNS_BLOCK = 16_384
 
 
+def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Return the values, each once, in ascending order. `np.unique` loads masked arrays for it, which nobody uses."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
 def stored_form(vectors: Floats) -> Stored:
     """Return vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
     rounded: Stored = np.rint(vectors.astype(np.float32) * _SCALE).astype(np.int16)
@@ -227,7 +233,7 @@ class VectorTable:
         if len(keys) == 0:
             return
         self._directory = _grown(self._directory, int(keys.max()) + 1)
-        new = np.unique(keys[self._directory[keys] == 0])
+        new = distinct(keys[self._directory[keys] == 0])
         start, end = self._count, self._count + len(new)
         self._keys = _grown(self._keys, end)
         self._matrix = _grown(self._matrix, end)
