@@ -43,6 +43,7 @@ from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import fresh_id
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import bounded
 from treering.verbs.ingest.batch import BatchOutcome, BatchWriter
 from treering.verbs.ingest.changes import Item, SourceGone, SourceRenamed, SourceToWrite, origins_of
 from treering.verbs.ingest.inline_items import recalled_warning
@@ -53,7 +54,6 @@ from treering.verbs.ingest.report import (
     JobRow,
     JobState,
     Outcome,
-    bounded,
     first_by_outcome,
     overall_outcome,
 )
