@@ -12,8 +12,7 @@ from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answer
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.envelope import READS, AskingInput, Call, Mode
-from treering.verbs.ingest.report import bounded
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.reading import (
     Asked,
     Explanations,
