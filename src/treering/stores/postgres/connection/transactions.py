@@ -34,7 +34,8 @@ Statement = tuple[str, Mapping[str, Any]]
 """SQL with `%(name)s` for each value, and the values by name."""
 
 _USES = 2  # a statement is prepared when it is sent for the third time: filters make statements that come once
-_MOST = 300  # statements that are remembered on a connection; then all are forgotten
+_MOST = 300  # statements that are remembered on a connection; then all that are not prepared are forgotten
+_SETTLED = 40  # transactions on a connection, a few searches, from which on it is worth planning a statement for good
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _Key = tuple[bytes, tuple[int, ...]]
 """SQL, and the types of its values."""
@@ -49,6 +50,13 @@ class PreparingConnection(psycopg.Connection[Row]):
         """How often a statement was sent, or its name once it is prepared."""
         self.names = 0
         """How many names were given to statements."""
+        self.begun = 0
+        """How many transactions were begun."""
+
+    def is_settled(self) -> bool:
+        """Count a transaction that begins; tell whether there were so many that others are likely to follow."""
+        self.begun += 1
+        return self.begun > _SETTLED
 
 
 class _Message(NamedTuple):
@@ -67,14 +75,23 @@ def exchange(connection: PreparingConnection, statements: Sequence[Statement]) -
     transformer = Transformer(connection)
     messages = [_message(transformer, sql, bindings) for sql, bindings in statements]
     if len(connection.known) > _MOST:
-        connection.execute("DEALLOCATE ALL")
-        connection.known.clear()
+        _forget(connection)
     results = _results(connection, messages)
     rows = []
     for result in results:
         transformer.set_pgresult(result)
         rows.append(transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else [])
     return rows
+
+
+def _forget(connection: PreparingConnection) -> None:
+    """Forget statements that came once or twice; where too many are prepared, forget all."""
+    prepared = {key: name for key, name in connection.known.items() if isinstance(name, bytes)}
+    connection.known.clear()
+    if len(prepared) > _MOST // 2:
+        connection.execute("DEALLOCATE ALL")
+    else:
+        connection.known.update(prepared)
 
 
 def _results(connection: PreparingConnection, messages: Sequence[_Message]) -> list[PGresult]:

@@ -109,12 +109,15 @@ _HEADS = (
     "p.place_role FROM passages p JOIN passage_scopes s ON s.space = p.space AND s.id = p.scope_id "
     "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[])"
 )
-# Beside a turn stands what has the next or the last position in the same object, of the same time.
+# Beside a turn stands what has the next or the last position in the same object, of the same time. Each turn is looked
+# up by itself, and what is beside it by the index of its object: joined, all passages of the space could be read.
 _BESIDE = (
-    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.space = p.space AND n.object_id = p.object_id "
-    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS NOT DISTINCT FROM p.until_seq "
-    "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[]) AND p.kind = ANY(%(kinds)s::text[]) "
-    "ORDER BY n.position"
+    "SELECT p.key, n.key FROM unnest(%(keys)s::bigint[]) AS asked(key) CROSS JOIN LATERAL "
+    "(SELECT key, object_id, position, until_seq FROM passages WHERE space = %(space)s AND key = asked.key "
+    "AND kind = ANY(%(kinds)s::text[]) LIMIT 1) AS p CROSS JOIN LATERAL "
+    "(SELECT key, position, until_seq FROM passages WHERE space = %(space)s AND object_id = p.object_id "
+    "AND position = ANY(ARRAY[p.position - 1, p.position + 1])) AS n "
+    "WHERE n.until_seq IS NOT DISTINCT FROM p.until_seq ORDER BY n.position"
 )
 
 
