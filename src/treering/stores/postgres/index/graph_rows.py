@@ -10,11 +10,13 @@ from treering.stores.postgres.index.index_state import NODES, next_numbers, writ
 from treering.stores.rows.graph import (
     content_hash,
     content_hashes,
+    entity_name,
     graph_faults,
     name_digest,
     names_in,
     numbered,
     object_name,
+    plain_name,
     stored_name,
 )
 from treering.stores.rows.packing import REINDEX, rows_of
@@ -28,6 +30,7 @@ _KNOWN = (
 )
 _RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
 _NAMES = "SELECT id, name FROM graph_nodes WHERE space = %(space)s"
+_SOME_NAMES = f"{_NAMES} AND id = ANY(%(ids)s::bigint[])"
 _COUNTS = "SELECT id, passages FROM graph_nodes WHERE space = %(space)s"
 _NODE = ("id bigint", "digest bytea", "name bytea", "passages integer")
 _REPLACE = "ON CONFLICT (space, key) DO UPDATE SET body = excluded.body"
@@ -67,6 +70,19 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, ne
         transaction.later(sql, keys=gone)
     records = [(key, pack_ties(numbered(each, numbers))) for key, each in wanted.items()]
     transaction.insert("graph_passages", ("key bigint", "body bytea"), records, conflict=_REPLACE)
+
+
+def numbers_of(transaction: Transaction, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those of the entity keys that are known."""
+    by_digest = {name_digest(stored_name(entity_name(key))): key for key in keys}
+    found = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
+    return {by_digest[digest]: number for number, digest in found}
+
+
+def names_of(transaction: Transaction, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the keys of entities, the ids of objects."""
+    found = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
+    return {number: plain_name(name) for number, name in found}
 
 
 def clear_ties(transaction: Transaction) -> None:
