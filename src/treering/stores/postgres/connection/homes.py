@@ -81,16 +81,19 @@ _SPACE_ROW = (
     "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
 )
 
-# Planning a statement takes longer than running it. A connection that is used again and again plans each of its
-# statements once, for all values: that costs ten times as much, for it is for all partitions, and pays from then on.
-# Only Citus has to know their values, which say on which of its servers they run.
-_PLANNED_ONCE = "CASE WHEN current_setting('citus.shard_count', true) IS NULL THEN 'force_generic_plan' ELSE 'auto' END"
-
-
-# Every statement finds its rows by an index that begins with the space. A planner that adds up all partitions, or whose
-# statistics are older than a space, may choose to read a whole partition, to have other processes help it, or to
-# compile the statement first: each of these takes a hundred times as long as the statement.
-_PLANS = {"enable_seqscan": "'off'", "max_parallel_workers_per_gather": "'0'", "jit": "'off'"}
+# Every statement finds its rows by an index that begins with the space, whatever the space. So it is planned once, for
+# all values, as far as it is prepared: planning takes longer than running it. A planner that is told the number of a
+# space which is newer than its statistics takes it for empty, and any index for as good as the right one; one that adds
+# up all partitions chooses to read whole ones, to have other processes help it, or to compile the statement first. Each
+# of these takes a hundred times as long. What was planned while a space was small is planned anew when it has grown.
+# Only Citus has to know the values, which say on which server statements run.
+_PLANS = {
+    "plan_cache_mode": "CASE WHEN current_setting('citus.shard_count', true) IS NULL "
+    "THEN 'force_generic_plan' ELSE 'auto' END",
+    "enable_seqscan": "'off'",
+    "max_parallel_workers_per_gather": "'0'",
+    "jit": "'off'",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,11 +105,9 @@ class Kind:
     """Settings of the transaction, each by an expression of SQL."""
     row: str = _SPACE_ROW
 
-    def beginning(self, space: int, *, settled: bool) -> list[Statement]:
-        """Return the statements that begin it; the last gives the space's row. `settled`: as its connection is."""
+    def beginning(self, space: int) -> list[Statement]:
+        """Return the statements that begin it; the last gives the space's row."""
         settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
-        if settled:
-            settings["plan_cache_mode"] = _PLANNED_ONCE
         chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
         # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
         seen = f"SET LOCAL treering.space = '{space}'"
@@ -158,11 +159,7 @@ class Home:
         self.server = server
         self.number = number
         self._pool = pool
-        self._beginnings = {
-            (kind, settled): kind.beginning(number, settled=settled)
-            for kind in (READ, WRITE, BESIDE, LOOK)
-            for settled in (False, True)
-        }
+        self._beginnings = {kind: kind.beginning(number) for kind in (READ, WRITE, BESIDE, LOOK)}
 
     @contextmanager
     def as_writer(self, deadline: float) -> Iterator[None]:
@@ -200,7 +197,7 @@ class Home:
         self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
     ) -> Begun:
         """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
-        beginning = self._beginnings[kind, connection.is_settled()]
+        beginning = self._beginnings[kind]
         answers = exchange(connection, [*beginning, *bound(statements, self.number)])
         rows, first = answers[len(beginning) - 1], answers[len(beginning) :]
         if not rows:
@@ -209,6 +206,7 @@ class Home:
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
         *row, mark = rows[0]
+        connection.plan_anew_behind(self.number, row[0])
         return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), first)
 
 

@@ -167,7 +167,8 @@ class LentPool:
         try:
             connection.autocommit, connection.row_factory = True, tuple_row
             # What is prepared on a connection of the host's is the host's: it may end that at any time.
-            connection.known, connection.names, connection.is_settled = _NothingPrepared(), 0, lambda: False
+            connection.known, connection.names = _NothingPrepared(), 0
+            connection.plan_anew_behind = lambda *_: None
         except BaseException:
             self.put_back(connection)
             raise

@@ -65,10 +65,10 @@ _STILL_WITHOUT = (
 )
 _PENDING = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM "
-    "(SELECT * FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
-    "ORDER BY priority, text_id LIMIT %(limit)s) AS q "
-    "JOIN passage_texts t ON t.space = q.space AND t.id = q.text_id CROSS JOIN LATERAL "
-    "(SELECT object_id FROM passages WHERE space = q.space AND text_id = q.text_id AND live AND until_seq IS NULL "
+    "(SELECT priority, text_id FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
+    "ORDER BY priority, text_id LIMIT %(limit)s) AS q CROSS JOIN LATERAL "
+    "(SELECT hash FROM passage_texts WHERE space = %(space)s AND id = q.text_id LIMIT 1) AS t CROSS JOIN LATERAL "
+    "(SELECT object_id FROM passages WHERE space = %(space)s AND text_id = q.text_id AND live AND until_seq IS NULL "
     "LIMIT 1) AS p ORDER BY q.priority, q.text_id"
 )
 _VECTOR = ("text_id bigint", "model_id integer", "vector bytea", "digest bytea")
@@ -298,7 +298,7 @@ RETURNING taken.priority, taken.text_id
 _TEXTS = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM unnest(%(texts)s::bigint[]) WITH ORDINALITY AS claimed(id, place) "
     "JOIN passage_texts t ON t.space = %(space)s AND t.id = claimed.id CROSS JOIN LATERAL "
-    "(SELECT object_id FROM passages WHERE space = t.space AND text_id = t.id AND live AND until_seq IS NULL "
+    "(SELECT object_id FROM passages WHERE space = %(space)s AND text_id = t.id AND live AND until_seq IS NULL "
     "LIMIT 1) AS p ORDER BY claimed.place"
 )
 _RENEW = f"UPDATE vector_queue q SET claimed_until = %(until)s WHERE {_OF_MODEL} AND q.claimant = %(owner)s"  # noqa: S608
