@@ -197,17 +197,18 @@ class Home:
         self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
     ) -> Begun:
         """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
-        beginning = self._beginnings[kind]
+        first, *others = self._beginnings[kind]
+        beginning = [first, *connection.plans, *others]
         answers = exchange(connection, [*beginning, *bound(statements, self.number)])
-        rows, first = answers[len(beginning) - 1], answers[len(beginning) :]
+        rows, given = answers[len(beginning) - 1], answers[len(beginning) :]
         if not rows:
             raise Corrupt(
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
         *row, mark = rows[0]
-        connection.plan_anew_behind(self.number, row[0])
-        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), first)
+        connection.note_growth(self.number, row[0])
+        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), given)
 
 
 def open_home(

@@ -53,15 +53,18 @@ class PreparingConnection(psycopg.Connection[Row]):
         self.names = 0
         """How many names were given to statements."""
         self.planned_at: dict[int, int] = {}
-        """By space, the event at which statements were planned anew."""
+        """By space, the event at which statements were planned last."""
+        self.plans: list[Statement] = []
+        """What the next transaction has to do about plans."""
 
-    def plan_anew_behind(self, space: int, sequence: int) -> None:
-        """Have all statements planned anew, in an open transaction, once a space has grown to twice of what it was."""
+    def note_growth(self, space: int, sequence: int) -> None:
+        """Have all statements planned anew, from the next transaction on, once a space is twice as large as it was."""
+        self.plans = []
         if sequence > 2 * self.planned_at.get(space, _SMALL):
             if len(self.planned_at) >= _MOST:
                 self.planned_at.clear()
             self.planned_at[space] = sequence
-            self.execute("DISCARD PLANS")
+            self.plans = [("DISCARD PLANS", {})]
 
 
 class _Message(NamedTuple):
