@@ -99,8 +99,8 @@ def test_the_index_of_a_patch_of_many_objects_is_a_few_statements_for_each_table
         items = [make.source(f"Ants dig {count} {n}.", origin=f"{count} {n}.md") for n in range(count)]
         with sent_by(monkeypatch) as sent[count]:
             ledger.commit(make.patch(*items))
-    # The ledger plans object by object, the index asks and writes for all together.
-    assert count_of(sent[20], "passage") == count_of(sent[1], "passage") <= 20
+    # The ledger plans object by object, the index asks and writes for all together: once more for names it knows.
+    assert count_of(sent[20], "passage") <= count_of(sent[1], "passage") + 1 <= 20
 
 
 def test_a_commit_with_its_index_is_four_round_trips(searched, monkeypatch):

@@ -57,13 +57,15 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, ne
     queries: list[Statement] = [(_KNOWN, {"digests": list(digests.values())})]
     known, *more = transaction.together([*queries, (_HELD, {"keys": changed})] if changed else queries)
     before = more[0] if more else []
-    numbers_by_digest = {digest: number for number, digest in known}
-    numbers = {name: numbers_by_digest[digest] for name, digest in digests.items() if digest in numbers_by_digest}
-    unknown = [name for name in names if name not in numbers]
-    numbers |= zip(unknown, next_numbers(transaction, NODES, len(unknown)) if unknown else (), strict=True)
+    by_digest = {digest: number for number, digest in known}
+    there = {name: by_digest[digest] for name, digest in digests.items() if digest in by_digest}
+    unknown = [name for name in names if name not in there]
+    given = next_numbers(transaction, NODES, len(unknown)) if unknown else ()
+    numbers = there | dict(zip(unknown, given, strict=True))
     # Held first: a name that goes with one passage and comes with another keeps its number.
-    nodes = [(numbers[name], digests[name], names[name], count) for name, count in held.items()]
-    transaction.insert("graph_nodes", _NODE, nodes, conflict=_HOLD)
+    for some, conflict in ((there, _HOLD), (unknown, "")):  # to look for a conflict costs a third more
+        nodes = [(numbers[name], digests[name], names[name], held[name]) for name in some]
+        transaction.insert("graph_nodes", _NODE, nodes, conflict=conflict)
     _release(transaction, before)
     if gone := [key for key in changed if key not in wanted]:
         sql = "DELETE FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
