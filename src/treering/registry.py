@@ -190,6 +190,11 @@ PARTS: Table[Part] = Table(
             help="treering.parts.workflows.commands:HELP",
             making="treering.parts.workflows.endpoints:plan_of",
         ),
+        "checks": Part(
+            "checks",
+            commands=("treering.parts.checks.commands:add_checking",),
+            help="treering.parts.checks.commands:HELP",
+        ),
         "coding_agents": Part(
             "coding_agents",
             commands=("treering.parts.coding_agents.commands:add_connecting",),
