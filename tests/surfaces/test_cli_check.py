@@ -1,9 +1,13 @@
 """`treering check` on real repositories: what a change does to what is known, in each form and by each policy."""
 
 import json
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
 from space_parts import decide, open_space
@@ -521,3 +525,59 @@ def test_the_sarif_has_the_fields_that_the_standard_requires(shop):
 
 def git_says(stage, *arguments):
     return subprocess.check_output(["git", *arguments], cwd=stage.folder, text=True).strip()
+
+
+# What calls it: the action, the job for GitLab, the hooks of pre-commit.
+
+ROOT = Path(__file__).parents[2]
+
+
+def script(stage, text, **variables):
+    """Run the script of a job in a shell, with `treering` as the command under test."""
+    place = stage.folder.parent / "bin"
+    place.mkdir(exist_ok=True)
+    command = place / "treering"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m treering "$@"\n')
+    command.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{place}{os.pathsep}{os.environ['PATH']}", **variables}
+    command_line = ["bash", "-eo", "pipefail", "-c", text]
+    return subprocess.run(command_line, cwd=stage.folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_action_annotates_summarises_and_fails_by_its_policy(shop):
+    change(shop, "docs/decisions/0001-sessions.md", "one SQLite file", "Redis")
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    summary = shop.folder.parent / "summary.md"
+    given = {"BASE": "main", "SPACE": "", "DESCRIPTION": 'Closes #3"; touch hacked; $(touch hacked)'}
+    given |= {"SARIF": "found.sarif", "GITHUB_STEP_SUMMARY": str(summary)}
+    told = script(shop, steps[-1]["run"], **given, FAIL_ON="")
+    assert (told.returncode, told.stdout.count("::error file=")) == (1, 1), told
+    assert "stale-decision" in summary.read_text()
+    assert json.loads((shop.folder / "found.sarif").read_text())["version"] == "2.1.0"
+    assert not (shop.folder / "hacked").exists()
+    assert script(shop, steps[-1]["run"], **given, FAIL_ON="none").returncode == 0
+
+
+def test_no_script_of_the_action_holds_what_somebody_else_wrote():
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    assert all("${{" not in step["run"] for step in steps)
+
+
+def test_the_job_for_gitlab_keeps_its_report_and_fails_by_the_policy(shop):
+    change(shop, "docs/decisions/0001-sessions.md", "one SQLite file", "Redis")
+    job = yaml.safe_load((ROOT / "deploy/gitlab-check.yml").read_text())["treering-check"]
+    given = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": git_says(shop, "rev-parse", "main"), "CI_MERGE_REQUEST_DESCRIPTION": ""}
+    assert script(shop, "\n".join(job["script"]), **given).returncode == 1
+    kept = json.loads((shop.folder / job["artifacts"]["reports"]["codequality"]).read_text())
+    assert [one["check_name"] for one in kept] == ["treering/stale-decision"]
+
+
+def test_the_hooks_of_pre_commit_refuse_what_the_policy_refuses(shop):
+    before_commit, before_push = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    file = shop.folder / "docs/decisions/0001-sessions.md"
+    assert script(shop, before_commit["entry"]).returncode == 0
+    file.write_text(RECORD.replace("one SQLite file", "Redis"))
+    assert script(shop, before_commit["entry"]).returncode == 1
+    assert script(shop, before_push["entry"]).returncode == 0
+    shop.commit({})
+    assert script(shop, before_push["entry"]).returncode == 1

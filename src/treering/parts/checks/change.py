@@ -39,7 +39,7 @@ class Drafted:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class RestingLines:
     """Lines that something believed rests on: the path of their file before the change, and their segment."""
 
     path: str
@@ -55,7 +55,7 @@ class Belief:
     """
 
     item: Knowledge
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[RestingLines, ...] = ()
     others: int = 0
     record: str = ""
     held: bool = False
@@ -67,7 +67,7 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class Change:
+class BranchChange:
     """What differs between two commits, or between a commit and the files as they lie."""
 
     repository: GitRepository
@@ -81,7 +81,7 @@ class Change:
     _drafts: dict[tuple[str, str], Drafted] = field(default_factory=dict)
 
     @classmethod
-    def between(cls, repository: GitRepository, base: str, head: str, *, worktree: bool) -> "Change":
+    def between(cls, repository: GitRepository, base: str, head: str, *, worktree: bool) -> "BranchChange":
         """Compare `head` with where it left `base`. Raises `NotFound` for an unknown commit, `InvalidInput`."""
         tip = repository.resolve(head)
         fork = repository.merge_base(_resolve(repository, base), tip)
@@ -148,7 +148,7 @@ class Change:
         entries = (*self.repository.entries(self.base), *self.repository.entries(self.head))
         return {one.blob: one.size for one in entries} | {blob: len(data) for blob, data in self.lying.items()}
 
-    def _with_work_tree(self) -> "Change":
+    def _with_work_tree(self) -> "BranchChange":
         """Return the change with what lies uncommitted in the work tree put on top."""
         paths = {one.change.path: one for one in self.files}
         lying: dict[str, bytes] = {}
@@ -218,18 +218,18 @@ def _draft(path: str, text: str) -> Drafted:
     return Drafted(tuple(stated), segments)
 
 
-def own_beliefs(change: Change) -> list[Belief]:
+def own_beliefs(change: BranchChange) -> list[Belief]:
     """Return what the repository's own decision records and rules said before the change."""
     paths = [path for path in change.before if states_by_name(path)]
     change.read(change.before[path].blob for path in paths)
     return [
-        Belief(item, (Proof(path, segment),), record=path)
+        Belief(item, (RestingLines(path, segment),), record=path)
         for path in paths
         for item, segment in change.drafted(path, change.before[path].blob).stated
     ]
 
 
-def held_beliefs(ledger: Ledger, change: Change) -> list[Belief]:
+def held_beliefs(ledger: Ledger, change: BranchChange) -> list[Belief]:
     """Return what a space believes, with the lines of touched files that it rests on. Any commit may be read last."""
     where = And((Compare("status", "in", _BELIEVED), Compare("kind", "ne", "summary")))
     altered: Altered = {}
@@ -249,7 +249,7 @@ def held_beliefs(ledger: Ledger, change: Change) -> list[Belief]:
             except NotFound:  # erased
                 continue
             if path and segment:
-                proofs.append(Proof(path, segment))
+                proofs.append(RestingLines(path, segment))
             else:
                 others += 1
         beliefs.append(Belief(item, tuple(proofs), others, held=True))
@@ -281,7 +281,7 @@ def open_work(ledger: Ledger) -> Iterator[tuple[WorkItem, list[str]]]:
             yield item, [one.origin for one in read.objects.values() if isinstance(one, Source)]
 
 
-def _paths_of_sources(ledger: Ledger, change: Change) -> Mapping[str, str]:
+def _paths_of_sources(ledger: Ledger, change: BranchChange) -> Mapping[str, str]:
     """Return the paths of the touched files by the ids of the sources that a space keeps them as."""
     roots = _roots(ledger, change.repository)
     found: dict[str, str] = {}
@@ -292,7 +292,7 @@ def _paths_of_sources(ledger: Ledger, change: Change) -> Mapping[str, str]:
     return {source: renamed.get(path, path) for source, path in found.items()}
 
 
-def _new_paths(change: Change) -> Collection[str]:
+def _new_paths(change: BranchChange) -> Collection[str]:
     # A space that has read the change already knows a renamed file by its new path.
     return {one.change.path for one in change.files}
 

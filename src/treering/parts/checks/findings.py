@@ -15,7 +15,7 @@ from treering.core.evidence import Segment, find_lines
 from treering.core.objects import Constraint, Decision, Knowledge, WorkItem
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
-from treering.parts.checks.change import Belief, Change, Proof, states
+from treering.parts.checks.change import Belief, BranchChange, RestingLines, states
 from treering.registry import PARTS
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
@@ -71,7 +71,7 @@ class CheckFinding(Value):
 class Checked:
     """What is looked at: the change, what is believed, the work that is open, and the policy of the space."""
 
-    change: Change
+    change: BranchChange
     beliefs: Sequence[Belief]
     work: Sequence[tuple[WorkItem, Sequence[str]]]
     policy: Policy
@@ -87,19 +87,19 @@ class Checked:
         return moved | {one.change.path: "" for one in touched if one.change.kind == "deleted"}
 
     @cached_property
-    def lost(self) -> Mapping[str, Sequence[tuple[Proof, str]]]:
+    def lost(self) -> Mapping[str, Sequence[tuple[RestingLines, str]]]:
         """By what is believed (`Knowledge.id`), the lines it rests on that the change takes away, and why."""
         for one in self.change.files:
             if self._rests_on(one.change.before):
                 self.change.read([one.old, one.new])
-        found: dict[str, list[tuple[Proof, str]]] = {}
+        found: dict[str, list[tuple[RestingLines, str]]] = {}
         for belief in self.beliefs:
             for proof in belief.proofs:
                 if why := self._loss(belief.item, proof):
                     found.setdefault(belief.item.id, []).append((proof, why))
         return found
 
-    def line_of(self, proof: Proof) -> tuple[str, int]:
+    def line_of(self, proof: RestingLines) -> tuple[str, int]:
         """Return where, after the change, the lines of evidence were touched: a path and a line."""
         file = self.change.by_old_path[proof.path]
         first, last = _place(proof.segment, self.change.text(file.old) or "")
@@ -116,7 +116,7 @@ class Checked:
     def _evidence_paths(self) -> frozenset[str]:
         return frozenset(proof.path for belief in self.beliefs for proof in belief.proofs)
 
-    def _loss(self, item: Knowledge, proof: Proof) -> str:
+    def _loss(self, item: Knowledge, proof: RestingLines) -> str:
         """Say why lines no longer hold; empty where they do, or where they were not there before the change either."""
         file, segment = self.change.by_old_path.get(proof.path), proof.segment
         before = self.change.text(file.old) if file else None
@@ -215,7 +215,7 @@ def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -
         fallen |= {identity: (at, belief.item.title) for identity, (at, belief) in new.items()}
 
 
-def _withdrawn(checked: Checked, belief: Belief, proof: Proof) -> str:
+def _withdrawn(checked: Checked, belief: Belief, proof: RestingLines) -> str:
     """Return how the record of a decision says after the change that it is not in force; empty where it does not."""
     if not isinstance(belief.item.payload, Decision) or not states_by_name(proof.path):
         return ""
@@ -455,7 +455,7 @@ def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
                 yield _finding("rotten-page", at, record.title or page, why, mend)
 
 
-def _rot(change: Change, cited: "WrittenCitation") -> str:
+def _rot(change: BranchChange, cited: "WrittenCitation") -> str:
     """Say what became of lines that a page cites; empty where they stand, or did not stand before either."""
     file = change.by_old_path.get(cited.path)
     words = "\n".join((change.text(file.old) or "").split("\n")[cited.first - 1 : cited.last]) if file else ""
@@ -467,7 +467,7 @@ def _rot(change: Change, cited: "WrittenCitation") -> str:
     return "" if find_lines(words, change.text(file.new) or "") else f"{place} no longer reads as cited."
 
 
-def _line_of_citation(change: Change, page: str, path: str) -> int:
+def _line_of_citation(change: BranchChange, page: str, path: str) -> int:
     lines = (change.text(change.after.get(page, "")) or "").splitlines()
     return next((number for number, line in enumerate(lines, start=1) if path in line), 1)
 
@@ -531,7 +531,7 @@ def _applies(scope: str, path: str) -> bool:
     return Globs.of(globs).match(path) if "*" in scope else path.startswith(f"{scope.strip('/')}/")
 
 
-def _added(change: Change, file: TouchedFile) -> list[tuple[int, str]]:
+def _added(change: BranchChange, file: TouchedFile) -> list[tuple[int, str]]:
     lines = (change.text(file.new) or "").split("\n")
     return [
         (number, lines[number - 1])

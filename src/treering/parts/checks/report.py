@@ -15,7 +15,7 @@ from treering.core.characters import one_line, visible
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Constraint
 from treering.core.policy import Policy
-from treering.parts.checks.change import Belief, Change, held_beliefs, open_work, own_beliefs, together
+from treering.parts.checks.change import Belief, BranchChange, held_beliefs, open_work, own_beliefs, together
 from treering.parts.checks.findings import RULES, Checked, CheckFinding, Level, find
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.repo_selection import Globs
@@ -65,7 +65,7 @@ def check(
 ) -> None:
     """Compare, print the report, and leave with 1 where the policy says so."""
     settings = Settings.read()
-    change = Change.between(open_repository(settings.folder), base, head, worktree=worktree)
+    change = BranchChange.between(open_repository(settings.folder), base, head, worktree=worktree)
     config = _config(change)
     failing = _fail_on(fail_on or settings.check_fail_on, config)
     own, (held, work, policy, address) = own_beliefs(change), _held(access, settings, change, no_space=no_space)
@@ -90,7 +90,7 @@ def check(
 
 
 def _held(
-    access: Access, settings: Settings, change: Change, *, no_space: bool
+    access: Access, settings: Settings, change: BranchChange, *, no_space: bool
 ) -> tuple[list[Belief], list[Any], Policy, str]:
     """Read what the space holds; nothing where there is none and nobody named one."""
     address = settings.space_address(access.space or None)
@@ -104,7 +104,7 @@ def _held(
         ledger.close()
 
 
-def _config(change: Change) -> CheckConfig:
+def _config(change: BranchChange) -> CheckConfig:
     entry = change.before.get(CONFIG)
     text = change.text(entry.blob) if entry else None
     try:
