@@ -195,6 +195,11 @@ PARTS: Table[Part] = Table(
             commands=("treering.parts.checks.commands:add_checking",),
             help="treering.parts.checks.commands:HELP",
         ),
+        "exams": Part(
+            "exams",
+            commands=("treering.parts.exams.commands:add_exams",),
+            help="treering.parts.exams.commands:HELP",
+        ),
         "coding_agents": Part(
             "coding_agents",
             commands=("treering.parts.coding_agents.commands:add_connecting",),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput
 from treering.system.address import Address, file_address, parse_address
-from treering.system.repository_place import RepositoryPlace, repository_at
+from treering.system.repository_place import GitPlace, repository_at
 
 FOLDER = ".treering"
 FILE = "treering.db"
@@ -139,7 +139,7 @@ class Settings:
         return next(iter(self._within(place)), self._of_repository(place)) if place else self.own_space
 
     @property
-    def repository(self) -> RepositoryPlace | None:
+    def repository(self) -> GitPlace | None:
         """The git repository the working folder lies in; `None` without one."""
         return repository_at(self.folder, self.of_git)
 
@@ -181,7 +181,7 @@ class Settings:
             return parse_address(text, named=self.data_dir)
         return file_address(self.data_dir / "keys.db") if space.is_file else space
 
-    def _within(self, place: RepositoryPlace) -> Iterator[Address]:
+    def _within(self, place: GitPlace) -> Iterator[Address]:
         """Yield the spaces of the folders from the working folder up to the top of its work tree, the nearest first."""
         folder = self.folder.resolve()
         if place.top is None or not folder.is_relative_to(place.top):
@@ -192,7 +192,7 @@ class Settings:
             if one == place.top:
                 return
 
-    def _of_repository(self, place: RepositoryPlace) -> Address:
+    def _of_repository(self, place: GitPlace) -> Address:
         main = place.main_top
         return file_address(main / FOLDER / FILE if main else place.common / IN_GIT / FILE)
 
