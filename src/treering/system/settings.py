@@ -59,6 +59,8 @@ class Settings:
     """`TREERING_THREADS`: texts embedded side by side."""
     embedder: str = ""
     """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, or a name that a package gives an embedder."""
+    quick: bool = True
+    """`TREERING_QUICK=0`: no vectors of the quick model stand for those that are still to be made."""
     reranker: str = ""
     """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
@@ -112,6 +114,7 @@ class Settings:
             threads=int(threads),
             reranker=given.get("TREERING_RERANKER", ""),
             embedder=given.get("TREERING_EMBEDDER", ""),
+            quick=given.get("TREERING_QUICK", "1").casefold() not in _FALSE,
             upstream=given.get("TREERING_UPSTREAM", ""),
             wiki_model=given.get("TREERING_WIKI_MODEL", ""),
             memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),

@@ -26,6 +26,7 @@ from treering.verbs.ingest.branches import (
     united,
     versions_after,
     versions_without,
+    with_branches_of,
 )
 from treering.verbs.ingest.known import (
     DuplicateSources,
@@ -177,7 +178,7 @@ class SourceChanges:
         if duplicates is None:
             return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
         self._operations += duplicates.archiving()
-        parted, segments = self._update(draft, duplicates.kept)
+        parted, segments = self._update(draft, duplicates.kept, duplicates.folded)
         self._repoint(duplicates, segments)
         why = "; ".join(filter(None, [parted, duplicates.note()]))
         if here and here.id == duplicates.kept.id and not duplicates.folded:
@@ -277,13 +278,19 @@ class SourceChanges:
             self._state(self._claim(known, source.id, segments))
         return source.id
 
-    def _update(self, draft: SourceDraft, state: SourceState) -> tuple[str, Sequence[Segment]]:
+    def _update(
+        self, draft: SourceDraft, state: SourceState, folded: Sequence[SourceState] = ()
+    ) -> tuple[str, Sequence[Segment]]:
         """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
         before = self._known_sources.whole(state.id)
         resting = self._known_sources.resting_on(state.id)
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
-        versions = versions_after(state.fingerprint, read_of(draft.origin, self._branches), draft.fingerprint)
+        read = read_of(draft.origin, self._branches)
+        versions = versions_after(state.fingerprint, read, draft.fingerprint)
+        if read:
+            for one in folded:
+                versions = with_branches_of(versions, one.fingerprint, read)
         read_now = carried.segments
         if len(versions.each) > 1 or before.fingerprint.startswith(SEVERAL):
             carried = united(before, carried, versions, draft.fingerprint)
