@@ -251,6 +251,27 @@ def prose_share_of(embedder: Embedder) -> float:
     return embedder.prose_share if isinstance(embedder, CoarseEmbedder) else 1.0
 
 
+@runtime_checkable
+class QuickEmbedder(Protocol):
+    """An ability that an embedder may have: it is cheap enough to embed a text in the transaction that writes it.
+
+    Its vectors stand for those of a larger model until these are made.
+    """
+
+    @property
+    def expected(self) -> tuple[float, float]:
+        """How far above what is unrelated the cosine of a larger model is to be expected: a slope and an offset.
+
+        Both cosines are counted so: 0 at what is unrelated to that model, 1 at what is the same.
+        """
+        ...
+
+
+def expected_of(embedder: Embedder) -> tuple[float, float]:
+    """Return what of the cosines of an embedder is to be expected of those of a larger model."""
+    return embedder.expected if isinstance(embedder, QuickEmbedder) else (1.0, 0.0)
+
+
 # The port for reading a question and a text together.
 
 

@@ -12,6 +12,7 @@ from treering.core.writing.draft import ObjectChange
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.proposing import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.envelope import Report
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
 from treering.verbs.lint.audit import AuditReport
 from treering.verbs.lint.erasure import ErasureReceipt
@@ -28,13 +29,34 @@ _MOST_IDS = 20
 _NAME_CHARS = 400
 
 
+def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
+    """Show the report of a verb that changes or checks a space. `fenced`: mark recalled text as data."""
+    match report:
+        case IngestReport():
+            yield from render_ingest(report)
+        case JobReport():
+            yield from render_job(report)
+        case WriteReport():
+            yield from render_write(report, fenced=fenced)
+        case RepairReport():
+            yield from render_repairs(report, fenced=fenced)
+        case LintReport():
+            yield from render_findings(report)
+        case ReindexReport():
+            yield from render_reindex(report)
+        case AuditReport():
+            yield from render_audit(report)
+        case _:
+            yield line(report.model_dump_json(indent=2))
+
+
 def render_ingest(report: IngestReport) -> Iterator[IndentedLine]:
     """Show counts, then the items a person may want to act on, with reasons."""
     yield line((f"{'Would ingest' if report.dry_run else 'Ingested'}: ", "bold"), counted(report.counts))
     yield from render_items([item for item in report.items if item.outcome in TOLD])
     yield from _drift(report.staled, report.contested)
     if report.pending_vectors and not report.dry_run:
-        yield line(f"Found by words now; {report.pending_vectors} texts still wait for their vector.")
+        yield line(f"Found now; {report.pending_vectors} texts still wait for their vector of the encoder.")
 
 
 def render_job(report: JobReport) -> Iterator[IndentedLine]:
@@ -232,7 +254,7 @@ def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
     if report.rebuilt:
         yield line(f"{report.rebuilt} passages were made anew.")
     if report.pending_vectors:
-        yield line(f"{report.pending_vectors} texts wait for their vector.")
+        yield line(f"{report.pending_vectors} texts wait for their vector of the encoder.")
 
 
 def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
