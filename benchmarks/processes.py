@@ -74,3 +74,8 @@ def peak_memory() -> float:
 def disk_used(path: Path) -> int:
     """Return the bytes a space takes: its file and those beside it that belong to it."""
     return sum(file.stat().st_size for file in path.parent.glob(path.name + "*"))
+
+
+def disk_used_in(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -190,6 +190,11 @@ PARTS: Table[Part] = Table(
             help="treering.parts.workflows.commands:HELP",
             making="treering.parts.workflows.endpoints:plan_of",
         ),
+        "exams": Part(
+            "exams",
+            commands=("treering.parts.exams.commands:add_exams",),
+            help="treering.parts.exams.commands:HELP",
+        ),
         "coding_agents": Part(
             "coding_agents",
             commands=("treering.parts.coding_agents.commands:add_connecting",),

@@ -58,6 +58,8 @@ class Head:
     updated_at: datetime
     origin: str = ""
     """Of a source, where it comes from."""
+    fingerprint: str = ""
+    """Of a source, which contents it holds (`core.versions`)."""
 
 
 def head_of(item: Object) -> Head:
@@ -73,6 +75,7 @@ def head_of(item: Object) -> Head:
         origin_channel=item.origin_channel,
         updated_at=item.updated_at,
         origin=item.origin if isinstance(item, Source) else "",
+        fingerprint=item.fingerprint if isinstance(item, Source) else "",
     )
 
 

@@ -18,7 +18,7 @@ from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
 from treering.ports.runtime import Staleness, late_reads
-from treering.verbs.engine import Engine
+from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
 
 # What operations do beyond reading a space, and what surfaces let their callers do. One value says both.
@@ -380,7 +380,8 @@ def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:
         return engine
     lookups = partial(_file_lookups, engine.adapters) if granted.reads_files else tuple
     adapters = engine.adapters if rights.fetches else {}
-    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups)
+    trees = engine.trees if granted.reads_files else no_trees
+    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups, trees=trees)
 
 
 def _file_lookups(adapters: Mapping[str, Adapter]) -> Sequence[FileLookup]:

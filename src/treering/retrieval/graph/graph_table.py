@@ -72,16 +72,21 @@ class EdgeRun:
         counts[known] = sizes
         return counts
 
-    def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
-        """Return the edges out of nodes by number; `given` are their places in the question."""
+    def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_] | None) -> Edges:
+        """Return the edges out of nodes by number; `given` are their places in the question.
+
+        `allowed` tells which scopes are seen; `None`: of all rows, none of which is gone.
+        """
         known, starts, sizes = self._stretches(numbers)
         which, at = spans(starts, sizes)
-        seen = allowed[scopes[self.rows[at]]]
-        references = self.references[at[seen]]
+        if allowed is not None:
+            seen = allowed[scopes[self.rows[at]]]
+            which, at = which[seen], at[seen]
+        references = self.references[at]
         tie = (references & TIE_MASK).astype(np.uint8)
         target = (references >> TIE_BITS).astype(np.int64) << 1
         target |= _LEADS_TO_NODE[tie]
-        return Edges(given[known[which[seen]]], target, tie)
+        return Edges(given[known[which]], target, tie)
 
     def _stretches(self, numbers: Places) -> tuple[Places, Places, Places]:
         """Find nodes by number: the places of those that are here, where the ends of each start, how many there are."""
@@ -238,7 +243,7 @@ class GraphTable:
 
     def edges(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Edges:
         """Return all edges out of nodes that passages of these scopes (`None`: of all) vouch for."""
-        allowed = self._rows.allowed(scopes)
+        allowed = None if scopes is None and not self._rows.dead else self._rows.allowed(scopes)
         self._sort()
         odd = (nodes & 1).astype(np.bool_)
         entities, passages = np.flatnonzero(odd), np.flatnonzero(~odd)
@@ -414,15 +419,17 @@ class _Rows:
         counts[asked] = layout_of(self.buffer, self.starts[rows]).nodes
         return counts
 
-    def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_]) -> Edges:
+    def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_] | None) -> Edges:
         """Return the edges out of passages; `given` are their places in the question."""
         asked, rows = self.found(keys)
-        seen = allowed[self.scopes[rows]]
-        layout = layout_of(self.buffer, self.starts[rows[seen]])
+        if allowed is not None:
+            seen = allowed[self.scopes[rows]]
+            asked, rows = asked[seen], rows[seen]
+        layout = layout_of(self.buffer, self.starts[rows])
         which, at = spans(layout.node_places, layout.nodes)
         references = self.buffer[at]
         target = (references >> TIE_BITS).astype(np.int64) << 1 | 1
-        return Edges(given[asked[seen][which]], target, (references & TIE_MASK).astype(np.uint8))
+        return Edges(given[asked[which]], target, (references & TIE_MASK).astype(np.uint8))
 
     def statements(self, keys: Keys) -> Statements:
         """Return what passages state."""

@@ -362,6 +362,14 @@ class Postings:
     counts: npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class WeighedPostings:
+    """The passages that have something, each once, and what it counts for in each."""
+
+    keys: npt.NDArray[np.int32]
+    scores: Scores
+
+
 class WordTable:
     """How long passages are, and the postings of terms, as of one moment.
 
@@ -414,14 +422,18 @@ class WordTable:
         """Return the best passages that have any of the terms, and their scores; of equal ones the lower key first."""
         return best(self.scores(terms), limit)
 
-    def scores(self, terms: Sequence[Postings]) -> Scores:
+    def scores(self, terms: Sequence[Postings | WeighedPostings]) -> Scores:
         """Return the score of every passage by its key, 0 where it has no term; one given twice counts twice."""
         scores = np.zeros(len(self._lengths))
         for each in terms:
-            keys, counts = each.keys, each.counts.astype(np.float64)
-            norms = _K1 * (1 - _B + _B * self._lengths[keys] / self._usual)
-            scores[keys] += self._idf(len(keys)) * ((counts * (_K1 + 1)) / (counts + norms))
+            scores[each.keys] += each.scores if isinstance(each, WeighedPostings) else self._weighed(each)
         return scores
+
+    def _weighed(self, postings: Postings) -> Scores:
+        counts = postings.counts.astype(np.float64)
+        norms = _K1 * (1 - _B + _B * self._lengths[postings.keys] / self._usual)
+        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + norms))
+        return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
         """Return the scores of passages that are not in the table, by how common terms are in it.

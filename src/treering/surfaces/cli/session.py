@@ -22,7 +22,7 @@ from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.system.machine import OWN_PROCESS, make_folder, write_new
-from treering.system.settings import FOLDER, Settings
+from treering.system.settings import FOLDER, IN_GIT, Settings
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import EVERYTHING, Operation, Rights
 
@@ -75,7 +75,7 @@ def prepare(address: Address) -> None:
     if address.file is None:
         return
     folder = address.file.parent
-    if folder.name == FOLDER and not folder.exists():
+    if folder.name in (FOLDER, IN_GIT) and not folder.exists():
         make_folder(folder)
         with suppress(FileExistsError):  # another process was first
             write_new(folder / ".gitignore", _IGNORED.encode())

@@ -40,10 +40,12 @@ from treering.surfaces.cli.session import (
     rights_of_verbs,
     watched,
 )
+from treering.system.machine import write_new
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
 
 if TYPE_CHECKING:
+    from treering.spaces import proof as proving
     from treering.surfaces.cli import rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs.crystallize import proposing
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from treering.verbs.query import browsing
 else:
     # A command needs its own verb, and not the others.
+    proving = LazyModule("treering.spaces.proof")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
     proposing = LazyModule("treering.verbs.crystallize.proposing")
     ingest_report = LazyModule("treering.verbs.ingest.report")
@@ -89,18 +92,41 @@ def ingest(
         raise typer.Exit(_FAILED)
 
 
-def query(words: Sequence[str], mode: str, access: Access, calling: Calling, reading: QueryFlags) -> None:
-    """Ask, and print what is known."""
+def query(
+    words: Sequence[str],
+    mode: str,
+    access: Access,
+    calling: Calling,
+    reading: QueryFlags,
+    *,
+    proof: Path | None,
+    key: Path | None,
+) -> None:
+    """Ask, and print what is known; write its proof to a new file, where one is asked for."""
     given = question_from(words, mode)
     if not given and not calling.input and mode != "recent":
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
+    if (key and not proof) or (proof and mode not in ("", "context")):
+        raise InvalidInput("--proof is of a context, and --sign of a proof.", hint="Give --proof FILE, without --mode.")
     with opened(access) as space:
-        report = _called(space, "query", envelope)
+        report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
     answer(access, report, render(report, fenced=is_piped()))
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])
+
+
+def _proven(space: "Space", envelope: Envelope, file: Path, key: Path | None) -> Report:
+    given = envelope.input if not isinstance(envelope.input, str) else {"task": envelope.input}
+    found = space.perform(proving.PROVE, envelope.scope, given, envelope.options)
+    try:
+        write_new(file, (proving.signed(found.proof, key) if key else found.proof).encode())
+    except FileExistsError:
+        raise InvalidInput(f"{file} is there already.", hint="Name a new file.") from None
+    except OSError as error:
+        raise Unavailable(f"{file} cannot be written: {error.strerror}.", hint="Name another file.") from error
+    return found.context
 
 
 def crystallize(

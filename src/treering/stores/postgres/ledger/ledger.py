@@ -46,7 +46,10 @@ from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, 
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
 
-_HEAD = "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '') FROM objects"
+_HEAD = (
+    "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
+    "coalesce(fingerprint, '') FROM objects"
+)
 _SOURCES = (
     "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - a number
     f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
@@ -231,8 +234,12 @@ def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, ob
 
 def _head(row: Row) -> Head:
     with row_of(row[0]):
-        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin = row
-        names = {"title": from_column(title), "origin": from_column(origin)}
+        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin, contents = row
+        names = {
+            "title": from_column(title),
+            "origin": from_column(origin),
+            "fingerprint": from_column(contents),
+        }
         head = Head(
             identity,
             kind_of_object,

@@ -22,14 +22,14 @@ from treering.stores.postgres.connection.failures import (
 )
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import EventTable
-from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import row_of, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
-    Body,
     Newest,
     ReadChecks,
     SourceParts,
     Stored,
+    read_segment,
     unreadable,
     unreadable_segment,
 )
@@ -215,7 +215,7 @@ class SegmentReads(RevisionReads):
             return None
         vanished, place, body = rows[0]
         parts = self._parts([source_id]) if vanished is None else self._earlier_parts(source_id, vanished - 1)
-        return self._segment(source_id, parts, body_of(place), body_of(body))
+        return read_segment(source_id, parts(source_id), body_of(place), body_of(body))
 
     def segments(
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
@@ -237,7 +237,7 @@ class SegmentReads(RevisionReads):
         found: dict[tuple[str, str], Segment] = {}
         for source_id, segment_id, place, body in rows:
             with noted(altered):
-                found[source_id, segment_id] = self._segment(source_id, parts, body_of(place), body_of(body))
+                found[source_id, segment_id] = read_segment(source_id, parts(source_id), body_of(place), body_of(body))
         self._require_absent([place for place in dict.fromkeys(places) if place not in found], altered)
         return found
 
@@ -275,13 +275,6 @@ class SegmentReads(RevisionReads):
                 known = newest.get(source_id)
                 if known and segment_id in self._checks.newest_parts(self._events, known).segments:
                     raise unreadable_segment(source_id)
-
-    def _segment(self, source_id: str, parts: Callable[[str], SourceParts | None], place: Body, body: Body) -> Segment:
-        with row_of(source_id, hint=HINT):
-            segment = Segment.model_validate({**unpack_json(place), "excerpt": unpack(body)})
-        if self._checks and (known := parts(source_id)):
-            self._checks.check_segment(known, segment, place)
-        return segment
 
 
 _SCOPE = f"left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"

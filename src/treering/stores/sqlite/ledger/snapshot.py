@@ -176,7 +176,10 @@ class LogTables(LogReads):
 # What one moment of a space says: reads, held to what the audit log says.
 
 
-_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
+_HEAD_COLUMNS = (
+    "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
+    "coalesce(fingerprint, '')"
+)
 _BATCH = 500
 _SourceRow = tuple[str, str, str, str, int]
 """Origin, id, fingerprint, status, revision."""
@@ -327,9 +330,9 @@ def _marks(values: Sequence[str]) -> str:
     return ",".join("?" * len(values))
 
 
-def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
+def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> Head:
     with row_of(str(row[0])):
-        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
+        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9], fingerprint=row[10])
     return checked_head(head)
 
 
