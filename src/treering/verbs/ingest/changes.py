@@ -288,8 +288,9 @@ class SourceChanges:
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
         read = read_of(draft.origin, self._branches)
         versions = versions_after(state.fingerprint, read, draft.fingerprint)
-        for one in folded if read else ():
-            versions = with_branches_of(versions, one.fingerprint, read)
+        if read:
+            for one in folded:
+                versions = with_branches_of(versions, one.fingerprint, read)
         read_now = carried.segments
         if len(versions.each) > 1 or before.fingerprint.startswith(SEVERAL):
             carried = united(before, carried, versions, draft.fingerprint)
