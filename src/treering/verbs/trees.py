@@ -2,7 +2,7 @@
 
 What stands on another branch is never shown as current: passages of it are left out by the ledger (`Reach.tree`), and
 knowledge is shown with the branches its lines stand on. What was changed in the work tree since it was read is said at
-the result (`docs/decisions/0054`).
+the result (`docs/decisions/0057`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
