@@ -7,6 +7,7 @@ graph, and while a part of the texts have vectors of the quick model alone.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import apsw
 import numpy as np
@@ -25,6 +26,7 @@ TARGETS: Mapping[str, Mapping[int, float]] = {
     "locomo": {5: 70, 10: 78, 20: 86},
     "longmemeval": {5: 82, 10: 90},
     "hotpotqa": {2: 80, 5: 95, 10: 98},
+    "locomo sessions": {10: 95},
     "musique": {2: 60, 5: 82, 10: 91},
     "musique-triples": {2: 64, 5: 85, 10: 93},
 }
@@ -32,6 +34,11 @@ TARGETS: Mapping[str, Mapping[int, float]] = {
 
 HEADING_WEIGHT = 2.0
 """What a word of the heading counts for in the baseline, against 1 for one of the text."""
+
+_TURNS = 50
+"""How many turns are asked for, where conversations are looked for."""
+
+_WHOLE = 100 - 1e-9
 
 WORDS = "words only"
 VECTORS = "vectors only"
@@ -72,6 +79,23 @@ def evaluate_all(
     return {name: Recall(data.name, data.cutoffs, 100 * np.array(rows), asked) for name, rows in found.items()}
 
 
+def by_session(data: Labelled) -> Labelled | None:
+    """Ask for the conversations the evidence lies in instead; `None` where passages belong to none."""
+    if not all(passage.thread for collection in data.collections for passage in collection.passages):
+        return None
+    return replace(data, name=f"{data.name} sessions", collections=tuple(map(_of_sessions, data.collections)))
+
+
+def sessions_found(search: Searcher, collection: Collection) -> Searcher:
+    """Return a searcher for conversations, in the order of their best turns."""
+    threads = {passage.id: passage.thread for passage in collection.passages}
+
+    def found(question: str, limit: int) -> Sequence[str]:
+        return list(dict.fromkeys(threads[turn] for turn in search(question, _TURNS)))[:limit]
+
+    return found
+
+
 def words_alone(collection: Collection) -> Searcher:
     """Index a collection by its words (FTS5's BM25) and nothing else."""
     rows = apsw.Connection(":memory:")
@@ -107,14 +131,23 @@ def _measured(name: str, plan: Plan) -> list[Row]:
         return [Missing(f"recall, {name}", str(missing))]
     embedder = CachedEmbedder(plan.cache / "vectors.db")
 
+    opened = dict[str, Searcher]()
+
     def open_searchers(collection: Collection) -> Mapping[str, Searcher]:
         held = LabelledSpace.of(collection, embedder)
         words = {WORDS: held.worded()}
         if plan.quick:
             return words
+        opened[collection.name] = held.covered(100)
         by_part = {name: held.covered(percent) for name, percent in COVERED.items()}
         others = {VECTORS: held.nearest(), FUSED: held.search(graph=False)}
-        return {**words, WITHOUT_VECTORS: held.search(semantic=False), **by_part, DEFAULT: held.covered(100), **others}
+        return {
+            **words,
+            WITHOUT_VECTORS: held.search(semantic=False),
+            **by_part,
+            DEFAULT: opened[collection.name],
+            **others,
+        }
 
     recalls = evaluate_all(open_searchers, data)
     rows: list[Row] = [
@@ -126,6 +159,10 @@ def _measured(name: str, plan: Plan) -> list[Row]:
         rows += gains(recalls[DEFAULT], recalls[FUSED], "the graph")
         for name in COVERED:
             rows += gains(recalls[name], recalls[WITHOUT_VECTORS], f"vectors, {name}")
+        rows += _all_found(recalls[DEFAULT])
+        if sessions := by_session(data):
+            recall = evaluate(lambda one: sessions_found(opened[one.name], one), sessions)
+            rows += [*_figures(recall, DEFAULT, TARGETS.get(recall.name, {})), *_all_found(recall)]
     if plan.against:
         rows += compared(recalls, plan.against)
     if plan.keep:
@@ -138,6 +175,21 @@ def _figures(recall: Recall, configuration: str, targets: Mapping[int, float]) -
         target = at_least(targets[cutoff]) if cutoff in targets else None
         note = f"95 % [{estimate.low:.1f}, {estimate.high:.1f}], {len(recall.found)} questions"
         yield Figure(f"{recall.name} R@{cutoff}, {configuration}", estimate.mean, "%", target, note)
+
+
+def _all_found(recall: Recall) -> Iterator[Figure]:
+    """Yield the share of questions whose whole evidence was found, and that of those with any of it."""
+    for cutoff, column in zip(recall.cutoffs, recall.found.T, strict=True):
+        yield Figure(f"{recall.name}, all of it in {cutoff}, {DEFAULT}", 100 * float(np.mean(column >= _WHOLE)), "%")
+        yield Figure(f"{recall.name}, any of it in {cutoff}, {DEFAULT}", 100 * float(np.mean(column > 0)), "%")
+
+
+def _of_sessions(collection: Collection) -> Collection:
+    threads = {passage.id: passage.thread for passage in collection.passages}
+    questions = (
+        replace(question, gold=frozenset(threads[turn] for turn in question.gold)) for question in collection.questions
+    )
+    return replace(collection, questions=tuple(questions))
 
 
 def _found(ids: Sequence[str], question: Question, cutoffs: Sequence[int]) -> list[float]:

@@ -215,6 +215,17 @@ def test_few_more_texts_are_read_than_are_shown_where_none_repeats_another():
         question = Question.of("harvest", embedder=None)
         found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
         assert len(found.hits) == 4
+        assert len(ledger.segments) == 5
+
+
+def test_all_texts_are_read_at_once_where_few_are_left():
+    with open_space(channel="user") as space:
+        for matter in MATTERS[:6]:
+            note(space, f"{matter} harvest", origin=f"{matter}.md", title=matter)
+        ledger = TextsRead(space.engine.ledger)
+        question = Question.of("harvest", embedder=None)
+        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        assert len(found.hits) == 4
         assert len(ledger.segments) == 6
 
 

@@ -10,6 +10,7 @@ from index_stage import EMBEDDER, open_space, seen
 from treering.core.patch import Erase
 from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import text as text_search
+from treering.stores.sqlite.index import words
 from treering.stores.sqlite.index.words import rank_words
 from treering.stores.sqlite.reading import sight
 from treering.testing.index_contract.stage import near
@@ -47,7 +48,8 @@ steps = st.one_of(
     st.tuples(st.just("archive"), st.just("")),
     st.tuples(st.just("erase"), st.just("")),
 )
-questions = st.lists(st.sampled_from(TERMS), min_size=1, max_size=6, unique=True)
+PHRASES = ["bee ant", "hum dig", "ant ant", "uber 7"]
+questions = st.lists(st.sampled_from([*TERMS, *PHRASES]), min_size=1, max_size=6, unique=True)
 
 
 @given(st.lists(st.tuples(steps, questions), min_size=1, max_size=12), st.integers(1, 6))
@@ -104,11 +106,65 @@ def test_a_rebuild_makes_the_words_anew(path):
     space.ledger.close()
 
 
-def test_phrases_and_signs_are_left_to_fts5(path):
+def test_phrases_and_signs_rank_to_the_scores_of_fts5(path):
     space = open_space(path)
     space.commit(space.make.source("Bees hum at night.", "At night bees.", origin="1"))
     for terms in (("bee hum",), ("bee", "at night"), ("bee.hum",), ("BEE",), ('"',)):
         agrees(space, *terms)
+    space.ledger.close()
+
+
+def test_of_a_question_with_a_phrase_fts5_is_asked_for_the_phrase_alone(path):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum at night.", "Ants hum.", origin="1"))
+    statements = []
+    with space.database.read() as connection:
+        connection.exec_trace = lambda _cursor, sql, bindings: statements.append((sql, bindings)) or True
+    assert len(asked(space, "hum", "bee hum", "night")) == 2
+    assert [bindings[0] for sql, bindings in statements if "bm25" in sql] == ['("bee hum")']
+    space.ledger.close()
+
+
+@given(st.lists(st.tuples(texts, st.booleans()), min_size=1, max_size=8), questions, st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_what_is_current_and_what_is_past_rank_to_the_scores_of_fts5(told, terms, filtered):
+    space = open_space()
+    for n, (text, stays) in enumerate(told):
+        source = space.make.source(text, origin=str(n), kind=("note", "file")[n % 2])
+        space.commit(source)
+        if not stays:
+            space.move(source, "archived")
+    reach = seen(withdrawn=True, where={"kind": "note"} if filtered else {})
+    (found,) = space.index.text.search([TextRequest(reach, 3, words=tuple(terms))])
+    with space.database.read() as connection:
+        assert list(found.words) == rank_words(connection, terms, sight(connection, reach), 3)
+    space.ledger.close()
+
+
+def test_terms_are_counted_alike_before_and_after_their_postings_are_in_memory(path):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum.", "Ants hum at night.", origin="1"))
+    request = TextRequest(seen(), 0, counted=("hum", "night", "absent"))
+    (before,) = space.index.text.search([request])
+    asked(space, "hum", "absent")
+    (after,) = space.index.text.search([request])
+    assert before.counts == after.counts == {"hum": 2, "night": 1}
+    space.ledger.close()
+
+
+def test_scores_of_a_question_are_added_up_once_for_all_that_is_asked_of_it(path, monkeypatch):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum.", origin="1", kind="note"))
+    added = []
+    table = words.WordTable
+    scores = table.scores
+    monkeypatch.setattr(table, "scores", lambda self, terms: (added.append(len(terms)), scores(self, terms))[1])
+    several = [TextRequest(seen(where=where), 9, words=("hum", "bee")) for where in ({}, {"kind": "note"})]
+    assert [len(found.words) for found in space.index.text.search(several)] == [1, 1]
+    assert added == [2]
+    space.commit(space.make.source("Ants hum.", origin="2", kind="note"))
+    assert [len(found.words) for found in space.index.text.search(several)] == [2, 2]
+    assert added == [2, 2]
     space.ledger.close()
 
 

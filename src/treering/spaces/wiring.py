@@ -13,7 +13,7 @@ from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.models.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
-from treering.ports.adapter import Adapter, FileAccess, ReadLimits
+from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
 from treering.ports.index import Index, quick_vectors
 from treering.ports.ledger import Ledger
@@ -89,6 +89,16 @@ def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
         "repo": RepoAdapter(formats, access=access),
         "url": UrlAdapter(formats),
     }
+
+
+def _trees(access: FileAccess) -> Callable[[], TreeLookup]:
+    @cache
+    def looked_up() -> TreeLookup:
+        from treering.sources.repository.trees import RepositoryTrees
+
+        return RepositoryTrees(access)
+
+    return looked_up
 
 
 def _segmenters() -> Mapping[str, Segmenter]:
@@ -400,6 +410,7 @@ def _engine(
         protection=stores.protection,
         adapters=LazyMapping(partial(_adapters, opening.files)),
         files=opening.files,
+        trees=_trees(opening.files),
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from treering.core.errors import Conflict, InvalidInput, TreeringError
 from treering.core.patch import Author
-from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, ReadLimits
+from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
@@ -23,6 +23,10 @@ Progress = Callable[[str, int, int | None], None]
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
     """Discard reports of progress."""
+
+
+def no_trees() -> None:
+    """Return nothing that looks up trees of repositories."""
 
 
 class Vectoriser(Protocol):
@@ -62,6 +66,8 @@ class Engine:
     """Which of the files that a call names may be read; the adapters keep to the same."""
     file_lookups: Callable[[], Sequence[FileLookup]] = tuple
     """What looks where files lie that were read before: nothing where files may not be read."""
+    trees: Callable[[], TreeLookup | None] = no_trees
+    """What looks up trees of repositories, and files as they lie: nothing where files may not be read."""
     quick: Embedder | None = None
     """The quick model, whose vectors stand for those of `embedder` until these are made."""
     reranker: Reranker | None = None

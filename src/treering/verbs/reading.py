@@ -29,6 +29,7 @@ from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value
 from treering.verbs.scoped_ledger import whole
+from treering.verbs.trees import AskedTree, tree_of
 
 _LAST_SEQUENCE = 2**63 - 1
 
@@ -75,6 +76,11 @@ class SearchOptions(ReadOptions):
         default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
     )
     withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
+    at: str = Field(
+        default="",
+        max_length=300,
+        description="What holds on this branch or commit; default: the work tree asked from.",
+    )
     semantic: bool = Field(default=True, description="false: words and names only.")
     deep: bool = Field(default=False, description="Ask again with what was found: finds more, takes longer.")
     rerank: int = Field(
@@ -132,7 +138,9 @@ class ShownHit(Value):
     reply: ShownReply | None = None
     """In a conversation, the turn that answers a hit which ends in a question."""
     current: bool = True
-    """Whether it is how things stand; what is not is only shown where `withdrawn` was asked for."""
+    """Whether it is how things stand in the tree that is asked about."""
+    note: str = ""
+    """Why it is not, where that is due to the tree: `not on this branch (feature/x)`, or `changed since: …`."""
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
     """Where hits are grouped by source: its other passages that answer, best first."""
@@ -157,7 +165,12 @@ class ReadReport(Report):
     trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
 
 
-def reach_of(call: Call, options: SearchOptions) -> Reach:
+def asked_tree(call: Call, options: SearchOptions) -> AskedTree | None:
+    """Return the tree of a repository that a read is about. Raises as `tree_of`."""
+    return tree_of(call.engine, call.scope, at=options.at, past=options.as_of is not None)
+
+
+def reach_of(call: Call, options: SearchOptions, tree: AskedTree | None = None) -> Reach:
     """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""
     moment = options.moment()
     at = None if moment is None else call.engine.ledger.sequence(moment)
@@ -168,6 +181,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
+        tree=tree.view if tree else None,
     )
 
 
@@ -200,8 +214,11 @@ def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
         engine.vectoriser.prefer(keys)
 
 
-def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> ShownHit:
-    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for."""
+def show(hit: Hit, *, now: datetime, explanations: "Explanations | None", note: str = "") -> ShownHit:
+    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for.
+
+    `note`: why it does not hold in the tree that is asked about.
+    """
     head, state = hit.head, hit.state
     return ShownHit(
         origin=head.origin or head.object_id,
@@ -222,7 +239,8 @@ def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> Sho
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
         reply=_shown_reply(hit),
-        current=state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
+        current=not note and state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
+        note=note,
         explain=explanations.of(hit) if explanations else None,
     )
 
@@ -405,8 +423,10 @@ def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
     return frozenset(head.id for head in current) - over
 
 
-def shown_status(status: str, *, current: bool) -> str:
-    """Return a status for people: `over` stands beside one that does not say so itself."""
+def shown_status(status: str, *, current: bool, note: str = "") -> str:
+    """Return a status for people, with what is to be said of it; `over` stands beside one that does not say so."""
+    if note:
+        return f"{status}, {note}"
     return status if current or status not in _STANDING else f"{status}, over"
 
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from treering.core.canonical import PREFIXES, render_time
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.parts.coding_agents.connecting import (
+    HOOK_WORDS,
     Connection,
     ConnectionRecords,
     client_named,
     plan_connection,
     start_command,
 )
+from treering.parts.coding_agents.hook_memory import keep_table
 from treering.parts.coding_agents.session_hooks import (
     ReadyPack,
     WaitingTranscript,
@@ -57,6 +59,7 @@ class WantedConnection:
     client: str
     of_user: bool
     hooks: bool
+    without: tuple[str, ...] = ()
 
 
 def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_json: bool) -> None:
@@ -66,7 +69,12 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     program = start_command()
     hooks = StartCommand(program.program, (*program.arguments, "session")) if wanted.hooks else None
     planned = plan_connection(
-        client, folder=folder, home=Path.home(), server=_server(program, settings, folder), hooks=hooks
+        client,
+        folder=folder,
+        home=Path.home(),
+        server=_server(program, settings, folder),
+        hooks=hooks,
+        without=_known_hooks(wanted.without),
     )
     if print_only:
         say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
@@ -76,11 +84,27 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
         if hooks and folder and settings.background and _has_space(settings):
             with suppress(OSError):  # the first session makes it
                 start_work(folder)
-    facts = {"client": client.name, "files": [str(one.file) for one in planned.changes], "dry_run": dry_run}
+    chosen = settings.space_choice()
+    facts = {
+        "client": client.name,
+        "files": [str(one.file) for one in planned.changes],
+        "dry_run": dry_run,
+        "space": str(chosen.address),
+        "why": chosen.why,
+    }
     lines = [*_told(planned, client.title, settings, dry_run=dry_run)]
     if hooks and client.hooks_note and planned.changes:
         lines.append(line(client.hooks_note, indent=2))
     answer(Access(as_json=as_json), facts, lines)
+
+
+def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:
+    for one in names:
+        if one not in HOOK_WORDS:
+            raise InvalidInput(
+                f"There is no hook {one!r}.", hint=nearest(one, HOOK_WORDS), details={"known": [*HOOK_WORDS]}
+            )
+    return names
 
 
 def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
@@ -98,18 +122,20 @@ def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
 def status(access: Access, writes: int) -> None:
     """Tell how the space stands."""
     settings = Settings.read()
-    address = settings.space_address(access.space or None)
+    chosen = settings.space_choice(access.space or None)
+    address = chosen.address
     with opened(access) as space:
         told = space.perform(STATUS, options={"writes": writes})
     transcripts = len({one.transcript for one in waiting_transcripts(settings)})
     resident = how_it_is()
     facts = {
         "space": str(address),
+        "why": chosen.why,
         **told.model_dump(mode="json"),
         "waiting_transcripts": transcripts,
         "resident": {name: float(said) for name, said in resident.items()} if resident else None,
     }
-    lines = [*_standing(str(address), told)]
+    lines = [*_standing(str(address), chosen.why, told)]
     if transcripts:
         said = f"{transcripts:,} transcript{'' if transcripts == 1 else 's'} of sessions wait: treering session work"
         lines.append(line(said, indent=2))
@@ -150,7 +176,9 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
     for one in planned.changes:
         yield line(f"{'made' if one.before is None else 'changed'} {one.file}", indent=2)
-    address = settings.space_address(None)
+    chosen = settings.space_choice()
+    address = chosen.address
+    yield line(f"space {address}: {chosen.why}", indent=2)
     if address.file is not None and not _has_space(settings):
         yield line("There is no space here yet: treering init && treering ingest .", indent=2)
     if not address.is_file:
@@ -158,8 +186,9 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     yield line(f"Start {title} anew. To take it back: treering disconnect {planned.client}", indent=2)
 
 
-def _standing(address: str, told: SpaceStatus) -> Iterator[IndentedLine]:
+def _standing(address: str, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
     yield line(address)
+    yield line(f"used here because: {why}", indent=2)
     counts = {kind: sum(of.values()) for kind, of in told.objects.items()}
     held = ", ".join(f"{number:,} {_plural(kind, number)}" for kind, number in counts.items())
     yield line(held or "Nothing is in it yet: treering ingest .", indent=2)
@@ -249,6 +278,7 @@ def make_ready(space: Space, folder: Path) -> None:
     file = space.address.file
     if file is None:
         return  # what another person erases on a server has to be gone here too, and nobody here would know
+    keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
         report = space.query("context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS})

@@ -1,15 +1,16 @@
 """The entity graph in memory: edges out of many nodes at once, kept in step passage by passage."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
-from treering.retrieval.index.tables import MAX_KEY, Scalar
+from treering.retrieval.index.tables import MAX_KEY, Packed, Scalar, distinct, unfit
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
@@ -71,16 +72,21 @@ class EdgeRun:
         counts[known] = sizes
         return counts
 
-    def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
-        """Return the edges out of nodes by number; `given` are their places in the question."""
+    def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_] | None) -> Edges:
+        """Return the edges out of nodes by number; `given` are their places in the question.
+
+        `allowed` tells which scopes are seen; `None`: of all rows, none of which is gone.
+        """
         known, starts, sizes = self._stretches(numbers)
         which, at = spans(starts, sizes)
-        seen = allowed[scopes[self.rows[at]]]
-        references = self.references[at[seen]]
+        if allowed is not None:
+            seen = allowed[scopes[self.rows[at]]]
+            which, at = which[seen], at[seen]
+        references = self.references[at]
         tie = (references & TIE_MASK).astype(np.uint8)
         target = (references >> TIE_BITS).astype(np.int64) << 1
         target |= _LEADS_TO_NODE[tie]
-        return Edges(given[known[which[seen]]], target, tie)
+        return Edges(given[known[which]], target, tie)
 
     def _stretches(self, numbers: Places) -> tuple[Places, Places, Places]:
         """Find nodes by number: the places of those that are here, where the ends of each start, how many there are."""
@@ -105,30 +111,23 @@ def run_of(parts: Sequence[Ends]) -> EdgeRun:
     if not parts:
         return EdgeRun(np.zeros(0, np.uint32), np.zeros(1, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.int32))
     sources, references, rows = (np.concatenate(parts_of_one) for parts_of_one in zip(*parts, strict=True))
-    at = _in_order(sources)
-    sources = sources[at]
+    # Numbers and places in one word each: numpy sorts words of 64 bits several times faster than it sorts places.
+    words = sources.astype(np.uint64) << np.uint64(32) | np.arange(len(sources), dtype=np.uint64)
+    words.sort()
+    sources, at = (words >> np.uint64(32)).astype(np.uint32), (words & np.uint64(_NO_NODE)).astype(np.int64)
     firsts = np.flatnonzero(np.concatenate([[True], sources[1:] != sources[:-1]])) if len(sources) else np.zeros(0, int)
     bounds = np.concatenate([firsts, [len(sources)]]).astype(np.int32)
     return EdgeRun(sources[firsts], bounds, references[at], rows[at])
 
 
-def _in_order(numbers: Words32) -> Places:
-    """Return the places of numbers in ascending order of the numbers."""
-    # By the lower half, then by the upper: numpy sorts 16 bits by counting, much faster than it compares 32.
-    by_lower = np.argsort(numbers.astype(np.uint16), kind="stable")
-    upper = (numbers >> np.uint32(16)).astype(np.uint16)
-    return by_lower[np.argsort(upper[by_lower], kind="stable")]
-
-
-def merged(one: EdgeRun, other: EdgeRun, scopes: Scopes) -> EdgeRun:
-    """Put two runs together, without the ends that rows vouched for which are gone."""
-    size = one.size + other.size
+def merged(runs: Sequence[EdgeRun], scopes: Scopes) -> EdgeRun:
+    """Put runs together, without the ends that rows vouched for which are gone."""
+    size = sum(run.size for run in runs)
     references, rows = np.empty(size, np.uint32), np.empty(size, np.int32)
     nodes: list[Words32] = []
     bounds = [np.zeros(1, np.int32)]
     end = 0
-    for low, high in pairwise(_cuts(max(one, other, key=lambda run: run.size))):
-        part = run_of([run.between(low, high, scopes) for run in (one, other)])
+    for part in merged_parts(runs, scopes):
         references[end : end + part.size], rows[end : end + part.size] = part.references, part.rows
         nodes.append(part.nodes)
         bounds.append(part.bounds[1:] + np.int32(end))
@@ -136,9 +135,17 @@ def merged(one: EdgeRun, other: EdgeRun, scopes: Scopes) -> EdgeRun:
     return EdgeRun(np.concatenate(nodes), np.concatenate(bounds), references[:end], rows[:end])
 
 
-def _cuts(run: EdgeRun) -> list[int]:
+def merged_parts(runs: Sequence[EdgeRun], scopes: Scopes) -> Iterator[EdgeRun]:
+    """Yield what runs are put together, in parts by ascending nodes; without the ends whose rows are gone."""
+    largest = max(runs, key=lambda run: run.size, default=None)
+    if largest is not None:
+        for low, high in pairwise(_cuts(largest, _MERGED_AT_ONCE // len(runs))):
+            yield run_of([run.between(low, high, scopes) for run in runs])
+
+
+def _cuts(run: EdgeRun, most: int) -> list[int]:
     """Return numbers of nodes between which a run has some number of ends, from below the first to above the last."""
-    places = np.searchsorted(run.bounds[:-1], np.arange(_MERGED_AT_ONCE, run.size, _MERGED_AT_ONCE))
+    places = np.searchsorted(run.bounds[:-1], np.arange(most, run.size, most))
     within = run.nodes[places[places < len(run.nodes)]].tolist()
     return [0, *dict.fromkeys(within), _NO_NODE + 1]
 
@@ -157,6 +164,27 @@ _LARGE = 100_000
 _PATIENCE = 64
 """Large runs are merged once edges were asked for so often (about five questions), so that no single one waits."""
 _SLACK = 8  # an array that has to grow grows by one part in this many
+
+
+_OF_ROWS: Mapping[str, type[np.generic]] = {
+    "buffer": np.uint32,
+    "starts": np.int64,
+    "keys": np.int32,
+    "scopes": np.int32,
+    "directory": np.int32,
+}
+_OF_RUN: Mapping[str, type[np.generic]] = {
+    "nodes": np.uint32,
+    "bounds": np.int32,
+    "references": np.uint32,
+    "rows": np.int32,
+}
+"""The arrays of a packed table, and their types."""
+
+
+def _is_run(run: EdgeRun) -> bool:
+    fits = len(run.bounds) == len(run.nodes) + 1 and len(run.references) == len(run.rows)
+    return fits and int(run.bounds[-1]) == len(run.rows)
 
 
 class GraphTable:
@@ -215,7 +243,7 @@ class GraphTable:
 
     def edges(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Edges:
         """Return all edges out of nodes that passages of these scopes (`None`: of all) vouch for."""
-        allowed = self._rows.allowed(scopes)
+        allowed = None if scopes is None and not self._rows.dead else self._rows.allowed(scopes)
         self._sort()
         odd = (nodes & 1).astype(np.bool_)
         entities, passages = np.flatnonzero(odd), np.flatnonzero(~odd)
@@ -248,6 +276,34 @@ class GraphTable:
         """Return the numbers of the entities and objects that some passages tie together, each once."""
         return self._rows.numbers(keys)
 
+    def packed(self) -> Packed:
+        """Return the whole table as arrays, all ends in one run that comes in parts."""
+        self._sort()
+        rows = self._rows
+        numbers = {"count": rows.count, "live": rows.live, "used": rows.used}
+        most = sum(run.size for run in self._runs) + 1
+        return Packed(numbers, {name: getattr(rows, name) for name in _OF_ROWS}, most, self._ends())
+
+    def unpack(self, packed: Packed) -> None:
+        """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
+        run = EdgeRun(*(packed.array(name, kind, None) for name, kind in _OF_RUN.items()))
+        arrays = {name: packed.array(name, kind, None) for name, kind in _OF_ROWS.items()}
+        count = packed.number("count", most=min(len(arrays[name]) for name in ("starts", "keys", "scopes")))
+        used = packed.number("used", most=len(arrays["buffer"]))
+        if not _is_run(run):
+            raise unfit()
+        self._rows = _Rows(count, packed.number("live", most=count), used, **arrays)
+        self._runs, self._sorted = [run], count
+
+    def _ends(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+        """Yield all ends in one run, part by part."""
+        size = 0
+        yield {"bounds": np.zeros(1, np.int32)}
+        for part in merged_parts(self._runs, self._rows.scopes):
+            bounds = part.bounds[1:] + np.int32(size)
+            yield {"nodes": part.nodes, "bounds": bounds, "references": part.references, "rows": part.rows}
+            size += part.size
+
     def _sort(self) -> None:
         """Sort the ends of rows that came since, and merge runs; of large ones two at a time, and not at once."""
         if self._sorted < self._rows.count:
@@ -259,7 +315,7 @@ class GraphTable:
             large = one.size > _LARGE
             if large and self._asked <= _PATIENCE:
                 break
-            self._runs[at : at + 2] = [merged(one, other, self._rows.scopes)]
+            self._runs[at : at + 2] = [merged((one, other), self._rows.scopes)]
             if large:
                 break
 
@@ -328,7 +384,7 @@ class _Rows:
 
     def discard(self, keys: Keys) -> None:
         """Empty the rows of keys."""
-        rows = np.unique(self.found(keys)[1])
+        rows = distinct(self.found(keys)[1])
         starts = self.starts[rows]
         _, at = spans(starts, self._ends(rows) - starts)
         self.buffer[at] = 0
@@ -363,15 +419,17 @@ class _Rows:
         counts[asked] = layout_of(self.buffer, self.starts[rows]).nodes
         return counts
 
-    def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_]) -> Edges:
+    def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_] | None) -> Edges:
         """Return the edges out of passages; `given` are their places in the question."""
         asked, rows = self.found(keys)
-        seen = allowed[self.scopes[rows]]
-        layout = layout_of(self.buffer, self.starts[rows[seen]])
+        if allowed is not None:
+            seen = allowed[self.scopes[rows]]
+            asked, rows = asked[seen], rows[seen]
+        layout = layout_of(self.buffer, self.starts[rows])
         which, at = spans(layout.node_places, layout.nodes)
         references = self.buffer[at]
         target = (references >> TIE_BITS).astype(np.int64) << 1 | 1
-        return Edges(given[asked[seen][which]], target, (references & TIE_MASK).astype(np.uint8))
+        return Edges(given[asked[which]], target, (references & TIE_MASK).astype(np.uint8))
 
     def statements(self, keys: Keys) -> Statements:
         """Return what passages state."""
@@ -391,7 +449,7 @@ class _Rows:
 
     def numbers(self, keys: Keys) -> Places:
         """Return the numbers that the rows of keys hold, each once."""
-        return np.unique(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
+        return distinct(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
 
     def runs(self, first: int) -> list[EdgeRun]:
         """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""

@@ -12,7 +12,7 @@ from treering.core.objects import Node, Object, Source, WorkItem
 from treering.core.writing.integrity import references_of
 from treering.ports.index import Change, Projection
 from treering.ports.ledger import Ledger
-from treering.ports.models import Extractor
+from treering.ports.models import Excerpt, Extraction, Extractor, PlainExtraction, PlainExtractor
 from treering.ports.passages import Passage
 from treering.ports.runtime import JobRow, check_interrupt
 from treering.retrieval.index.code_names import names_of_code
@@ -132,8 +132,16 @@ def steps_of(change: Change) -> list[Step]:
 
 def ties_in(entries: Sequence[Entry], extractor: Extractor) -> list[Ties]:
     """Read what passages say, and return what each ties together in the graph."""
-    found = extractor.extract([excerpt_of(entry.passage) for entry in entries])
-    return [ties_of(entry.passage, extraction, entry.links) for entry, extraction in zip(entries, found, strict=True)]
+    excerpts = [excerpt_of(entry.passage) for entry in entries]
+    return [
+        ties_of(entry.passage, one, entry.links) for entry, one in zip(entries, _read(excerpts, extractor), strict=True)
+    ]
+
+
+def _read(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extraction | PlainExtraction]:
+    if isinstance(extractor, PlainExtractor):
+        return extractor.extract_plainly(excerpts)
+    return extractor.extract(excerpts)
 
 
 def words_of(passage: Passage) -> IndexTerms:

@@ -84,13 +84,32 @@ class CandidateReader:
         )
         self._asked.update(head.key for head in new)
         self.sequence, self.policy = found.sequence, found.policy
-        self.states |= found.heads
+        self.states |= {identity: head for identity, head in found.heads.items() if self._stands(head)}
         self.altered |= found.altered
-        self._segments |= found.segments
+        self._segments |= self._in_tree(found)
         self._objects |= found.objects
         if self.whole:
             sources = (item for item in found.objects.values() if isinstance(item, Source))
             self._segments |= {(one.id, segment.segment_id): segment for one in sources for segment in one.segments}
+
+    def _stands(self, head: Head) -> bool:
+        """Tell whether an object stands in the tree that the read is about: all do that are not files of it."""
+        tree = self.reach.tree
+        return tree is None or not tree.has(head.origin) or tree.contents(head.origin, head.fingerprint) is not None
+
+    def _in_tree(self, found: ObjectsFound) -> dict[tuple[str, str], Segment]:
+        """Return the segments that stand in the tree that the read is about, with their places there."""
+        tree = self.reach.tree
+        if tree is None:
+            return dict(found.segments)
+        here: dict[tuple[str, str], Segment] = {}
+        for place, segment in found.segments.items():
+            head = found.heads.get(place[0]) or self.states.get(place[0])
+            if head is None or not tree.has(head.origin):
+                here[place] = segment
+            elif locator := segment.place_in_contents(tree.contents(head.origin, head.fingerprint)):
+                here[place] = segment.model_copy(update={"locator": locator}) if segment.places else segment
+        return here
 
     def over(self) -> tuple[Object, ...]:
         """Return the objects that were read and are over, best first."""
@@ -117,8 +136,14 @@ class CandidateReader:
 _OVERFETCH = 3
 """Candidates that are weighed against each other, for each hit wanted."""
 
-_AT_FIRST = 1.5
+_AT_FIRST = 1.2
 """Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
+
+_ALL_AT_ONCE = 1.75
+"""Up to so many candidates, for each hit wanted, are read at once: a second question costs more than a few texts."""
+
+_SOURCES_WEIGHED = 1.5
+"""Sources that are weighed against each other, for each that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +260,12 @@ def retrieval(
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
-        ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
+        ranked = _of_best_sources(ranked, sources=ceil(limit * _SOURCES_WEIGHED), passages=by_source)
         limit = max(len(ranked), 1)
     reader = CandidateReader(reach, whole)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    at_first = max(ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
+    few = len(ranked) <= limit * _ALL_AT_ONCE
+    at_first = max(len(ranked) if few else ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
     found, cost = yield from _rerank(question.text, found, reader, reranking)

@@ -24,7 +24,7 @@ from treering.core.patch import Link, PatchRecord, PatchStatus, Remembered, reco
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY, policy_in
 from treering.ports.ledger import AsOf
-from treering.stores.rows.packing import model_of, row_of, unpack, unpack_json, unpack_model, unpack_sealed
+from treering.stores.rows.packing import json_of, model_of, row_of, unpack, unpack_json, unpack_model, unpack_sealed
 
 HINT = "Run lint audit at the scope /; restore the space from a backup or an export made before this."
 _EVENTS = 4_096
@@ -135,15 +135,6 @@ class ReadChecks:
     def _parts_of(self, stored: Stored) -> SourceParts:
         return self._parts.get((stored.identity, stored.number), _digest(stored.body), lambda: _parts(stored))
 
-    def check_segment(self, parts: SourceParts, segment: Segment, place: str | bytes) -> None:
-        """Check a segment and its place (its stored form without its text) against its source. Raises `Corrupt`."""
-        if (digest := _digest(place)) not in parts.good:
-            if parts.segments.get(segment.segment_id) != _digest(canonical_json(unpack_json(place))):
-                what = f"segment {segment.segment_id} of {parts.identity} is not as its source says"
-                raise _altered(what, parts.identity)
-            parts.good.add(digest)
-        _check_words(parts.identity, segment, parts.salt)
-
     def check_link(self, rows: EventRows, link: Link, added: int) -> None:
         """Check that the event which added a link tells of it. Raises `Corrupt`."""
         event = self._event(rows, added, link.source)
@@ -212,6 +203,24 @@ class ReadChecks:
         return event
 
 
+def read_segment(source_id: str, parts: SourceParts | None, place: Body, body: Body) -> Segment:
+    """Make a segment of its place (its stored form without its text) and its text.
+
+    Where `parts` tell what its source says of it, it is checked against that. Raises `Corrupt`.
+    """
+    with row_of(source_id, hint=HINT):
+        told = unpack_json(place)
+        segment = Segment.model_validate({**told, "excerpt": unpack(body)})
+    if parts:
+        if (digest := _digest(place)) not in parts.good:
+            if parts.segments.get(segment.segment_id) != _digest(canonical_json(told)):
+                what = f"segment {segment.segment_id} of {parts.identity} is not as its source says"
+                raise _altered(what, parts.identity)
+            parts.good.add(digest)
+        _check_words(parts.identity, segment, parts.salt)
+    return segment
+
+
 @lru_cache(maxsize=16)
 def policy_told(seq: int, body: Body) -> Policy:
     """Return the policy in a stored event, checked against the event's own hash. Raises `Corrupt`.
@@ -261,10 +270,11 @@ class _Remembered(Generic[_Value]):
 
 def _parts(stored: Stored) -> SourceParts:
     try:
-        data = unpack_json(stored.body)
+        text = unpack(stored.body)
+        data = json_of(text)
         segments = {part["segment_id"]: _digest(canonical_json(part)) for part in data["segments"]}
         salt = str(data["salt"])
-        content = content_hash(unpack(stored.body), salt=salt)
+        content = content_hash(text, salt=salt)
         return SourceParts(stored.identity, salt, content, _row_of_stored(data), segments)
     except (AttributeError, Corrupt, InvalidInput, KeyError, TypeError, ValueError) as error:
         raise unreadable(stored) from error

@@ -4,6 +4,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
@@ -18,10 +19,10 @@ from treering.core.objects import Object
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, Near, NearRequest, Pending, Scored, Vector
-from treering.retrieval.index.tables import Keys, Stored, VectorTable, restored, stored_form
+from treering.retrieval.index.tables import Keys, Packed, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.fold import gists_of
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import Moment, PassageLog, PassingCache, Scopes, follow_log
+from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog, PassingCache, Scopes
 
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
 
@@ -73,16 +74,16 @@ def undamaged_vectors(
     }
 
 
-class FollowedVectors:
+class FollowedVectors(FollowedTable[VectorRows]):
     """A table of vectors that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, dimension: int, passing: PassingCache) -> None:
+    def __init__(self, dimension: int, passing: PassingCache, kept: KeptTable[VectorRows] | None = None) -> None:
+        super().__init__(kept)
         self._dimension = dimension
         self._lock = threading.Lock()
         self._table = VectorTable(dimension)
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
-        self._seen: Moment | None = None
         self._passing = passing
 
     def near(self, rows: VectorRows, request: NearRequest, scopes: Scopes) -> Near:
@@ -139,11 +140,17 @@ class FollowedVectors:
         seen[0] = False
         return np.flatnonzero(seen[self._scopes])
 
-    def _follow(self, rows: VectorRows) -> None:
-        """Bring the table in memory to the moment of the rows."""
-        self._seen = follow_log(
-            rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
-        )
+    def _size(self) -> int:
+        return len(self._table)
+
+    def _packed(self) -> Packed:
+        packed = self._table.packed()
+        return replace(packed, arrays={**packed.arrays, "scopes": self._scopes})
+
+    def _unpack(self, packed: Packed) -> None:
+        scopes = packed.array("scopes", np.int32, None)
+        self._table.unpack(packed)
+        self._scopes = scopes
 
     def _load(self, rows: VectorRows) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would jump about in the file."""
@@ -250,13 +257,14 @@ class DatabaseVectors(ABC, Generic[T]):
         read: Callable[[], AbstractContextManager[T]],
         write: Callable[[], AbstractContextManager[T]],
         passing: PassingCache | None = None,
+        kept: KeptTable[VectorRows] | None = None,
     ) -> None:
         self._model = model
         self._dimension = dimension
         self._model_id = 0
         self._hold = read
         self._hold_to_write = write
-        self._followed = FollowedVectors(dimension, passing or PassingCache())
+        self._followed = FollowedVectors(dimension, passing or PassingCache(), kept)
         self._counted: tuple[Hashable, Lag] | None = None
 
     def recognise(self, transaction: T) -> bool:

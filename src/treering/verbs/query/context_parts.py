@@ -88,8 +88,9 @@ def belief_item(
     wording: Wording,
     trusted: Mapping[Channel, TrustLevel],
     reach: Reach,
+    note: str = "",
 ) -> UnnumberedItem:
-    """Make an item of knowledge, work or an activity, with what it rests on."""
+    """Make an item of knowledge, work or an activity, with what it rests on. `note`: why it does not hold here."""
     passage = passages_of(item)[0]
     words = f"{title_of(item)}\n{passage.text}"
     return UnnumberedItem(
@@ -105,6 +106,7 @@ def belief_item(
                 *instruction_flags(words),
                 *repetition_flags(wording.repeated_in(words)),
                 *(["over"] if reach.now and is_over(item, now=reach.now) else []),
+                *([note] if note else []),
             ),
             channel=item.origin_channel,
             trust=trust_of(item.origin_channel, item.status, trusted),
@@ -113,21 +115,22 @@ def belief_item(
     )
 
 
-def source_items(hits: Sequence[Hit]) -> Iterator[UnnumberedItem]:
+def source_items(hits: Sequence[Hit], notes: Mapping[int, str]) -> Iterator[UnnumberedItem]:
     """Make an item of each passage of a source, the first of them with the turn that answers it.
 
-    A turn that stands in the item of its question is not an item of its own.
+    `notes` say by their keys what became of passages in the work tree that is asked from. A turn that stands in the
+    item of its question is not an item of its own.
     """
     told: set[tuple[str, str]] = set()
     for rank, hit in enumerate(hits):
         shown = hit if rank < _WITH_REPLY else replace(hit, reply=None)
         if (hit.head.object_id, hit.head.part) not in told:
-            yield _source_item(shown)
+            yield _source_item(shown, notes.get(hit.head.key, ""))
         if shown.reply:
             told.add((hit.head.object_id, shown.reply.segment_id))
 
 
-def _source_item(hit: Hit) -> UnnumberedItem:
+def _source_item(hit: Hit, note: str) -> UnnumberedItem:
     place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
@@ -138,7 +141,7 @@ def _source_item(hit: Hit) -> UnnumberedItem:
         title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
         text=hit.text_with_reply,
         score=round(hit.score, 6),
-        flags=hit.flags,
+        flags=(*hit.flags, *([note] if note else [])),
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
     )

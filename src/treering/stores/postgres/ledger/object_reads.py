@@ -12,24 +12,18 @@ from treering.core.evidence import Segment
 from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.ports.ledger import Altered, noted
-from treering.stores.postgres.connection.failures import (
-    NAME_CHARS,
-    ORIGIN_CHARS,
-    SCOPE_CHARS,
-    body_of,
-    from_column,
-    to_column,
-)
+from treering.stores.postgres.connection.failures import body_of, from_column, to_column
+from treering.stores.postgres.connection.schema import NAMED_AT_LENGTH, NAMED_BRIEFLY
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import EventTable
-from treering.stores.rows.packing import row_of, unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import row_of, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
-    Body,
     Newest,
     ReadChecks,
     SourceParts,
     Stored,
+    read_segment,
     unreadable,
     unreadable_segment,
 )
@@ -215,7 +209,7 @@ class SegmentReads(RevisionReads):
             return None
         vanished, place, body = rows[0]
         parts = self._parts([source_id]) if vanished is None else self._earlier_parts(source_id, vanished - 1)
-        return self._segment(source_id, parts, body_of(place), body_of(body))
+        return read_segment(source_id, parts(source_id), body_of(place), body_of(body))
 
     def segments(
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
@@ -237,7 +231,7 @@ class SegmentReads(RevisionReads):
         found: dict[tuple[str, str], Segment] = {}
         for source_id, segment_id, place, body in rows:
             with noted(altered):
-                found[source_id, segment_id] = self._segment(source_id, parts, body_of(place), body_of(body))
+                found[source_id, segment_id] = read_segment(source_id, parts(source_id), body_of(place), body_of(body))
         self._require_absent([place for place in dict.fromkeys(places) if place not in found], altered)
         return found
 
@@ -276,15 +270,17 @@ class SegmentReads(RevisionReads):
                 if known and segment_id in self._checks.newest_parts(self._events, known).segments:
                     raise unreadable_segment(source_id)
 
-    def _segment(self, source_id: str, parts: Callable[[str], SourceParts | None], place: Body, body: Body) -> Segment:
-        with row_of(source_id, hint=HINT):
-            segment = Segment.model_validate({**unpack_json(place), "excerpt": unpack(body)})
-        if self._checks and (known := parts(source_id)):
-            self._checks.check_segment(known, segment, place)
-        return segment
+
+def select_named(columns: str, condition: str) -> str:
+    """Write a query of objects by what they are called, which finds them by an index however long other names are."""
+    return " UNION ALL ".join(
+        f"SELECT {columns} FROM objects WHERE space = %(space)s AND {named} AND {condition}"  # noqa: S608 - only our own SQL
+        for named in (NAMED_BRIEFLY, NAMED_AT_LENGTH)
+    )
 
 
-_SCOPE = f"left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
+_BY_ORIGIN = select_named("id", "scope = %(scope)s AND origin = %(origin)s AND status <> 'archived'")
+_BY_SLUG = select_named("id", "scope = %(scope)s AND kind = %(kind)s AND slug = %(slug)s AND status = 'active'")
 
 
 class ObjectReads(SegmentReads):
@@ -311,21 +307,12 @@ class ObjectReads(SegmentReads):
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Return the id of the source with this origin that is not archived."""
-        sql = (
-            f"SELECT id FROM objects WHERE space = %(space)s AND {_SCOPE} "  # noqa: S608 - only our own SQL
-            f"AND left(origin, {ORIGIN_CHARS}) = left(%(origin)s, {ORIGIN_CHARS}) AND origin = %(origin)s "
-            "AND status <> 'archived'"
-        )
-        found: str | None = self._transaction.first(sql, scope=scope, origin=to_column(origin))
+        found: str | None = self._transaction.first(_BY_ORIGIN, scope=scope, origin=to_column(origin))
         return found
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Return the id of the active node with this slug."""
-        sql = (
-            f"SELECT id FROM objects WHERE space = %(space)s AND {_SCOPE} AND kind = %(kind)s "  # noqa: S608 - only our own SQL
-            f"AND left(slug, {NAME_CHARS}) = left(%(slug)s, {NAME_CHARS}) AND slug = %(slug)s AND status = 'active'"
-        )
-        found: str | None = self._transaction.first(sql, scope=scope, kind=kind, slug=to_column(slug))
+        found: str | None = self._transaction.first(_BY_SLUG, scope=scope, kind=kind, slug=to_column(slug))
         return found
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:

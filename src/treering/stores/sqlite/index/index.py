@@ -323,9 +323,8 @@ class _Rows:
             yield ErasedRow(key, text_id, bool(current))
 
     def _keep_metadata(self, key: int, passage: Passage) -> None:
-        for name, value in passage.metadata.items():
-            sql = "INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)"
-            self._connection.execute(sql, (key, name, stored_scalar(value)))
+        rows = [(key, name, stored_scalar(value)) for name, value in passage.metadata.items()]
+        self._connection.executemany("INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)", rows)
 
     def _scope_id(self, scope: str) -> int:
         if scope not in self._scopes:

@@ -27,6 +27,7 @@ from treering.stores.sqlite.index.words import (
     known_words,
     rank_names,
     rank_words,
+    with_past,
 )
 from treering.stores.sqlite.reading import Integers, Sight, in_batches, passing_keys, sight, written_state
 
@@ -55,22 +56,36 @@ class SqliteTextSearch:
             names=rank_names(connection, names, seen, limit),
             places=rank_places(connection, request.place, seen, limit) if request.place else (),
             days=rank_days(connection, request.days, seen, request.days_limit),
-            counts=count_words(connection, request.counted, seen),
+            counts=self._counts(connection, request.counted, seen),
             passages=count_passages(connection, seen) if request.counted else 0,
         )
 
     def _ranked(
         self, connection: apsw.Connection, request: TextRequest, seen: Sight
     ) -> tuple[list[Scored], list[Scored]]:
-        """Rank by words, and those of one role once more: in memory what is seen as it is now, else by FTS5."""
+        """Rank by words, and those of one role once more: what is current in memory if all scopes are seen, or by FTS5.
+
+        A filter narrows to known passages, whatever their scopes. What is past is ranked by FTS5.
+        """
         terms, role, limit = request.words, request.words_in, request.limit
-        if terms and not seen.of_history and (seen.filtered or seen.scopes is None):
+        narrowed = seen.in_role(role)
+        if terms and seen.reach.at is None and (seen.filtered or seen.scopes is None):
             among = self._passing_of(connection, seen) if seen.filtered else None
             ranked = self._words.rank(connection, terms, limit, role=role, among=among)
             if ranked is not None:
-                return ranked
-        in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
+                words, in_role = ranked
+                return (
+                    with_past(connection, words, terms, seen, limit),
+                    with_past(connection, in_role, terms, narrowed, limit) if role else [],
+                )
+        in_role = rank_words(connection, terms, narrowed, limit) if role else []
         return rank_words(connection, terms, seen, limit), in_role
+
+    def _counts(self, connection: apsw.Connection, words: Sequence[str], seen: Sight) -> dict[str, int]:
+        """Count passages with each of some terms: in memory where all scopes are seen and its postings are there."""
+        counts = self._words.counts(connection, words) if words and seen.scopes is None else {}
+        counts |= count_words(connection, (word for word in words if word not in counts), seen)
+        return {word: count for word, count in counts.items() if count}
 
     def _passing_of(self, connection: apsw.Connection, seen: Sight) -> Integers:
         state, read = written_state(connection), partial(passing_keys, connection)
@@ -82,8 +97,8 @@ class SqliteTextSearch:
 
 def add_places(connection: apsw.Connection, key: int, passage: Passage) -> None:
     """Make a passage findable by the ends of its names."""
-    for ending in endings_of(places_of(passage)):
-        connection.execute("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", (ending, key))
+    rows = [(ending, key) for ending in endings_of(places_of(passage))]
+    connection.executemany("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", rows)
 
 
 def remove_places(connection: apsw.Connection, key: int) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
+from typing import cast
 
 import apsw
 
@@ -11,20 +13,25 @@ from treering.ports.passages import Reach
 from treering.ports.search import Lag
 from treering.ports.vector_engine import ChosenEngine
 from treering.stores.rows.fold import PRIORITY
-from treering.stores.rows.packing import row_of
 from treering.stores.rows.passage_log import (
     LOG_KEPT,
     DatabaseFeed,
     FeedPlace,
-    Moment,
+    KeptTable,
     PassingCache,
     Scopes,
     VectorBodies,
-    short_hash,
 )
-from treering.stores.rows.upkeep import EPOCH, SHOWN
-from treering.stores.rows.vectors import QUICK, DatabaseVectors, vector_digest
+from treering.stores.rows.upkeep import SHOWN
+from treering.stores.rows.vectors import QUICK, DatabaseVectors, VectorRows, vector_digest
 from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.kept_tables import (
+    SqliteKeptTable,
+    SqliteLog,
+    count_forgotten,
+    known_place,
+    place_now,
+)
 from treering.stores.sqlite.index.tables import add_digests, count_waiting, has_digests, is_under_way
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.reading import (
@@ -104,26 +111,6 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
     )
 
 
-class SqliteLog:
-    """`rows.passage_log.PassageLog` over a connection inside a transaction."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-
-    def moment(self) -> Moment:
-        """Return the moment of the connection's snapshot."""
-        row = next(self.connection.execute("SELECT max(position) FROM vector_log"), None)
-        return read_state(self.connection, EPOCH), int(row[0] or 0) if row else 0
-
-    def logged_after(self, position: int) -> Sequence[int] | None:
-        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
-        oldest = next(self.connection.execute("SELECT min(position) FROM vector_log"))[0]
-        if oldest is None or oldest > position + 1:
-            return None
-        sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
-        return [key for (key,) in self.connection.execute(sql, (position,))]
-
-
 def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:
     if priority is None or _has_vector(connection, model_id, text_id):
         sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
@@ -155,7 +142,10 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
     """`ports.search.Vectors` over the ledger's `Database`. Safe to use from many threads."""
 
     def __init__(self, database: Database, passing: PassingCache, model: str, dimension: int) -> None:
-        super().__init__(model, dimension, read=database.read, write=database.write, passing=passing)
+        named = blake2b(f"{model}/{dimension}".encode(), digest_size=8).hexdigest()
+        # The rows that it is given are those of this class.
+        kept = cast("KeptTable[VectorRows]", SqliteKeptTable(database, f"vectors.{named}"))
+        super().__init__(model, dimension, read=database.read, write=database.write, passing=passing, kept=kept)
 
     def _find_model(self, connection: apsw.Connection) -> int | None:
         return find_model(connection, self._model, self._dimension)
@@ -347,8 +337,6 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS vector_engine(id INTEGER PRIMARY KEY CHECK(id = 1), address TEXT NOT NULL, "
     "mark TEXT NOT NULL)"
 )
-# Two queries: one that asks for both ends reads the whole log.
-_LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
 
 
 class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
@@ -377,17 +365,10 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
                 connection.execute(sql, (engine.address, engine.mark))
 
     def _now(self, connection: apsw.Connection) -> FeedPlace:
-        row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
-        with row_of("the audit log"):
-            return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
+        return place_now(connection)
 
     def _known(self, connection: apsw.Connection, moment: str) -> FeedPlace | None:
-        place = FeedPlace.read(moment)
-        if place is None or not _is_of(connection, place):
-            return None
-        first, last = next(connection.execute(_LOGGED))
-        reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
-        return place if reached else None
+        return known_place(connection, moment)
 
     def _logged(self, connection: apsw.Connection, after: int, until: int) -> Iterable[int]:
         sql = "SELECT DISTINCT key FROM vector_log WHERE position > ? AND position <= ?"
@@ -402,11 +383,7 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
         return in_batches(connection, sql, [int(key) for key in keys], before=(self._model_id(connection),))
 
     def _count_forgotten(self, connection: apsw.Connection, after: int) -> int:
-        sql = (
-            "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
-            "WHERE l.position > ? AND p.key IS NULL"
-        )
-        return int(next(connection.execute(sql, (after,)))[0])
+        return count_forgotten(connection, after)
 
     def _count(self, connection: apsw.Connection) -> int:
         sql = f"SELECT count(*) {_JOINED} WHERE {_CURRENT}"
@@ -420,10 +397,3 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
 
     def _model_id(self, connection: apsw.Connection) -> int:
         return find_model(connection, *self._model) or 0
-
-
-def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:
-    if place.epoch != SqliteLog(connection).moment()[0]:
-        return False
-    row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (place.sequence,)), None)
-    return place.sequence == 0 or (row is not None and short_hash(row[0]) == place.hash)

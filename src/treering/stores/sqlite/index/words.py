@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
+from itertools import chain, starmap
 from math import log
 
 import apsw
@@ -17,10 +18,10 @@ import numpy as np
 from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import names_of, words_of
-from treering.retrieval.index.tables import Keys, Postings, Scores, WordTable, best, only
+from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
 from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.sqlite.index.kept_tables import SqliteLog
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.index.vectors import SqliteLog
 from treering.stores.sqlite.reading import ALWAYS, Condition, Sight, fts_query, in_batches, integers, joined
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
@@ -59,10 +60,16 @@ def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, 
     if not terms:
         return []
     match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
-    ranked = [_ranked(connection, WORDS, match, WEIGHTS, narrowed, limit)]
-    if sight.of_history:
-        ranked.append(_ranked_past(connection, terms, sight, limit))
-    return _best(ranked, limit)
+    current = _best([_ranked(connection, WORDS, match, WEIGHTS, narrowed, limit)], limit)
+    return with_past(connection, current, terms, sight, limit)
+
+
+def with_past(
+    connection: apsw.Connection, current: Sequence[Scored], terms: Sequence[str], sight: Sight, limit: int
+) -> list[Scored]:
+    """Rank beside current passages what is past, where that is seen."""
+    past = _ranked_past(connection, terms, sight, limit) if sight.of_history else ()
+    return nsmallest(limit, chain(current, starmap(Scored, past)), key=lambda hit: (-hit.score, hit.key))
 
 
 def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
@@ -81,10 +88,9 @@ def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight)
     return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
 
 
-def count_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> dict[str, int]:
+def count_words(connection: apsw.Connection, words: Iterable[str], sight: Sight) -> dict[str, int]:
     """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen that have each of the terms."""
-    counts = {word: _count(connection, sight.match(fts_query([word]))) for word in words}
-    return {word: count for word, count in counts.items() if count}
+    return {word: _count(connection, sight.match(fts_query([word]))) for word in words}
 
 
 def count_passages(connection: apsw.Connection, sight: Sight) -> int:
@@ -190,7 +196,7 @@ def _ranked_past(
 
 
 def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[Scored]:
-    found = (Scored(key, score) for ranking in rankings for key, score in ranking)
+    found = starmap(Scored, chain.from_iterable(rankings))
     return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))
 
 
@@ -204,14 +210,13 @@ _LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts next to nothing, no
 
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
     """Return the score of every past passage that has any of the (single) terms, by key."""
-    total = next(connection.execute(f"SELECT count(*) FROM {WORDS}_docsize"))[0]  # noqa: S608 - our table
-    found = {term: _weighted_counts(connection, term, weights) for term in terms}
+    found = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
     lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*found.values())))
     rows, terms_of_all = _totals(connection).values()
     usual = terms_of_all / (rows or 1) or sum(lengths.values()) / max(1, len(lengths))
     scores: dict[int, float] = {}
     for term, counts in found.items():
-        rarity = _idf(total, _documents_with(connection, term))
+        rarity = _idf(rows, _documents_with(connection, term))
         for key, count in counts.items():
             norm = _K1 * (1 - _B + _B * lengths.get(key, usual) / (usual or 1))
             scores[key] = scores.get(key, 0.0) + rarity * count * (_K1 + 1) / (count + norm)
@@ -275,6 +280,8 @@ class WordTables:
         self._lock = threading.Lock()
         self._table = WordTable()
         self._seen: Moment | None = None
+        self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
+        """What was scored last: one question is asked about several kinds of passages."""
         self._weights = np.zeros(256)
         self._weights[[ord(column[0]) for column in columns]] = weights
 
@@ -289,23 +296,39 @@ class WordTables:
     ) -> tuple[list[Scored], list[Scored]] | None:
         """Rank all current passages (`among`: some of them) by BM25, and those of places in a role by themselves.
 
-        `None` where FTS5 has to do it: for phrases, and for a moment gone by.
+        `None` where FTS5 has to do it: for a moment gone by.
         """
-        if not all(map(_PLAIN.fullmatch, terms)):
-            return None
         with self._lock:
-            self._seen = follow_log(
-                SqliteLog(connection),
-                self._seen,
-                load=partial(self._load, connection),
-                reread=partial(self._reread, connection),
-            )
-            if self._seen != SqliteLog(connection).moment():
+            if not self._follow(connection):
                 return None
-            scores = self._table.scores([self._postings(connection, term) for term in terms])
+            scores = self._scores(connection, terms)
             in_role = self._in_role(connection, role) if role else None
         scores = scores if among is None else only(scores, among)
         return _scored(*best(scores, limit)), _scored(*best(scores, limit, among=in_role.keys)) if in_role else []
+
+    def counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+        """Count, up to `MOST_COUNTED`, the current passages that have those of the terms whose postings are here."""
+        with self._lock:
+            known = {term: self._table.find(term) for term in terms} if self._follow(connection) else {}
+        return {term: min(len(postings.keys), MOST_COUNTED) for term, postings in known.items() if postings}
+
+    def _follow(self, connection: apsw.Connection) -> bool:
+        """Bring the tables to the moment of a connection; tell whether they are at it and not behind it."""
+        log = SqliteLog(connection)
+        self._seen = follow_log(
+            log, self._seen, load=partial(self._load, connection), reread=partial(self._reread, connection)
+        )
+        return self._seen == log.moment()
+
+    def _scores(self, connection: apsw.Connection, terms: Sequence[str]) -> Scores:
+        """Return the score of every passage by its key; nobody may change it."""
+        if self._scored is None or self._scored[:2] != (self._seen, terms):
+            told = [
+                self._postings(connection, term) if _PLAIN.fullmatch(term) else _phrase(connection, term)
+                for term in terms
+            ]
+            self._scored = (self._seen, terms, self._table.scores(told))
+        return self._scored[2]
 
     def _postings(self, connection: apsw.Connection, term: str) -> Postings:
         if (known := self._table.find(term)) is None:
@@ -318,7 +341,7 @@ class WordTables:
         term = role_term(role)
         if (known := self._table.find(term)) is None:
             documents, _ = self._documents(connection, term)
-            keys = np.unique(integers(documents)).astype(np.int32)
+            keys = distinct(integers(documents)).astype(np.int32)
             known = Postings(keys, np.ones(len(keys), np.float32))
             self._table.keep(term, known)
         return known
@@ -349,6 +372,12 @@ class WordTables:
         rows = map(_lengths_in, in_batches(connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
         keys, lengths = zip(*rows, strict=True)
         self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
+
+
+def _phrase(connection: apsw.Connection, term: str) -> WeighedPostings:
+    """Return what a phrase scores in each passage that has it. FTS5 adds up what each part of a question scores."""
+    rows = list(_ranked(connection, WORDS, fts_query([term]), WEIGHTS, ALWAYS, -1))
+    return WeighedPostings(np.array([key for key, _ in rows], np.int32), np.array([score for _, score in rows]))
 
 
 def _scored(keys: Keys, scores: Scores) -> list[Scored]:

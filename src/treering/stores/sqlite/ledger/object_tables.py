@@ -15,7 +15,7 @@ from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
-from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_json, unpack_object
+from treering.stores.rows.packing import pack, pack_row, row_of, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Body,
@@ -23,6 +23,7 @@ from treering.stores.rows.read_checks import (
     ReadChecks,
     SourceParts,
     Stored,
+    read_segment,
     unreadable,
     unreadable_segment,
 )
@@ -150,7 +151,7 @@ class ObjectTables:
             return None
         vanished, place, body = row
         parts = self._parts(source_id, None if vanished is None else vanished - 1)
-        return self._segment(source_id, parts, place, body)
+        return read_segment(source_id, parts, place, body)
 
     def segments(
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
@@ -176,7 +177,7 @@ class ObjectTables:
                 with noted(altered):
                     if source_id not in parts:
                         parts[source_id] = self._newest_parts(source_id, newest.get(source_id))
-                    found[source_id, segment_id] = self._segment(source_id, parts[source_id], place, body)
+                    found[source_id, segment_id] = read_segment(source_id, parts[source_id], place, body)
         for source_id, segment_id in places if self._checks else ():
             if (source_id, segment_id) not in found:
                 with noted(altered):
@@ -328,13 +329,6 @@ class ObjectTables:
         parts = self._parts(source_id, None) if known else None
         if parts and segment_id in parts.segments:
             raise unreadable_segment(source_id)
-
-    def _segment(self, source_id: str, parts: SourceParts | None, place: str | bytes, body: str | bytes) -> Segment:
-        with row_of(source_id, hint=HINT):
-            segment = Segment.model_validate({**unpack_json(place), "excerpt": unpack(body)})
-        if self._checks and parts:
-            self._checks.check_segment(parts, segment, place)
-        return segment
 
     def _first(self, sql: str, bindings: Sequence[Any]) -> Any:
         row = next(self._connection.execute(sql, bindings), None)
