@@ -1,18 +1,23 @@
-"""Embedding models from outside: a function that a host gives, or any provider through pydantic-ai (extra `llm`)."""
+"""Embedding models from outside: a function of a host, a folder, or any provider through pydantic-ai (extra `llm`)."""
 
 from __future__ import annotations
 
+import json
 import weakref
 from asyncio import wait_for
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from hashlib import sha256
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.models.language_models import ENDPOINT, EXTRA, TIMEOUT_SECONDS, endpoint_provider, provider_with_key
+from treering.models.onnx import LONGEST, SCHEME, files_in, inputs_of, load_session, load_tokenizer, readable
 from treering.models.provider_calls import ModelLoop, missing_setting, translating
 from treering.ports.models import Embedder, Vector
 
@@ -126,6 +131,88 @@ def unrelated_below(embed: Embedding) -> tuple[float, int]:
 _DEVIATIONS = 3.5
 _HIGHEST = 0.99
 """A model that puts all texts in one place still has texts that are the question itself."""
+
+
+# A sentence transformer from a folder, as ONNX.
+
+
+_EMBEDDER_HINT = (
+    "Name a folder that holds tokenizer.json and a sentence transformer as ONNX, as `optimum-cli export onnx` makes it."
+)
+
+
+def open_folder_embedder(place: str, threads: int = 1) -> FolderEmbedder:
+    """Open the embedding model that `onnx:FOLDER` names. It reads a few texts, which tell how it spreads them.
+
+    Raises `InvalidInput` where a file is missing, cannot be read or gives no vectors.
+    """
+    return FolderEmbedder(Path(place.removeprefix(SCHEME)).expanduser(), threads=threads)
+
+
+class FolderEmbedder:
+    """Embeds with the network in a folder: a sentence transformer, exported as ONNX.
+
+    A network that gives a vector for each token is asked for the first one or the mean, as `1_Pooling/config.json`
+    beside it says, and for the mean where that says nothing. `config_sentence_transformers.json` tells what stands
+    before a question and before a text. Every text is computed by itself, as `BgeSmall` does. Methods may be called
+    from any thread.
+    """
+
+    def __init__(self, folder: Path, *, threads: int = 1) -> None:
+        tokenizer_file, network_file = files_in(folder, what="embedder", hint=_EMBEDDER_HINT)
+        prompts = _config(folder / "config_sentence_transformers.json").get("prompts") or {}
+        self._prompts = {role: str(prompts.get(role) or "") for role in ("query", "document")}
+        self._first = bool(_config(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token"))
+        self._threads = threads
+        try:
+            content = network_file.read_bytes()
+            self._tokenizer = load_tokenizer(tokenizer_file.read_bytes(), LONGEST)
+            self._session = load_session(content)
+        except Exception as error:
+            raise InvalidInput(f"The embedder's files cannot be read: {error}", hint=_EMBEDDER_HINT) from error
+        self._inputs = inputs_of(self._session, network_file, _EMBEDDER_HINT)
+        self._name = f"{folder.resolve().name}/{network_file.name}:{sha256(content).hexdigest()[:8]}"
+        self.unrelated_below, self.dimension = unrelated_below(self._embedded)
+
+    @property
+    def model_id(self) -> str:
+        """Name the folder and the network in it, with the first letters of its hash, and the dimension."""
+        return f"{self._name}:{self.dimension}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Embed stored texts: `float32[n, dim]`, unit length, in the order given."""
+        return self._embedded(texts, query=False) if texts else np.empty((0, self.dimension), np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what somebody asks: `float32[dim]`, unit length."""
+        vector: Vector = self._embedded([text], query=True)[0]
+        return vector
+
+    def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:
+        prompt = self._prompts["query" if query else "document"]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return np.stack(list(pool.map(lambda text: self._vector(prompt + text), texts)))
+
+    def _vector(self, text: str) -> Vector:
+        encoded = self._tokenizer.encode(readable(text, LONGEST))
+        given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
+        found = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
+        vector = next((one[0] for one in found if one.ndim == 2), None)
+        if vector is None:
+            if found[0].ndim != 3:
+                raise InvalidInput(f"{self._name} gives {found[0].shape} numbers, no vector.", hint=_EMBEDDER_HINT)
+            vector = found[0][0, 0] if self._first else found[0][0].mean(axis=0)
+        length = float(np.linalg.norm(vector))
+        unit: Vector = np.asarray(vector / length if length else np.eye(1, len(vector))[0], np.float32)
+        return unit
+
+
+def _config(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 # Embedding models of any provider, through pydantic-ai. Needs the extra `llm`; imported when one is opened.

@@ -1,4 +1,4 @@
-"""Networks in ONNX files, on the CPU: the built-in embedder (BAAI/bge-small-en-v1.5, 8-bit) and cross-encoders."""
+"""Networks in ONNX files, on the CPU: the built-in embedder (BAAI/bge-small-en-v1.5, 8-bit), and those in folders."""
 
 from __future__ import annotations
 
@@ -198,12 +198,23 @@ def verified(
     return content
 
 
-# A cross-encoder from a folder that somebody names.
+# Networks from a folder that somebody names.
 
 
 SCHEME = "onnx:"
 SMALLEST = WEIGHTS
 """The network to take where a folder holds several, as published ones do: a quarter of the size, as good."""
+
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+
+
+def inputs_of(session: InferenceSession, network_file: Path, hint: str) -> frozenset[str]:
+    """Return what a network asks for. Raises `InvalidInput` where that is not what a tokenizer gives."""
+    inputs = frozenset(given.name for given in session.get_inputs())
+    if unknown := inputs - _INPUTS:
+        raise InvalidInput(f"{network_file} asks for {', '.join(sorted(unknown))}.", hint=hint)
+    return inputs
+
 
 MAX_PAIR_TOKENS = 256
 """Of a question and a text together; what is longer is cut at its end."""
@@ -230,7 +241,7 @@ class CrossEncoder:
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        self._tokenizer_file, self._network_file = _files_in(folder)
+        self._tokenizer_file, self._network_file = files_in(folder, what="reranker", hint=_RERANKER_HINT)
         self._name = folder.resolve().name
         self._threads = threads
         self._loading = Lock()
@@ -276,17 +287,18 @@ class _PairNetwork:
         return float(scores.reshape(()))
 
 
-def _files_in(folder: Path) -> tuple[Path, Path]:
+def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
+    """Return the tokenizer and the network that lie in a folder. Raises `InvalidInput` where one is missing."""
     tokenizer = folder / TOKENIZER
     networks = sorted((*folder.glob("*.onnx"), *(folder / "onnx").glob("*.onnx")))
     if not tokenizer.is_file() or not networks:
         missing = TOKENIZER if networks else "a network (*.onnx)"
-        raise InvalidInput(f"The folder {folder} of the reranker lacks {missing}.", hint=_RERANKER_HINT)
+        raise InvalidInput(f"The folder {folder} of the {what} lacks {missing}.", hint=hint)
     chosen = networks if len(networks) == 1 else [file for file in networks if file.name == SMALLEST]
     if len(chosen) != 1:
         names = ", ".join(str(file.relative_to(folder)) for file in networks)
         raise InvalidInput(
-            f"The folder {folder} of the reranker holds several networks: {names}.",
+            f"The folder {folder} of the {what} holds several networks: {names}.",
             hint=f"Leave one of them, or call one {SMALLEST}.",
         )
     return tokenizer, chosen[0]
@@ -298,7 +310,5 @@ def _load_cross_encoder(tokenizer_file: Path, network_file: Path) -> _PairNetwor
         session = load_session(network_file.read_bytes())
     except Exception as error:
         raise InvalidInput(f"The reranker's files cannot be read: {error}", hint=_RERANKER_HINT) from error
-    inputs = frozenset(given.name for given in session.get_inputs())
-    if unknown := inputs - {"input_ids", "attention_mask", "token_type_ids"}:
-        raise InvalidInput(f"{network_file} asks for {', '.join(sorted(unknown))}.", hint=_RERANKER_HINT)
+    inputs = inputs_of(session, network_file, _RERANKER_HINT)
     return _PairNetwork(tokenizer, session, inputs, network_file)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from treering.core.errors import InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
-from treering.models.onnx import BUILT_IN_EMBEDDER, BgeSmall
+from treering.models.onnx import BUILT_IN_EMBEDDER, SCHEME, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
@@ -121,6 +121,7 @@ BACKENDS: Table[Backend[OpenStores]] = Table(
 )
 """Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
 
+_MODELS = "treering.models."
 QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
     "treering.embedders",
@@ -154,7 +155,7 @@ class Opening:
     quick: bool | None = None
     """Whether texts get a vector of the quick model when they are written.
 
-    By default as the settings say, and not where a program gives an embedder of its own.
+    By default as the settings say, but not beside an embedder of a class that is not of this package.
     """
     reranker: Reranker | str | None = None
     """What reads hits again, or its place; by default what the settings name."""
@@ -324,7 +325,8 @@ def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
     """Return what embeds texts where they are written: the quick model beside the embedder, or one that is quick."""
     if isinstance(embedder, QuickEmbedder):
         return embedder
-    named = opening.embedder is None or isinstance(embedder, BgeSmall)
+    # One that a server opened for all its spaces is one of these.
+    named = opening.embedder is None or type(embedder).__module__.startswith(_MODELS)
     wanted = (named and opening.settings.quick) if opening.quick is None else opening.quick
     return _the_quick_one() if wanted else None
 
@@ -336,15 +338,30 @@ def _the_quick_one() -> Embedder:
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """Return the embedding model that the settings name. Raises `InvalidInput` for one that is not installed."""
-    name = settings.embedder or BUILT_IN_EMBEDDER
-    if name not in EMBEDDERS:
+    """Return the embedding model that the settings name.
+
+    Raises `InvalidInput` for one that is not installed, and what opening a model of a provider or of a folder raises.
+    """
+    return embedder_named(settings.embedder or BUILT_IN_EMBEDDER, settings)
+
+
+def embedder_named(name: str, settings: Settings) -> Embedder:
+    """Return the model of a name: of the table, `onnx:FOLDER` or PROVIDER:MODEL. Raises as `open_embedder`."""
+    if name in EMBEDDERS:
+        return EMBEDDERS[name](settings.threads)
+    if ":" not in name and not settings.embedder_url:
         raise InvalidInput(
             f"There is no embedder {name!r}.",
-            hint=f"Known are {', '.join(EMBEDDERS)}; another package adds one by an entry point.",
+            hint=f"Known are {', '.join(EMBEDDERS)}; write onnx:FOLDER, or PROVIDER:MODEL such as "
+            "ollama:nomic-embed-text or sentence-transformers:all-MiniLM-L6-v2; another package adds one.",
             details={"field": "TREERING_EMBEDDER"},
         )
-    return EMBEDDERS[name](settings.threads)
+    # Imported for who names one: most spaces use the built-in model.
+    from treering.models import embedders
+
+    if name.startswith(SCHEME):
+        return embedders.open_folder_embedder(name, settings.threads)
+    return embedders.open_embedder(name, base_url=settings.embedder_url or None)
 
 
 def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:

@@ -58,7 +58,10 @@ class Settings:
     threads: int = 1
     """`TREERING_THREADS`: texts embedded side by side."""
     embedder: str = ""
-    """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, or a name that a package gives an embedder."""
+    """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, `onnx:FOLDER`, PROVIDER:MODEL (such as
+    `ollama:nomic-embed-text`, `sentence-transformers:all-MiniLM-L6-v2`), or a name that a package gives an embedder."""
+    embedder_url: str = ""
+    """`TREERING_EMBEDDER_URL`: the OpenAI-compatible endpoint that has the model; default the provider's own."""
     quick: bool = True
     """`TREERING_QUICK=0`: no vectors of the quick model stand for those that are still to be made."""
     reranker: str = ""
@@ -114,6 +117,7 @@ class Settings:
             threads=int(threads),
             reranker=given.get("TREERING_RERANKER", ""),
             embedder=given.get("TREERING_EMBEDDER", ""),
+            embedder_url=given.get("TREERING_EMBEDDER_URL", ""),
             quick=given.get("TREERING_QUICK", "1").casefold() not in _FALSE,
             upstream=given.get("TREERING_UPSTREAM", ""),
             wiki_model=given.get("TREERING_WIKI_MODEL", ""),

@@ -10,6 +10,7 @@ from typing import TypeGuard, cast
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.models.embedders import EmbeddingFunction, FunctionEmbedder
+from treering.models.onnx import SCHEME
 from treering.parts.client.config import (
     BUILT_IN_DIMENSION,
     BUILT_IN_MODEL,
@@ -19,6 +20,7 @@ from treering.parts.client.config import (
     Neo4jConfig,
 )
 from treering.ports.models import Embedder
+from treering.spaces.wiring import EMBEDDERS, embedder_named
 from treering.stores.engines.engine_address import (
     BATCH,
     FAISS,
@@ -33,6 +35,7 @@ from treering.stores.engines.engine_address import (
 )
 from treering.stores.engines.engine_address import ENGINES as WIRED_ENGINES
 from treering.system.address import Address
+from treering.system.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
@@ -216,7 +219,8 @@ _OWN = f"Or give the client an `embedder`: an Embedder, or a function of texts; 
 def check_embedder(config: MemoryConfig, given: GivenEmbedder | None) -> None:
     """Raise `InvalidInput` or `MissingExtra` for a model that cannot be had, or of another dimension. Opens nothing."""
     wanted = config.vector_store
-    if given is None and wanted.embedding_model not in BUILT_IN_MODELS:
+    name = wanted.embedding_model
+    if given is None and not (name in BUILT_IN_MODELS or name in EMBEDDERS or name.startswith(SCHEME)):
         _check_package(wanted.embedding_model)
     if _is_embedder(given):
         _check_dimension(config, given)
@@ -231,9 +235,7 @@ def embedder_of(config: MemoryConfig, given: GivenEmbedder | None) -> Embedder |
     if given is None and name in BUILT_IN_MODELS:
         return None
     if given is None:
-        from treering.models.embedders import open_embedder
-
-        embedder = open_embedder(_named(name))
+        embedder = embedder_named(_named(name), replace(Settings.read(), embedder_url=""))
     elif _is_embedder(given):
         embedder = given
     else:

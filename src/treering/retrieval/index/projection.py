@@ -38,8 +38,9 @@ _BODIES = {"code": CODE, "data": DATA}
 def priority_of(kind: str, role: str, place_role: str) -> int | None:
     """Return how long a text may wait for its vector; `None` for one that gains nothing by it.
 
-    Those are what was generated, and bodies of code and data in a project: of questions about two repositories
-    (`benchmarks.code_data`) as many are answered without, and they are half of the texts. A symbol stands for its body.
+    Those are what was generated, and bodies of code and data in a project, a third to three fifths of its texts. Of 89
+    questions about two repositories (`benchmarks.code_data`) 80 found their file among the first five without them and
+    81 with them, 86 among the first ten either way. A symbol stands for its body.
     """
     if place_role == GENERATED or (role in _BODIES and place_role != NO_PLACE):
         return None
