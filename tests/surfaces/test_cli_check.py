@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -272,6 +273,8 @@ def test_pages_of_a_wiki_rot_with_the_lines_that_they_cite_until_the_wiki_is_bui
     rotten = [one for one in findings(shop) if one["rule"] == "rotten-page"]
     assert ("wiki/modules/acme-fetch.md") in {one["path"] for one in rotten}
     assert rotten[0]["mend"] == "treering ingest . && treering wiki build --to wiki"
+    shutil.rmtree(shop.folder / ".treering")
+    shop.done("init")
     shop.done("ingest", ".")
     shop.done("wiki", "build", "--to", "wiki")
     shop.commit({})

@@ -41,8 +41,9 @@ _MOST_TOGETHER = 4
 _MOST_SHOWN = 8
 _SHOWN_SECONDS = 2 * 86_400
 _RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
-_MOST_COUNTED = 100_000
 _LEAST_SHARED = 2
+_FEW = 25
+"""A word is rare that one of so many entries says: two such words at least have to be shared."""
 _FAILURE = re.compile(
     r"\b(?:fail\w*|errors?|exception|crash\w*|broke\w*|panic\w*|timed? ?out|deadlock\w*)\b|Error\b", re.IGNORECASE
 )
@@ -117,14 +118,15 @@ def speaking_of(table: HookTable, text: str) -> list[HookEntry]:
     words = _words(text)
     entries = [(one, _words(one.text)) for one in table.entries]
     counts = Counter(word for _, said in entries for word in said)
-    unknown = log2(2 + len(entries)) / log2(2 + _MOST_COUNTED)
-    weights = {word: 1 / log2(2 + counts[word]) if counts[word] else unknown for word in words}
-    total = sum(weights.values())
+    # A word that nothing here says counts in full: the table holds what was decided, not all that a space knows.
+    weights = {word: 1 / log2(2 + counts[word]) if counts[word] else 1.0 for word in words}
+    total, few = sum(weights.values()), max(2, len(entries) // _FEW)
     found = []
     for one, said in entries:
         shared = words & said
         coverage = sqrt(len(weights)) * sum(weights[word] for word in shared) / total if total else 0.0
-        if len(shared) >= _LEAST_SHARED and coverage >= _RELEVANT:
+        rare = [word for word in shared if counts[word] <= few]
+        if len(rare) >= _LEAST_SHARED and coverage >= _RELEVANT:
             found.append((coverage, one))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], pair[1].id))]
 
