@@ -153,7 +153,7 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
     if key is None or not is_functional(item, draft.policy):
         return []
     ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
-    return [other for other in draft.knowledge(sorted(ids)) if _contradict(item, other)]
+    return [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
 
 
 def is_functional(item: Knowledge, policy: Policy) -> bool:
@@ -174,7 +174,8 @@ def is_newly_disputed(item: Knowledge, earlier: Sequence[EvidenceRef]) -> bool:
     return any((ref.source_id, ref.quote_hash) not in known for ref in against)
 
 
-def _contradict(one: Knowledge, other: Knowledge) -> bool:
+def contradict(one: Knowledge, other: Knowledge) -> bool:
+    """Tell whether two claims cannot both hold; the other has to be current."""
     return (
         one.id != other.id
         and other.status in _LIVE
