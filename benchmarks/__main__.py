@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
+    checks,
     clients,
     code_files,
     discussion,
@@ -26,6 +27,7 @@ from benchmarks import (
     nearest,
     packs,
     paragraphs,
+    peers,
     poisoning,
     projects,
     recall,
@@ -48,8 +50,10 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "ledgers": ledgers.measure,
     "spaces": spaces.measure,
     "ingest": ingest.measure,
+    "checks": checks.measure,
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,
+    "cost": peers.measure,
     "text": text.measure,
     "embedding": embedding.measure,
     "files": files.measure,
@@ -75,7 +79,9 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what was asked for."""
     given = _parse(arguments)
-    plan = Plan.read(quick=given.quick, keep=given.keep, against=given.against, seconds=given.seconds)
+    plan = Plan.read(
+        quick=given.quick, keep=given.keep, against=given.against, seconds=given.seconds, sizes=given.size or ()
+    )
     found: dict[str, list[Row]] = {}
     for name in given.names or BENCHMARKS:
         began = time.perf_counter()
@@ -97,6 +103,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write recall, question by question, to a file")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare recall with a file written by --keep")
     parser.add_argument("--seconds", type=float, metavar="N", help="how long the clients of a server ask; default 60")
+    parser.add_argument(
+        "--size", type=int, action="append", metavar="N", help="texts for cost; default 2000; repeatable"
+    )
     return parser.parse_args(arguments)
 
 

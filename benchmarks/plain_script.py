@@ -20,7 +20,7 @@ Paragraph = tuple[str, str]
 class Script:
     """What somebody would write in an afternoon: FTS5, vectors as blobs and in a matrix, ranks added up."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, dimension: int = DIMENSION) -> None:
         self._connection = apsw.Connection(str(path))
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -28,14 +28,14 @@ class Script:
             "CREATE VIRTUAL TABLE IF NOT EXISTS notes USING fts5(title, body, tokenize='porter unicode61')"
         )
         self._connection.execute("CREATE TABLE IF NOT EXISTS vectors(key INTEGER PRIMARY KEY, vector BLOB)")
-        self._matrix = np.zeros((0, DIMENSION), np.float32)
+        self._matrix = np.zeros((0, dimension), np.float32)
 
     @classmethod
-    def opened(cls, path: Path) -> "Script":
+    def opened(cls, path: Path, *, dimension: int = DIMENSION) -> "Script":
         """Open what was made before."""
-        script = cls(path)
+        script = cls(path, dimension=dimension)
         blobs = [blob for (blob,) in script._connection.execute("SELECT vector FROM vectors ORDER BY key")]
-        script._matrix = restored(np.frombuffer(b"".join(blobs), np.int16).reshape(-1, DIMENSION))
+        script._matrix = restored(np.frombuffer(b"".join(blobs), np.int16).reshape(-1, dimension))
         return script
 
     def add(self, paragraphs: Sequence[Paragraph], vectors: Vector) -> None:
@@ -48,6 +48,15 @@ class Script:
 
     def ask(self, question: str, vector: Vector) -> list[str]:
         """Return the ten best paragraphs."""
+        return list(self.bodies(self.best(question, vector)).values())
+
+    def bodies(self, keys: Sequence[int]) -> dict[int, str]:
+        """Read paragraphs by key."""
+        sql = f"SELECT rowid, body FROM notes WHERE rowid IN ({','.join('?' * len(keys))})"
+        return dict(self._connection.execute(sql, keys))
+
+    def best(self, question: str, vector: Vector) -> list[int]:
+        """Return the keys of the ten best paragraphs, counted from 1 in the order in which they came."""
         words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
         sql = "SELECT rowid FROM notes WHERE notes MATCH ? ORDER BY rank LIMIT ?"
         worded = [key for (key,) in self._connection.execute(sql, (words, _POOL))]
@@ -56,6 +65,4 @@ class Script:
         for ranked in (worded, near):
             for place, key in enumerate(ranked):
                 scores[key] = scores.get(key, 0.0) + 1 / (60 + place)
-        best = sorted(scores, key=lambda key: -scores[key])[:10]
-        sql = f"SELECT body FROM notes WHERE rowid IN ({','.join('?' * len(best))})"
-        return [body for (body,) in self._connection.execute(sql, best)]
+        return sorted(scores, key=lambda key: -scores[key])[:10]

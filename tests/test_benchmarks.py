@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import peers
 from benchmarks.data import beam
 from benchmarks.figures import Figure, Missing
 from benchmarks.files import entered
 from benchmarks.paired import Recall, compared, keep, kept
+from benchmarks.plan import Plan
 
 from treering.core.scope import is_within, parse_scope
 
@@ -117,3 +119,30 @@ def test_every_benchmark_is_one_that_can_be_run(capsys: pytest.CaptureFixture[st
 
 def test_the_files_that_a_call_enters_are_named_with_their_functions() -> None:
     assert entered(lambda: is_within(parse_scope("/a/b"), "/a")) == {"core/scope.py": {"is_within", "parse_scope"}}
+
+
+def test_the_cost_is_told_beside_other_systems_and_those_that_are_not_installed_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _paragraphs(tmp_path / "hotpotqa")
+    monkeypatch.setenv("TREERING_BENCH_DATA", str(tmp_path))
+    monkeypatch.delenv("TREERING_BENCH_PEERS", raising=False)
+    rows = peers.measure(Plan(quick=True, cache=tmp_path, sizes=(8,)))
+    measured = {row.name: row for row in rows if isinstance(row, Figure)}
+    assert measured["8: recall at 5, Treering"].value == 100
+    assert measured["8: recall at 5, FTS5 + numpy"].value == 100
+    assert measured["8: adds, FTS5 + numpy"].note.endswith("× ours")
+    assert measured["8: a question, Treering"].target is not None
+    missing = {row.name: row.why for row in rows if isinstance(row, Missing)}
+    assert set(missing) == {"8: LanceDB", "8: txtai", "8: mem0, raw"}
+    assert "TREERING_BENCH_PEERS" in missing["8: LanceDB"]
+
+
+def _paragraphs(folder: Path) -> None:
+    """Write a set as that of HotpotQA, smaller than what is asked for."""
+    things = ("bees", "ants", "harbour bridge", "printing press")
+    told = [{"title": thing.title(), "text": f"The {thing} of Ennis. They are old."} for thing in things]
+    asked = [{"id": thing, "question": f"Where are the {thing}?", "gold_titles": [thing.title()]} for thing in things]
+    folder.mkdir()
+    for name, rows in (("corpus", told), ("queries", asked)):
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from treering.core.objects import Knowledge, Node, Object, Source, Summary, name_held
-from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
+from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE
 from treering.core.writing.draft import Draft, merge_unique
-from treering.core.writing.integrity import contradict, is_backed, is_functional, rename_references
+from treering.core.writing.integrity import contradict, is_backed, is_functional, may_meet, rename_references
 
 _GOES_FIRST = {"active": 0, "contested": 1, "candidate": 2, "stale": 3}
 
@@ -20,7 +20,7 @@ def settle_together(draft: Draft) -> dict[str, str]:
     _point_again(draft.objects, gave_way, draft)
     _join_duplicates(draft.objects)
     _withdraw(draft.objects, draft)
-    _contest(draft.objects, draft.policy)
+    _contest(draft.objects, draft)
     return gave_way
 
 
@@ -122,13 +122,15 @@ def _rests(item: Knowledge) -> bool:
     return bool(item.evidence_refs or item.derived_from)
 
 
-def _contest(objects: dict[str, Object], policy: Policy) -> None:
+def _contest(objects: dict[str, Object], draft: Draft) -> None:
     claims: dict[str, list[Knowledge]] = {}
     for item in objects.values():
         if isinstance(item, Knowledge) and item.status in CURRENT["knowledge"]:
             claims.setdefault(item.claim_key() or item.id, []).append(item)
     for group in claims.values():
         for item in group:
-            against = is_functional(item, policy) and any(contradict(item, other) for other in group)
+            against = is_functional(item, draft.policy) and any(
+                contradict(item, other) and may_meet(item, other, draft) for other in group
+            )
             if (against or item.disputed) and item.status in {"candidate", "active"}:
                 objects[item.id] = item.model_copy(update={"status": "contested"})

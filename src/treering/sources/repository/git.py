@@ -17,7 +17,17 @@ from treering.core.characters import printable, shown
 from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavailable
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import AnyFile
-from treering.sources.repository.git_blobs import LOG_FORMAT, BlobReader, CommitFiles, commits_in
+from treering.sources.repository.git_blobs import (
+    LOG_FORMAT,
+    MESSAGE_FORMAT,
+    BlobReader,
+    CommitFiles,
+    CommitMessage,
+    TouchedLines,
+    commits_in,
+    messages_in,
+    touched_lines,
+)
 from treering.sources.repository.git_private import PrivateGitFolder, RepositoryConfig, parse_config
 from treering.sources.repository.git_process import (
     SECONDS,
@@ -34,6 +44,7 @@ EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 
 _MOST_CONFIG = 10_000_000
+_COMPARED = ("diff", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules")
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}
 
@@ -58,6 +69,16 @@ class TreeChange:
 
 
 @dataclass(frozen=True, slots=True)
+class TouchedFile:
+    """A file that differs between two commits: its object ids, empty where it is not there, and its lines."""
+
+    change: TreeChange
+    old: str
+    new: str
+    lines: tuple[TouchedLines, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkChange:
     """A path of the work tree that differs from HEAD: where it lies, and whether it is gone."""
 
@@ -72,9 +93,9 @@ class GitRepository:
 
     `home` is the work tree, or the git folder of a repository without one; `top` the work tree, `None` without;
     `prefix` the folder asked for, relative to `top`, with forward slashes (empty: the whole). `common` holds what all
-    its work trees share, and `linked` says whether this is one that was added. Every method raises
-    `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part of the repository
-    lies outside of what may be read.
+    its work trees share, `git_dir` what belongs to this one, and `linked` says whether this is one that was added.
+    Every method raises `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part
+    of the repository lies outside of what may be read.
     """
 
     home: Path
@@ -82,6 +103,7 @@ class GitRepository:
     prefix: str
     shallow: bool
     common: Path
+    git_dir: Path
     linked: bool
     _config: RepositoryConfig
     _git: PrivateGitFolder
@@ -112,6 +134,26 @@ class GitRepository:
         """Return the branch checked out, `None` where HEAD is detached."""
         return self._ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
+    def branches(self) -> dict[str, str]:
+        """Return the branches there are, also those a remote had when it was last asked, each with its commit."""
+        listing = self._run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes", "refs/heads")
+        found: dict[str, str] = {}
+        for line in listing.split(b"\n"):
+            commit, _, ref = printable(line).partition(" ")
+            kind, _, name = ref.removeprefix("refs/").partition("/")
+            # `refs/remotes/origin/feature/x` is the branch that people call `feature/x`.
+            found[name if kind == "heads" else name.partition("/")[2]] = commit
+        for none in ("", "HEAD"):
+            found.pop(none, None)
+        return found
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Tell whether one commit is another one, or lies before it."""
+        done = run_git(
+            git_command("merge-base", "--is-ancestor", commit, of), self._git.environment(), folder=self._git.folder
+        )
+        return done.returncode == 0
+
     def committed_at(self, commit: str) -> datetime:
         """Return the time of `commit`."""
         return _instant(self._run("log", "-1", "--format=%ct", commit, "--"))
@@ -130,6 +172,18 @@ class GitRepository:
         listing = self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
         return (self._entry(record) for record in listing.split(b"\0") if record)
 
+    def differing(self, before: str, after: str) -> dict[str, str | None]:
+        """Return by path the blob that one commit has where another one has a different one; `None` for no file."""
+        listing = self._run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", before, after, "--")
+        found: dict[str, str | None] = {}
+        fields = iter(listing.split(b"\0"))
+        for head in fields:
+            if head.startswith(b":"):
+                _, mode, _, blob, _ = head.split(b" ")
+                path = printable(next(fields))
+                found[path] = None if mode == b"000000" or mode in _KINDS else blob.decode()
+        return found
+
     def diff(self, before: str, after: str) -> list[TreeChange]:
         """List what changed from one commit to another; a moved file is `renamed` even if it was edited."""
         listing = self._run(
@@ -137,6 +191,24 @@ class GitRepository:
             *(before, after, "--"),
         )
         return list(_changes(iter(listing.split(b"\0"))))
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the newest commit that two commits both come from; `None` where the repository shows none."""
+        return self._ask("merge-base", one, other)
+
+    def touched(self, before: str, after: str) -> list[TouchedFile]:
+        """List the files that differ between two commits, with the lines that do. Submodules and links are left out."""
+        raw = self._run(*_COMPARED, "--raw", "--no-abbrev", "-z", before, after, "--")
+        lines = touched_lines(self._run(*_COMPARED, "--patch", "-U0", "--full-index", before, after, "--"))
+        return [
+            TouchedFile(change, old, new, lines.get((old, new), ()))
+            for change, old, new in _touched(iter(raw.split(b"\0")))
+        ]
+
+    def messages(self, before: str, after: str, *, last: int = 1_000) -> list[CommitMessage]:
+        """Return what the commits say that lead to `after` and not to `before`, newest first, at most `last`."""
+        log = self._run("log", f"--max-count={last}", "-z", f"--format={MESSAGE_FORMAT}", f"{before}..{after}", "--")
+        return messages_in(log)
 
     def blobs(self, entries: Iterable[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes | None]]:
         """Read files through one process, a few at a time; `None` where an object is missing or damaged."""
@@ -237,6 +309,7 @@ def open_repository(target: Path | str, access: FileAccess | None = None) -> Git
         prefix=printable(os.fsencode(inner.as_posix())) if inner.parts else "",
         shallow=bool(read_part(layout.common / "shallow", access)),
         common=layout.common,
+        git_dir=layout.git_dir,
         linked=layout.linked,
         _config=config,
         _git=PrivateGitFolder(layout, config, access),
@@ -289,6 +362,20 @@ def _changes(fields: Iterator[bytes]) -> Iterator[TreeChange]:
             if kind == "renamed":
                 after = printable(next(fields))
             yield TreeChange(kind, after, before)
+
+
+def _touched(fields: Iterator[bytes]) -> Iterator[tuple[TreeChange, str, str]]:
+    for field in fields:
+        if not field.startswith(b":"):
+            continue
+        old_mode, new_mode, old, new, status = field[1:].split(b" ")
+        (change,) = _changes(iter([status, next(fields), *([next(fields)] if status.startswith(b"R") else [])]))
+        if not {old_mode, new_mode} & set(_KINDS):
+            yield change, _object_id(old), _object_id(new)
+
+
+def _object_id(name: bytes) -> str:
+    return name.decode("ascii") if name.strip(b"0") else ""
 
 
 def _work_change(top: Path, name: bytes, state: bytes) -> WorkChange:
