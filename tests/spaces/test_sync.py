@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from examples import team_memory
 
 import treering
 from treering.core.errors import Denied, InvalidInput
@@ -167,6 +168,13 @@ def test_a_copy_of_a_space_with_its_memory_of_syncs_takes_a_name_of_its_own(tmp_
     ada.sync()
     twin.sync()
     assert ada.words() == twin.words() == {"First.", "Ada's.", "The twin's."}
+
+
+def test_the_example_of_two_people_shows_a_contradiction_and_an_erasure(capsys: pytest.CaptureFixture[str]) -> None:
+    team_memory.main()
+    told = capsys.readouterr().out
+    assert told.count("database port 5432 (contested), database port 6432 (contested)") == 2
+    assert "Bob syncs: 1 objects erased." in told
 
 
 def test_a_remote_that_is_none_is_refused(tmp_path: Path) -> None:
