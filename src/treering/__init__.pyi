@@ -53,6 +53,10 @@ from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.extraction.by_model import ModelExtractor as ModelExtractor
 from treering.retrieval.search.packing import ContextPack as ContextPack
 from treering.sources.conversations.exports import read_conversations as read_conversations
+from treering.spaces.merging import DiffReport as DiffReport
+from treering.spaces.merging import MergeReport as MergeReport
+from treering.spaces.merging import diff as diff
+from treering.spaces.merging import merge as merge
 from treering.spaces.transfer import MoveReport as MoveReport
 from treering.spaces.transfer import move as move
 from treering.surfaces.python.space import Space as Space

@@ -223,6 +223,34 @@ def check_backed_up(folder: Path) -> None:
     assert hidden(folder) == []
 
 
+def fill_two(folder: Path) -> None:
+    fill(folder)
+    (folder / "team").mkdir()
+    shutil.copy(folder / "space.db", folder / "other.db")
+    with opened(folder) as space, opened(folder, "other.db") as other:
+        decide(space, "The port", note(space, "We said 1.", origin="ours.md"))
+        decide(other, "The port", note(other, "They said 2.", origin="theirs.md"))
+        other.erase(secret_of(other))
+        other.sync(str(folder / "team"))
+
+
+def sync(folder: Path) -> None:
+    with opened(folder) as space:
+        space.sync(str(folder / "team"))
+
+
+def check_synced(folder: Path) -> None:
+    with opened(folder) as space, opened(folder, "other.db") as other:
+        require_whole(space)
+        for one in (space, other, space):
+            one.sync(str(folder / "team"))
+            require_whole(one)
+        assert treering.diff(place(folder), place(folder, "other.db")).differences == ()
+        assert not secret_of(space)
+    for file in folder.glob("space.db*"):
+        assert file.is_dir() or SECRET.encode() not in file.read_bytes()
+
+
 ROLES: Mapping[str, Role] = {
     "back up": Role(fill, back_up, check_backed_up),
     "erase": Role(fill, erase, check_erased),
@@ -230,6 +258,7 @@ ROLES: Mapping[str, Role] = {
     "import": Role(fill_and_export, take_in, check_taken_in),
     "move": Role(fill_much, move, check_moved),
     "move again": Role(fill_and_move_and_write, move, check_moved),
+    "sync": Role(fill_two, sync, check_synced),
     "reindex": Role(fill, reindex, check_reindexed),
     "upgrade": Role(put_older, upgrade, check_upgraded),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROCESS = Path(__file__).with_name("killed_process.py")
-ROLES = ("back up", "erase", "export", "import", "move", "move again", "reindex", "upgrade")
+ROLES = ("back up", "erase", "export", "import", "move", "move again", "reindex", "sync", "upgrade")
 
 
 def kill(role, folder, count):

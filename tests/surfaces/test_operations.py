@@ -34,7 +34,21 @@ FLAGS = {
 OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
 NO_OPERATIONS = {
-    *("try", "init", "backup", "move", "mcp", "version", "verify", "serve", "supervise", "wiki serve"),
+    *(
+        "try",
+        "init",
+        "backup",
+        "move",
+        "diff",
+        "merge",
+        "sync",
+        "mcp",
+        "version",
+        "verify",
+        "serve",
+        "supervise",
+        "wiki serve",
+    ),
     *(
         "postgres plan",
         "postgres work",

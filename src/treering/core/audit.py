@@ -38,6 +38,8 @@ class AuditEvent(BaseModel):
     patch_hash: str = Field(default="", exclude_if=lambda digest: not digest)
     """Hash of the record of a patch that was applied directly; the last event of such a patch carries it. An event
     about a patch itself carries the hash of its record in `after`."""
+    merged: dict[str, Any] | None = Field(default=None, exclude_if=lambda merged: merged is None)
+    """Of an event that merging another space made: which event of whose log it repeats (`core.writing.merging`)."""
     hash: str = ""
 
     def sealed(self) -> "AuditEvent":

@@ -103,6 +103,8 @@ class Policy(BaseModel):
     """Lint rules to keep quiet, each with the reason."""
     self_approval: bool = False
     """Whether the proposer of a patch may approve it."""
+    private_scopes: frozenset[str] = Field(default=frozenset(), exclude_if=lambda scopes: not scopes)
+    """Scopes that never leave the space by merge or sync, with what lies below them."""
 
     @field_validator("channel_trust", mode="before")
     @classmethod
@@ -211,6 +213,7 @@ def loosened_fields(old: Policy, new: Policy) -> tuple[str, ...]:
         "newer_supersedes": new.newer_supersedes <= old.newer_supersedes,
         "silenced_rules": new.silenced_rules.keys() <= old.silenced_rules.keys(),
         "self_approval": new.self_approval <= old.self_approval,
+        "private_scopes": new.private_scopes >= old.private_scopes,
     }
     return tuple(name for name, holds in stricter.items() if not holds)
 

@@ -12,9 +12,10 @@ from treering.core.errors import Conflict, Corrupt
 from treering.core.objects import Object
 from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt, Remembered
 from treering.core.policy import Policy
-from treering.core.writing import copying, transaction
+from treering.core.writing import copying, merging, transaction
 from treering.core.writing.copying import CopiedEvent, LedgerPart, Outcomes
 from treering.core.writing.draft import Linked, Put, Unlinked
+from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import ImportSession, Session
 from treering.ports.index import Change
@@ -298,6 +299,11 @@ class LedgerWrites(ABC):
         """Keep a part of another ledger behind what is there, in one transaction."""
         with self._writing() as session:
             copying.append(session, part)
+
+    def merge(self, incoming: Incoming) -> Merged:
+        """Merge what another space knows, in one transaction."""
+        with self._writing() as session:
+            return merging.merge(session, incoming)
 
     def keep_outcomes(self, outcomes: Outcomes) -> None:
         """Keep records of patches and idempotency keys of another ledger, in one transaction."""

@@ -17,6 +17,7 @@ from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.writing.copying import LedgerPart, Outcomes
 from treering.core.writing.integrity import references_of
+from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.plan import Plan
 from treering.ports.index import Change
 
@@ -410,6 +411,10 @@ class Ledger(Protocol):
         Raises `Conflict` where the log does not end where the part begins. What is appended is not checked: `verify`
         checks the whole copy.
         """
+        ...
+
+    def merge(self, incoming: Incoming) -> Merged:
+        """Merge what another space knows, in one transaction (`core.writing.merging`). Raises what that raises."""
         ...
 
     def keep_outcomes(self, outcomes: Outcomes) -> None:

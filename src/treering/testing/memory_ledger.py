@@ -97,6 +97,10 @@ class MemorySession:
         wanted = frozenset(identities)
         return {event.patch_id for event in self.tables.events if event.target in wanted}
 
+    def events_of(self, target: str) -> Sequence[AuditEvent]:
+        """Return the events about one thing, oldest first."""
+        return [event for event in self.tables.events if event.target == target]
+
     def remembered(self, key: str) -> Remembered | None:
         """Return what is kept under exactly this key."""
         return self.tables.receipts.get(key)

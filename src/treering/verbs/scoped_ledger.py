@@ -19,6 +19,7 @@ from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
 from treering.core.writing.copying import LedgerPart, Outcomes
 from treering.core.writing.draft import Linked, Put, Unlinked, Write
+from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import missing_patch
 from treering.ports.index import Change
@@ -230,6 +231,10 @@ class ScopedLedger:
     def append(self, part: LedgerPart) -> None:
         """Keep a part of another ledger."""
         self.whole.append(part)
+
+    def merge(self, incoming: Incoming) -> Merged:  # noqa: ARG002 - whoever asks
+        """Refuse: a merge is of whole spaces."""
+        raise Denied("A verb cannot merge spaces.", hint="Use `treering merge`.")
 
     def keep_outcomes(self, outcomes: Outcomes) -> None:
         """Keep records of patches and idempotency keys of another ledger."""

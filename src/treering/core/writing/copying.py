@@ -13,7 +13,7 @@ from treering.core.evidence import segment_hash
 from treering.core.objects import Object, Source, content_hash, stored_form
 from treering.core.patch import PatchRecord, Receipt, Remembered, record_hash
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
-from treering.core.writing.journal import POLICY_CHANGED, Journal
+from treering.core.writing.journal import MERGED, POLICY_CHANGED, Journal
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import Session
 
@@ -183,6 +183,8 @@ def account(events: Iterable[AuditEvent]) -> Account:
         told.patches.add(event.patch_id)
         if event.patch_hash:
             told.records[event.patch_id] = event.patch_hash
+        if event.event_type == MERGED:
+            continue
         if event.event_type == "erased":
             erased.add(event.target)
         else:

@@ -156,10 +156,10 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
         return []
     ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
     found = [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
-    return [other for other in found if _may_meet(item, other, draft)] if found else []
+    return [other for other in found if may_meet(item, other, draft)] if found else []
 
 
-def _may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
+def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
     """Tell whether two claims may stand on one branch: what two branches say of a thing is no contradiction."""
     first, second = _branches_of(one, draft), _branches_of(other, draft)
     return first is None or second is None or not first.isdisjoint(second)

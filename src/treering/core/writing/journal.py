@@ -382,6 +382,10 @@ POLICY = "policy"
 """The target of events about the policy. No object and no patch has this id."""
 POLICY_CHANGED = "policy_changed"
 
+MERGE = "merge"
+"""The target of events that tell of a merge (`core.writing.merging`). No object and no patch has this id."""
+MERGED = "space_merged"
+
 
 def policy_event(
     old: Policy, new: Policy, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId

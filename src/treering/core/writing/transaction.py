@@ -101,6 +101,10 @@ class Session(Protocol):
         """Return the ids of the patches that an audit event about one of these objects names."""
         ...
 
+    def events_of(self, target: str) -> Sequence[AuditEvent]:
+        """Return the audit events about one thing, oldest first."""
+        ...
+
     def remembered(self, key: str) -> Remembered | None:
         """Return what is kept under exactly this idempotency key."""
         ...
@@ -165,14 +169,12 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
         known = _remembered(session, idempotency_key)
         if first := first_receipt(known, idempotency_key, patch.request):
             return first
-    policy, now = policy_in_force(session), _now(session)
+    policy, now = policy_in_force(session), time_in(session)
     check_gate(patch, policy)
     require_new(patch, session.record(patch.id))
     planned = plan(patch, session.view, policy=policy, now=now)
     proposals = _proposals(session, planned)
-    result = journal(
-        planned, patch=patch, head=session.head(), now=now, new_id=_event_ids(session), proposals=proposals
-    )
+    result = journal(planned, patch=patch, head=session.head(), now=now, new_id=event_ids(session), proposals=proposals)
     _keep(session, planned, result)
     if idempotency_key:
         session.remember(idempotency_key, Remembered(outcome=result.receipt, request=patch.request))
@@ -181,7 +183,7 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
 
 def preview(session: Session, patch: Patch) -> Plan:
     """Plan a patch; keep nothing. Raises what `core.writing.plan.plan` raises."""
-    return plan(patch, session.view, policy=policy_in_force(session), now=_now(session))
+    return plan(patch, session.view, policy=policy_in_force(session), now=time_in(session))
 
 
 def propose(session: Session, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
@@ -191,9 +193,9 @@ def propose(session: Session, patch: Patch, *, idempotency_key: str | None = Non
         require_same_request(known, idempotency_key, patch.request)
         return _record(session, known.patch_id)
     require_new(patch, session.record(patch.id))
-    now = _now(session)
+    now = time_in(session)
     plan(patch, session.view, policy=policy_in_force(session), now=now)
-    notice = proposal(patch, salt=session.fresh_salt(), head=session.head(), now=now, new_id=_event_ids(session))
+    notice = proposal(patch, salt=session.fresh_salt(), head=session.head(), now=now, new_id=event_ids(session))
     session.keep_notice(notice)
     if idempotency_key:
         waiting = Remembered(outcome=Waiting(patch_id=patch.id), request=patch.request)
@@ -206,27 +208,27 @@ def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
     record = _record(session, patch_id)
     patch = patch_of(record)
     session.read_ahead(patch, None)
-    policy, now = policy_in_force(session), _now(session)
+    policy, now = policy_in_force(session), time_in(session)
     check_approval(record.source, by, policy)
     planned = plan(patch, session.view, policy=policy, now=now)
     proposals = _proposals(session, planned)
     result = approval(
-        planned, record=record, by=by, head=session.head(), now=now, new_id=_event_ids(session), proposals=proposals
+        planned, record=record, by=by, head=session.head(), now=now, new_id=event_ids(session), proposals=proposals
     )
     return _keep(session, planned, result)
 
 
 def reject(session: Session, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
     """Turn a proposed patch down. Raises `NotFound`, and `Conflict` where it was decided already."""
-    record, now = _record(session, patch_id), _now(session)
-    notice = rejection(record, by=by, reason=reason, head=session.head(), now=now, new_id=_event_ids(session))
+    record, now = _record(session, patch_id), time_in(session)
+    notice = rejection(record, by=by, reason=reason, head=session.head(), now=now, new_id=event_ids(session))
     session.keep_notice(notice)
     return notice.record
 
 
 def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Receipt:
     """Take back an applied patch. Raises `NotFound`, `Denied`, and `Conflict` saying what has changed since."""
-    policy, now = policy_in_force(session), _now(session)
+    policy, now = policy_in_force(session), time_in(session)
     check_reverter(by, policy)
     record, undoing = _record(session, patch_id), session.fresh_id("patch")
     session.read_ahead_of(objects_of(record))
@@ -239,9 +241,18 @@ def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Recei
         reason=reason,
         head=session.head(),
         now=now,
-        new_id=_event_ids(session),
+        new_id=event_ids(session),
     )
     return _keep(session, planned, result)
+
+
+def carry_out(session: Session, patch: Patch, *, policy: Policy) -> Receipt:
+    """Apply a patch that was decided elsewhere: the policy in force here does not gate it, `policy` plans it."""
+    now = time_in(session)
+    planned = plan(patch, session.view, policy=policy, now=now)
+    proposals = _proposals(session, planned)
+    head, ids = session.head(), event_ids(session)
+    return _keep(session, planned, journal(planned, patch=patch, head=head, now=now, new_id=ids, proposals=proposals))
 
 
 def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) -> bool:
@@ -254,9 +265,9 @@ def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) 
         return False
     if told:
         check_policy_change(told, policy, by)
-    old, now = told or session.default_policy, _now(session)
+    old, now = told or session.default_policy, time_in(session)
     session.keep_event(
-        policy_event(old, policy, by=by, reason=reason, head=session.head(), now=now, new_id=_event_ids(session))
+        policy_event(old, policy, by=by, reason=reason, head=session.head(), now=now, new_id=event_ids(session))
     )
     return True
 
@@ -287,13 +298,15 @@ def missing_patch(patch_id: str) -> NotFound:
     return NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
 
 
-def _now(session: Session) -> datetime:
+def time_in(session: Session) -> datetime:
+    """Return the time of what is written now."""
     # Clocks of several writers differ, and may be set back; history runs forward all the same.
     now, last = session.now(), session.last_time()
     return max(now, last) if last else now
 
 
-def _event_ids(session: Session) -> NewId:
+def event_ids(session: Session) -> NewId:
+    """Return what makes the ids of events."""
     return partial(session.fresh_id, "audit_event")
 
 

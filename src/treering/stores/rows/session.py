@@ -125,6 +125,10 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         """Return the ids of the patches that events about these objects name."""
         return self._log.patches_about(identities)
 
+    def events_of(self, target: str) -> Sequence[AuditEvent]:
+        """Return the events about one thing, oldest first."""
+        return self._log.events_of(target)
+
     def remembered(self, key: str) -> Remembered | None:
         """Return what is kept under exactly this key."""
         return self._log.remembered(key)

@@ -131,6 +131,13 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         ("and back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
     ),
+    "diff": (("what a copy has that this one has not", "treering diff .treering/space.db ../copy/.treering/space.db"),),
+    "merge": (("a copy that others worked in", "treering merge ../copy/.treering/space.db"),),
+    "sync": (
+        ("with the remote of this repository", "treering sync"),
+        ("over a folder that others reach too", "treering sync /mnt/team/memory"),
+        ("signed, and taking only what the team signed", "treering sync --key ~/.ssh/id_ed25519 --signers team.txt"),
+    ),
     "postgres work": (
         (
             "beside the servers, as often as wanted",
@@ -219,7 +226,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "Decide and take back": ("review", "revert", "erase"),
     "Wikis, conversations, tickets": (),
     "Serve others": ("serve", "key"),
-    "Copy and move a space": ("backup", "move", "export", "import"),
+    "Copy and move a space": ("backup", "move", "export", "import", "diff", "merge", "sync"),
     "Databases and engines": ("index", "postgres", "unlock"),
 }
 """The commands that no part brings."""

@@ -12,9 +12,10 @@ from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.ports import runtime
 from treering.ports.runtime import Holding
 from treering.registry import brought
-from treering.spaces import transfer
+from treering.spaces import merging, transfer
+from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import line, say
+from treering.surfaces.cli.printing import IndentedLine, line, say
 from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
@@ -67,6 +68,53 @@ def move(source: str, target: str, *, as_json: bool) -> None:
         line(f"Same as the source; the audit log verifies up to event {head.seq} ({head.hash}).", indent=2),
     ]
     answer(Access(as_json=as_json), facts, lines)
+
+
+def diff(left: str, right: str, *, as_json: bool) -> None:
+    """Compare two spaces."""
+    report = merging.diff(left, right)
+    lines = [line(f"{report.alike} objects are alike; {len(report.differences)} are not.")]
+    marks = {"left": "-", "right": "+", "both": "~"}
+    for one in report.differences:
+        states = " -> ".join(dict.fromkeys(filter(None, (one.left, one.right))))
+        lines.append(line(f"{marks[one.where]} {one.id} {one.title} ({states})", indent=2))
+    lines.append(line(f"Changes: {report.common} in both, {report.left_only} and {report.right_only} in one only."))
+    answer(Access(as_json=as_json), report, lines)
+
+
+def merge(other: str, access: Access) -> None:
+    """Merge another space into the one that is opened."""
+    with opened(access) as space:
+        report = space.merge(other)
+    answer(access, report, _of_merge(report))
+
+
+def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | None, signers: Path | None) -> None:
+    """Share a space over a remote."""
+    wishes = syncing.SyncWishes(fetch=fetch or not push, push=push or not fetch, key=key, signers=signers)
+    with opened(access) as space:
+        report = space.sync(remote, wishes)
+    lines = [line(f"{report.remote}: {report.replicas} others, {report.sent} changes sent ({report.bytes} bytes).")]
+    if report.received:
+        lines += _of_merge(report.received)
+    elif wishes.fetch:
+        lines.append(line("Nothing new came."))
+    answer(access, report, [*lines, *(line(one) for one in report.warnings)])
+
+
+def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
+    if not report.patch_id and not report.erased:
+        return [line("Nothing new came.")]
+    counts = {
+        "new": report.created,
+        "changed": report.changed,
+        "contested": report.contested,
+        "stale": report.staled,
+        "erased": report.erased,
+    }
+    said = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
+    lines = [line(f"Merged {report.entries} changes: {said}.")]
+    return lines + [line(f"contested: {identity}", indent=2) for identity in report.contested[:20]]
 
 
 def export(folder: Path, access: Access) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from pydantic import BaseModel
 
 from treering.core.audit import Anchor
+from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
@@ -33,7 +34,10 @@ from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Rep
 if TYPE_CHECKING:
     from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
-    from treering.spaces import transfer
+    from treering.spaces import merging, transfer
+    from treering.spaces import sync as syncing
+    from treering.spaces.merging import MergeReport
+    from treering.spaces.sync import SyncReport, SyncWishes
     from treering.verbs.crystallize import review
     from treering.verbs.crystallize.submission import WriteReport
     from treering.verbs.lint import erasure, upkeep
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 else:
     # Imported when they are used: whoever asks a space does not wait for what changes one.
+    merging = LazyModule("treering.spaces.merging")
+    syncing = LazyModule("treering.spaces.sync")
     transfer = LazyModule("treering.spaces.transfer")
     review = LazyModule("treering.verbs.crystallize.review")
     erasure = LazyModule("treering.verbs.lint.erasure")
@@ -252,6 +258,24 @@ class Space:
     def erase(self, ids: Sequence[str], reason: str = "") -> "ErasureReceipt":
         """Erase objects for good; the receipt proves it and names what is out of reach."""
         return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
+
+    def merge(self, other: Address | str) -> "MergeReport":
+        """Merge another space into this one; the other is only read."""
+        return merging.merge_into(self.engine.ledger, self.address, other, by=self.engine.author)
+
+    def sync(self, remote: str = "", wishes: "SyncWishes | None" = None, *, folder: Path | None = None) -> "SyncReport":
+        """Bring what others left at a git remote or in a shared folder, and leave what they do not have.
+
+        `folder`: the repository whose remote is named; the working folder by default.
+        """
+        if self.address.file is None:
+            raise InvalidInput(
+                "Only a space in a file syncs.", hint="Merge its file into this space instead: `treering merge`."
+            )
+        home = self.address.file.with_name(f"{self.address.file.name}.sync")
+        by = self.engine.author
+        wanted = wishes or syncing.SyncWishes()
+        return syncing.sync(self.engine.ledger, home, remote, by=by, folder=folder or Path.cwd(), wishes=wanted)
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
         """Copy the space into a new file while others use it; return the head of the copy's audit log.

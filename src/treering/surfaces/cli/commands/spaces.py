@@ -30,6 +30,9 @@ def add_spaces(app: Typer) -> None:
             "init": init,
             "backup": backup,
             "move": move,
+            "diff": diff,
+            "merge": merge,
+            "sync": sync,
             "export": export,
             "import": import_from,
             "vectors": vectors,
@@ -89,6 +92,51 @@ def move(
     one stays as it is. What was broken off goes on when called again.
     """
     upkeep.move(source, target, as_json=as_json)
+
+
+def diff(
+    left: Annotated[str, Argument(metavar="A", help="The address of a space.")],
+    right: Annotated[str, Argument(metavar="B", help="The address of the other one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare two spaces: what only one of them holds, or holds otherwise.
+
+    Both are only read.
+    """
+    upkeep.diff(left, right, as_json=as_json)
+
+
+def merge(
+    other: Annotated[str, Argument(metavar="FROM", help="The address of the space to merge into this one.")],
+    access: Access,
+) -> None:
+    """Merge another space into this one.
+
+    The other is only read. What contradicts becomes contested, what was
+    erased in the other is erased here, and merging again changes nothing.
+    """
+    upkeep.merge(other, access)
+
+
+def sync(
+    access: Access,
+    remote: Annotated[
+        str, Argument(metavar="REMOTE", help="A git remote, its address, or a shared folder. Default: origin.")
+    ] = "",
+    fetch: Annotated[bool, Option("--fetch", help="Only bring what others left.")] = False,
+    push: Annotated[bool, Option("--push", help="Only leave what is new here.")] = False,
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="Sign with this key of ssh.")] = None,
+    signers: Annotated[
+        Path | None,
+        Option("--signers", metavar="FILE", help="Take only what these signed: an allowed_signers file of ssh."),
+    ] = None,
+) -> None:
+    """Share this space with others, over a git remote or a folder.
+
+    Brings what they left there, merges it, and leaves what they do not have.
+    What holds a secret is not sent, and private scopes never are.
+    """
+    upkeep.sync(access, remote, fetch=fetch, push=push, key=key, signers=signers)
 
 
 def export(folder: Folder, access: Access) -> None:

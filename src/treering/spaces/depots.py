@@ -1,0 +1,197 @@
+"""Where bundles lie: under refs of a git remote, or in a shared folder."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from treering.core.characters import printable
+from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.sources.repository.git import open_repository
+from treering.sources.repository.git_process import git_command, git_environment, run_git
+from treering.system.machine import make_folder, replace_file
+
+Files = dict[str, bytes]
+
+_REFS = "refs/treering"
+_PLACE = re.compile(r"[0-9a-f]{32}")
+_FILE = re.compile(r"[0-9a-f]{32}\.bundle|manifest\.json")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[^/\\]+@[^/\\]+:|[A-Za-z0-9.-]{2,}:")
+_SECONDS = 600
+_WHO = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "treering"), ("EMAIL", "treering@localhost"), ("DATE", "2000-01-01T00:00:00Z"))
+}
+
+
+class Depot(Protocol):
+    """Where each copy has a place of its own, with files in it."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    def places(self) -> Sequence[str]:
+        """Return the names of the places that are there, as they are now."""
+        ...
+
+    def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
+        """Return those of the files that are there."""
+        ...
+
+    def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
+        """Put files into a place. Of those that are there only `keep` stay. All at once, or nothing."""
+        ...
+
+    def forget(self) -> None:
+        """Remove what was brought from there to this machine."""
+        ...
+
+
+def depot_at(remote: str, cache: Path, *, folder: Path) -> Depot:
+    """Return the depot that a remote names: a remote of the repository in `folder`, a URL, a repository, a folder.
+
+    Raises `InvalidInput` where it is none of them.
+    """
+    path = Path(remote).expanduser() if remote else None
+    if path and (path.is_absolute() or remote.startswith(".") or path.is_dir()):
+        path = path.absolute()
+        is_git = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+        return GitDepot(str(path), cache) if is_git else FolderDepot(path)
+    if remote and _URL.match(remote):
+        return GitDepot(remote, cache)
+    name = remote or "origin"
+    config = open_repository(folder).common / "config"
+    command = git_command("config", "--file", str(config), "--get", f"remote.{name}.url")
+    done = run_git(command, git_environment(), folder=folder)
+    url = done.stdout.decode(errors="replace").strip()
+    if done.returncode or not url:
+        raise InvalidInput(
+            f"This repository has no remote {name!r}.", hint="Name a remote, its address, or a shared folder."
+        )
+    return GitDepot(url if _URL.match(url) or Path(url).is_absolute() else str((folder / url).resolve()), cache)
+
+
+class FolderDepot:
+    """A folder that others reach too: a share, or one that is kept alike on several machines."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return str(self._folder)
+
+    def places(self) -> Sequence[str]:
+        """Return the names of the places that are there."""
+        if not self._folder.is_dir():
+            if not self._folder.parent.is_dir():
+                raise NotFound(f"There is no folder {self._folder}.", hint="Make it, or name another one.")
+            return []
+        return sorted(one.name for one in self._folder.iterdir() if _PLACE.fullmatch(one.name) and one.is_dir())
+
+    def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
+        """Return those of the files that are there."""
+        files = {name: self._folder / place / name for name in names if _FILE.fullmatch(name)}
+        return {name: file.read_bytes() for name, file in files.items() if file.is_file() and not file.is_symlink()}
+
+    def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
+        """Put bundles first, then the manifest; what it does not name any more goes last."""
+        folder = self._folder / place
+        try:
+            make_folder(folder)
+            for name in sorted(files, key=lambda one: (not one.endswith(".bundle"), one)):
+                replace_file(folder / name, files[name])
+            for old in folder.iterdir():
+                if _FILE.fullmatch(old.name) and old.name not in (*keep, *files):
+                    old.unlink()
+        except OSError as error:
+            raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Look at its rights.") from error
+
+    def forget(self) -> None:
+        """Do nothing: nothing was copied."""
+
+
+class GitDepot:
+    """A git remote. A bare repository beside the space holds what was fetched; the person's own one is not touched.
+
+    git runs with the person's settings, for it has to reach the remote as they do, but with none of the repository's.
+    """
+
+    def __init__(self, url: str, cache: Path) -> None:
+        self._url = url
+        self._cache = cache
+
+    @property
+    def name(self) -> str:
+        """The address without what may be a password."""
+        return re.sub(r"//[^/@]*@", "//", self._url)
+
+    def places(self) -> Sequence[str]:
+        """Fetch, and return the names of the places that are there."""
+        if not (self._cache / "HEAD").is_file():
+            make_folder(self._cache)
+            self._git("init", "--quiet", "--bare", ".")
+        self._git("fetch", "--quiet", "--no-tags", "--prune", "--", self._url, f"+{_REFS}/*:{_REFS}/*")
+        listed = self._git("for-each-ref", "--format=%(refname)", _REFS).decode().split()
+        names = (ref.rpartition("/")[2] for ref in listed)
+        return sorted(name for name in names if _PLACE.fullmatch(name))
+
+    def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
+        """Return those of the files that are there."""
+        there = self._listing(place)
+        return {name: self._git("cat-file", "blob", there[name]) for name in names if name in there}
+
+    def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
+        """Push a commit without a parent: what is not in it is not at the remote any more, once that is cleaned."""
+        tree = {name: blob for name, blob in self._listing(place).items() if name in keep}
+        for name, data in files.items():
+            tree[name] = self._git("hash-object", "-w", "--stdin", given=data).decode().strip()
+        lines = "".join(f"100644 blob {blob}\t{name}\n" for name, blob in sorted(tree.items()))
+        made = self._git("mktree", given=lines.encode()).decode().strip()
+        commit = self._git("commit-tree", made, "-m", "Treering bundles").decode().strip()
+        self._git("push", "--quiet", "--no-verify", "--", self._url, f"+{commit}:{_REFS}/{place}")
+        self._git("update-ref", f"{_REFS}/{place}", commit)
+
+    def forget(self) -> None:
+        """Remove what was fetched."""
+        shutil.rmtree(self._cache, ignore_errors=True)
+        make_folder(self._cache)
+        self._git("init", "--quiet", "--bare", ".")
+
+    def _listing(self, place: str) -> dict[str, str]:
+        if not self._git("for-each-ref", f"{_REFS}/{place}"):
+            return {}
+        lines = self._git("ls-tree", f"{_REFS}/{place}").decode().splitlines()
+        parts = (line.replace("\t", " ").split(" ") for line in lines)
+        return {name: blob for _, kind, blob, name in parts if kind == "blob" and _FILE.fullmatch(name)}
+
+    def _git(self, *arguments: str, given: bytes = b"") -> bytes:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        kept = {name: os.environ[name] for name in ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS") if name in os.environ}
+        environment = {**inherited, **kept, **_WHO, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_DIR": "."}
+        options = ("-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell; the words are ours, and an address behind `--`
+                git_command(*options, *arguments),
+                cwd=self._cache,
+                env=environment,
+                input=given,
+                capture_output=True,
+                timeout=_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"{self.name} does not answer.", hint="Try again later.") from error
+        if done.returncode:
+            said = printable(done.stderr.strip()).replace(self._url, self.name)
+            raise Unavailable(
+                f"git {arguments[0]} failed for {self.name}: {said[:500]}",
+                hint="Check that `git ls-remote` reaches it, and that you may push there.",
+            )
+        return done.stdout

@@ -1,0 +1,267 @@
+"""Two spaces that grew apart: what each has that the other has not, and one made of both."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Literal
+
+from treering.core.audit import GENESIS, Anchor
+from treering.core.errors import Conflict, InvalidInput
+from treering.core.evidence import Segment
+from treering.core.objects import Object, Source, title_of
+from treering.core.patch import Author
+from treering.core.scope import is_within
+from treering.core.writing.journal import MERGE, MERGED, POLICY
+from treering.core.writing.merging import Incoming, Merged, Parent
+from treering.core.writing.versions import ERASED, Entry, entries_of, same_words
+from treering.ports.ledger import Ledger, Selection
+from treering.spaces import wiring
+from treering.spaces.wiring import Opening, author
+from treering.system.address import Address
+from treering.system.settings import Settings
+from treering.verbs.envelope import Value
+
+TOOL = "merge"
+_TRIES = 5
+
+
+class Difference(Value):
+    """An object that two spaces hold differently."""
+
+    id: str
+    title: str
+    type: str
+    where: Literal["left", "right", "both"]
+    """Which of the two holds it; `both`: they hold it in other words."""
+    left: str = ""
+    """Its status."""
+    right: str = ""
+
+
+class DiffReport(Value):
+    """What two spaces hold differently, and how many objects they hold alike."""
+
+    alike: int
+    differences: tuple[Difference, ...]
+    common: int
+    """Changes that both know."""
+    left_only: int
+    """Changes that only the left one knows."""
+    right_only: int
+
+
+class MergeReport(Value):
+    """What a merge brought, and the head of the log that covers both."""
+
+    entries: int
+    created: tuple[str, ...]
+    changed: tuple[str, ...]
+    contested: tuple[str, ...]
+    staled: tuple[str, ...]
+    erased: tuple[str, ...]
+    withheld: int
+    """Changes that were left out because their object was erased."""
+    patch_id: str
+    head: Anchor | None
+    warnings: tuple[str, ...] = ()
+
+
+def diff(left: str | Address, right: str | Address) -> DiffReport:
+    """Compare two spaces, which are only read; `treering.diff` is this function."""
+    with ExitStack() as closing:
+        one, other = (_opened(place, closing) for place in (left, right))
+        return difference(one, other)
+
+
+def merge(space: str | Address, other: str | Address) -> MergeReport:
+    """Merge another space into one; the other is only read. `treering.merge` is this function.
+
+    Both may have grown apart from one space, or have nothing in common. What lies in scopes that the other's policy
+    calls private does not come. Merging again, or in another order, comes to the same. Raises `InvalidInput` for one
+    space given twice, `Corrupt` where the other does not verify, and what opening raises.
+    """
+    with ExitStack() as closing:
+        settings = Settings.read()
+        places = [one if isinstance(one, Address) else settings.space_address(one) for one in (space, other)]
+        if places[0].url == places[1].url:
+            raise InvalidInput(f"{places[0]} is the space itself.", hint="Name another space to merge.")
+        target, source = (_opened(place, closing) for place in places)
+        return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
+
+
+def merge_into(target: Ledger, address: Address, other: str | Address, *, by: Author) -> MergeReport:
+    """Merge another space into a ledger that is open. Raises as `merge` does."""
+    place = other if isinstance(other, Address) else Settings.read().space_address(other)
+    if place.url == address.url:
+        raise InvalidInput(f"{place} is the space itself.", hint="Name another space to merge.")
+    with ExitStack() as closing:
+        return merge_ledger(target, _opened(place, closing), by=by, name=str(place))
+
+
+def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> MergeReport:
+    """Merge what the ledger `source` holds into `target`. Raises `Corrupt` where the source does not verify."""
+    head = source.verify()
+    parent = Parent(log_name(source), head)
+    return receive(target, list(entries(source)), (parent,), by=by, reason=f"Merged {name}")
+
+
+def receive(
+    target: Ledger, coming: Sequence[Entry], parents: tuple[Parent, ...], *, by: Author, reason: str
+) -> MergeReport:
+    """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing."""
+    for _ in range(_TRIES):
+        after, touched = touched_since_merge(target)
+        incoming = Incoming(coming, parents, replace_tool(by), reason, touched=touched, after=after)
+        try:
+            merged = target.merge(incoming)
+        except Conflict:
+            if target.sequence() == after.seq:
+                raise
+            continue
+        warnings = target.compact() if merged.erased else ()
+        return _report(merged, warnings)
+    raise Conflict("The space is being written all the time.", hint="Merge when fewer others write.")
+
+
+def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
+    """Return the head of a log, and the objects that it tells of since the last merge."""
+    merges = ledger.events_of(MERGE)
+    after = merges[-1].seq if merges else 0
+    head, touched = Anchor(seq=after, hash=merges[-1].hash) if merges else head_of(ledger, 0), set()
+    for event in ledger.events(after=after):
+        head = Anchor(seq=event.seq, hash=event.hash)
+        if event.event_type != ERASED and event.after and ("revision" in event.after or "link" in event.after):
+            touched.add(event.target)
+    return head, frozenset(touched)
+
+
+def head_of(ledger: Ledger, seq: int) -> Anchor:
+    """Return the head of a log as it was at a sequence number."""
+    event = next(ledger.events(after=seq - 1, limit=1), None) if seq else None
+    return Anchor(seq=seq, hash=event.hash) if event else Anchor(seq=0, hash=GENESIS)
+
+
+def log_name(ledger: Ledger) -> str:
+    """Return the name of a log: the id of its first event. Copies that grew apart share it."""
+    first = next(ledger.events(limit=1), None)
+    return first.id if first else ""
+
+
+def entries(ledger: Ledger, *, after: int = 0) -> Iterator[Entry]:
+    """Return the entries that a ledger's log tells of behind `after`, but for what lies in private scopes."""
+    private = ledger.policy.private_scopes
+    told: dict[str, set[str]] = {}
+    for event in ledger.events(after=after):
+        if event.event_type == MERGED or event.target in (MERGE, POLICY):
+            continue
+        if event.merged is None or "event" in event.merged:
+            told.setdefault(event.target, set()).add((event.merged or {}).get("event", event.id))
+    for target, wanted in told.items():
+        for entry in _of(ledger, target):
+            if entry.event in wanted and (shown := _public(entry, private, ledger)):
+                yield shown
+
+
+def _of(ledger: Ledger, target: str) -> list[Entry]:
+    events = ledger.events_of(target)
+    if any(event.after and "revision" in event.after for event in events) and ledger.heads([target]):
+        held: dict[int, Object] = {item.revision: item for item in ledger.history(target)}
+        return entries_of(target, events, lambda _, number: held.get(number))
+    return [entry for entry in entries_of(target, events, lambda *_: None) if entry.kind == ERASED or entry.link]
+
+
+def _public(entry: Entry, private: Iterable[str], ledger: Ledger) -> Entry | None:
+    """Return an entry without what lies in a private scope; `None` where nothing is left of it."""
+    scopes = tuple(private)
+    if not scopes:
+        return entry
+
+    def hidden(scope: str) -> bool:
+        return any(is_within(scope, one) for one in scopes)
+
+    if entry.link:
+        heads = ledger.heads(entry.link[1:])
+        return None if any(hidden(head.scope) for head in heads.values()) else entry
+    if entry.kind == ERASED:
+        return entry
+    if entry.after is None or hidden(entry.after.scope):
+        return None
+    if entry.before is not None and not isinstance(entry.before, str) and hidden(entry.before.scope):
+        return entry.model_copy(update={"before": None})
+    return entry
+
+
+def difference(left: Ledger, right: Ledger) -> DiffReport:
+    """Compare what two ledgers hold."""
+    ours, theirs = ({item.id: item for item in ledger.select(Selection(descend=True))} for ledger in (left, right))
+    found: list[Difference] = []
+    for identity in sorted(ours.keys() | theirs.keys()):
+        one, other = ours.get(identity), theirs.get(identity)
+        if one and other and same_words(_bare(one), _bare(other)):
+            continue
+        shown = one or other
+        if shown is None:
+            continue
+        found.append(
+            Difference(
+                id=identity,
+                title=title_of(shown),
+                type=shown.type,
+                where="both" if one and other else "left" if one else "right",
+                left=one.status if one else "",
+                right=other.status if other else "",
+            )
+        )
+    mine, yours = (_changes(ledger) for ledger in (left, right))
+    return DiffReport(
+        alike=len(ours.keys() & theirs.keys()) - sum(one.where == "both" for one in found),
+        differences=tuple(found),
+        common=len(mine & yours),
+        left_only=len(mine - yours),
+        right_only=len(yours - mine),
+    )
+
+
+def _changes(ledger: Ledger) -> set[str]:
+    return {
+        (event.merged or {}).get("event", event.id)
+        for event in ledger.events()
+        if event.target not in (MERGE, POLICY) and (event.merged is None or "event" in event.merged)
+    }
+
+
+def _bare(item: Object) -> Object:
+    return item if not isinstance(item, Source) else item.model_copy(update={"segments": _words(item.segments)})
+
+
+def _words(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    return tuple(segment.model_copy(update={"position": 0}) for segment in segments)
+
+
+def replace_tool(by: Author) -> Author:
+    """Return the author as one who merges."""
+    return by.model_copy(update={"tool": by.tool or TOOL})
+
+
+def _opened(place: str | Address, closing: ExitStack) -> Ledger:
+    settings = Settings.read()
+    address = place if isinstance(place, Address) else settings.space_address(place)
+    known = replace(settings, anchor="", policy="")
+    stores = wiring.open_stores(Opening(address, known, author(None, "user", known), create=False))
+    closing.callback(stores.close)
+    return stores.ledger
+
+
+def _report(merged: Merged, warnings: Sequence[str] = ()) -> MergeReport:
+    return MergeReport(
+        entries=merged.entries,
+        created=merged.created,
+        changed=merged.changed,
+        contested=merged.contested,
+        staled=merged.staled,
+        erased=merged.erased,
+        withheld=merged.withheld,
+        patch_id=merged.patch_id,
+        head=merged.head,
+        warnings=tuple(warnings),
+    )

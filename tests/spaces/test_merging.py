@@ -1,0 +1,228 @@
+"""Spaces that grew apart become one, whatever the order of merging."""
+
+import shutil
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+import treering
+from treering.core.errors import TreeringError
+from treering.core.objects import Knowledge, Object
+from treering.core.patch import AddLink, Author, Erase, Link, RemoveLink, Supersede, Transition, Update
+from treering.core.policy import Policy
+from treering.core.writing.journal import MERGE
+from treering.core.writing.versions import same_words
+from treering.ports.ledger import Ledger, Selection
+from treering.spaces.merging import difference, log_name, merge_ledger
+from treering.testing.builders import ADA, Builder
+from treering.testing.fakes import START, SteppingClock
+from treering.testing.memory_ledger import MemoryLedger
+
+MERGER = Author(actor="ada", channel="user", tool="merge")
+
+
+class Replica:
+    """A space, whoever writes to it, and a clock that may be days wrong."""
+
+    def __init__(self, name: str, days: int) -> None:
+        clock = SteppingClock(START, seed=name, ahead=timedelta(days=days))
+        self.make = Builder(clock)
+        self.ledger: Ledger = MemoryLedger(clock=clock)
+
+    def current(self) -> dict[str, Object]:
+        return {item.id: item for item in self.ledger.select(Selection(descend=True))}
+
+    def take(self, other: "Replica") -> None:
+        merge_ledger(self.ledger, other.ledger, by=MERGER, name="another")
+
+
+def alike(one: Replica, other: Replica) -> bool:
+    ours, theirs = one.current(), other.current()
+    return ours.keys() == theirs.keys() and all(same_words(ours[key], theirs[key]) for key in ours)
+
+
+def test_what_two_spaces_say_against_each_other_is_contested_in_both_and_nothing_is_lost() -> None:
+    one, other = Replica("one", 0), Replica("other", 1)
+    first, second = (replica.make.source(f"The port is {port}.") for replica, port in ((one, 1), (other, 2)))
+    for replica, source, port in ((one, first, 1), (other, second, 2)):
+        fact = replica.make.fact("web", "port", port, replica.make.evidence(source), status="active")
+        replica.ledger.commit(replica.make.patch(source.model_copy(update={"origin": f"{port}.md"}), fact))
+    one.take(other)
+    other.take(one)
+    facts = [item for item in one.current().values() if isinstance(item, Knowledge)]
+    assert [fact.status for fact in facts] == ["contested", "contested"]
+    assert alike(one, other)
+    assert difference(one.ledger, other.ledger).differences == ()
+    one.ledger.verify()
+    other.ledger.verify()
+
+
+class Merging(RuleBasedStateMachine):
+    """Some replicas that write, and merge each other in any order."""
+
+    names = ("a", "b", "c")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replicas = [Replica(name, place - 1) for place, name in enumerate(self.names)]
+        self.erased: set[str] = set()
+
+    @rule(data=st.data())
+    def tell(self, data: st.DataObject) -> None:
+        replica = self._one(data)
+        value = data.draw(st.integers(0, 2))
+        subject = data.draw(st.sampled_from(["web", "db"]))
+        source = replica.make.source(f"{subject} port {value}", origin=data.draw(st.sampled_from(["x.md", "y.md"])))
+        held = [item for item in replica.current().values() if getattr(item, "origin", "") == source.origin]
+        live = [item for item in held if item.status != "archived"]
+        parts: list[object] = [] if live else [source]
+        basis = live[0] if live else source
+        fact = replica.make.fact(subject, "port", value, replica.make.evidence(basis), status="active")
+        replica.ledger.commit(replica.make.patch(*parts, fact))
+
+    @rule(data=st.data())
+    def change(self, data: st.DataObject) -> None:
+        replica = self._one(data)
+        item = self._object(data, replica)
+        if item is None:
+            return
+        what = data.draw(st.sampled_from(["title", "summary", "status", "erase", "link", "unlink", "supersede"]))
+        word = data.draw(st.sampled_from(["red", "green"]))
+        other = self._object(data, replica)
+        match what:
+            case "title" | "summary" if isinstance(item, Knowledge):
+                operation = Update(id=item.id, expected_revision=item.revision, changes={what: word})
+            case "status":
+                to = data.draw(st.sampled_from(["active", "archived", "contested", "invalid"]))
+                operation = Transition(id=item.id, expected_revision=item.revision, to=to)
+            case "erase" if data.draw(st.integers(0, 3)) == 0:
+                operation = Erase(id=item.id, expected_revision=item.revision)
+            case "link" | "unlink" if other:
+                link = Link(type="references", source=item.id, target=other.id)
+                operation = AddLink(link=link) if what == "link" else RemoveLink(link=link)
+            case "supersede" if other:
+                operation = Supersede(id=item.id, expected_revision=item.revision, by=other.id)
+            case _:
+                return
+        try:
+            replica.ledger.commit(replica.make.patch(operation, by=ADA))
+        except TreeringError:
+            return
+        if what == "erase":
+            self.erased.add(item.id)
+
+    @rule(data=st.data())
+    def merge(self, data: st.DataObject) -> None:
+        one, other = self._one(data), self._one(data)
+        if one is not other:
+            one.take(other)
+            before = one.ledger.sequence()
+            one.take(other)
+            assert one.ledger.sequence() == before
+
+    @invariant()
+    def what_was_erased_does_not_come_back(self) -> None:
+        for replica in self.replicas:
+            here = set(replica.current())
+            gone = {event.target for event in replica.ledger.events() if event.event_type == "erased"}
+            assert not here & gone
+
+    def teardown(self) -> None:
+        for _ in range(2):
+            for one in self.replicas:
+                for other in reversed(self.replicas):
+                    if one is not other:
+                        one.take(other)
+        first, *others = self.replicas
+        for replica in self.replicas:
+            replica.ledger.verify()
+            assert not self.erased & replica.current().keys()
+        for other in others:
+            told = [(a, other.current().get(a.id)) for a in first.current().values()]
+            assert alike(first, other), [
+                (a.id, name, getattr(a, name), getattr(b, name, None))
+                for a, b in told
+                for name in type(a).model_fields
+                if getattr(a, name) != getattr(b, name, None) and name not in ("revision", "updated_at")
+            ]
+
+    def _one(self, data: st.DataObject) -> Replica:
+        return data.draw(st.sampled_from(self.replicas))
+
+    def _object(self, data: st.DataObject, replica: Replica) -> Object | None:
+        here = sorted(replica.current().items())
+        return data.draw(st.sampled_from(here))[1] if here else None
+
+
+class MergingFive(Merging):
+    """The same with five."""
+
+    names = ("a", "b", "c", "d", "e")
+
+
+TestThreeReplicas = Merging.TestCase
+TestThreeReplicas.settings = settings(max_examples=10, stateful_step_count=12, deadline=None)
+TestFiveReplicas = MergingFive.TestCase
+TestFiveReplicas.settings = settings(max_examples=6, stateful_step_count=15, deadline=None)
+
+
+def note(place: Path, words: str, name: str) -> str:
+    """Write down a source with these words in a space, and return its id."""
+    make = Builder(SteppingClock(START, seed=name))
+    with closing(treering.open_ledger(str(place))) as ledger:
+        source = make.source(words, origin=f"{name}.md")
+        ledger.commit(make.patch(source))
+        return source.id
+
+
+def test_files_that_grew_apart_from_one_merge_and_their_logs_verify_with_an_anchor_over_both(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    note(ours, "The port is 5432.", "first")
+    shutil.copy(ours, theirs)
+    note(ours, "We deploy on Mondays.", "ours")
+    note(theirs, "Backups run at night.", "theirs")
+    before = treering.diff(str(ours), str(theirs))
+    assert (before.left_only, before.right_only, before.common) == (1, 1, 1)
+    with closing(treering.open_ledger(str(theirs))) as other:
+        head = other.verify()
+    report = treering.merge(str(ours), str(theirs))
+    assert len(report.created) == 1
+    with closing(treering.open_ledger(str(ours))) as ledger:
+        merged = ledger.events_of(MERGE)[-1]
+        assert merged.after is not None
+        assert merged.after["parents"] == [{"log": log_name(ledger), "seq": head.seq, "hash": head.hash}]
+        assert ledger.verify(anchor=report.head) == report.head
+    assert treering.merge(str(ours), str(theirs)).entries == 0
+    treering.merge(str(theirs), str(ours))
+    assert treering.diff(str(ours), str(theirs)).differences == ()
+
+
+def test_what_was_erased_in_one_is_erased_in_the_other_and_no_older_copy_brings_it_back(tmp_path: Path) -> None:
+    ours, theirs, old, late = (tmp_path / f"{name}.db" for name in ("ours", "theirs", "old", "late"))
+    identity = note(ours, "The word is quetzalcoatlus.", "first")
+    shutil.copy(ours, theirs)
+    shutil.copy(ours, old)
+    note(late, "Something else.", "late")
+    with closing(treering.open_ledger(str(ours))) as ledger:
+        ledger.commit(Builder(SteppingClock(START, seed="e")).patch(Erase(id=identity, expected_revision=1)))
+    assert treering.merge(str(theirs), str(ours)).erased == (identity,)
+    treering.merge(str(late), str(theirs))
+    for place in (ours, theirs, late):
+        assert identity not in treering.merge(str(place), str(old)).created
+        for file in tmp_path.glob(f"{place.name}*"):
+            assert b"quetzalcoatlus" not in file.read_bytes()
+
+
+def test_what_lies_in_a_private_scope_does_not_come(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    note(ours, "Something.", "first")
+    make = Builder(SteppingClock(START, seed="p"))
+    secret, plain = make.source("Mine.", origin="m.md", scope="/me/notes"), make.source("Ours.", origin="o.md")
+    with closing(treering.open_ledger(str(theirs))) as ledger:
+        ledger.change_policy(Policy(private_scopes=frozenset({"/me"})), by=ADA)
+        ledger.commit(make.patch(secret, plain))
+    assert treering.merge(str(ours), str(theirs)).created == (plain.id,)

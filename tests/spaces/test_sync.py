@@ -1,0 +1,185 @@
+"""Copies of a space exchange what they know over a git remote or a folder, with no server."""
+
+import shutil
+import subprocess
+import zlib
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from examples import team_memory
+
+import treering
+from treering.core.errors import Denied, InvalidInput
+from treering.core.patch import Erase
+from treering.core.policy import Policy
+from treering.ports.ledger import Selection
+from treering.spaces.merging import difference
+from treering.spaces.sync import SyncReport, SyncWishes, sync
+from treering.testing.builders import ADA, Builder
+from treering.testing.fakes import START, SteppingClock
+
+
+class Clone:
+    """One person's copy of a space, and how they sync it."""
+
+    def __init__(self, folder: Path, name: str, remote: Path, *, days: int = 0) -> None:
+        self.file = folder / f"{name}.db"
+        self.home = folder / f"{name}.db.sync"
+        self.remote = remote
+        self.make = Builder(SteppingClock(START, seed=name, ahead=timedelta(days=days)))
+
+    def tell(self, words: str, origin: str, scope: str = "/") -> str:
+        with closing(treering.open_ledger(str(self.file))) as ledger:
+            source = self.make.source(words, origin=origin, scope=scope)
+            ledger.commit(self.make.patch(source))
+            return source.id
+
+    def erase(self, identity: str) -> None:
+        with closing(treering.open_ledger(str(self.file))) as ledger:
+            revision = ledger.get(identity).revision
+            ledger.commit(self.make.patch(Erase(id=identity, expected_revision=revision)))
+            ledger.compact()
+
+    def sync(self, wishes: SyncWishes | None = None) -> SyncReport:
+        with closing(treering.open_ledger(str(self.file))) as ledger:
+            wanted = wishes or SyncWishes()
+            return sync(ledger, self.home, str(self.remote), by=ADA, folder=self.file.parent, wishes=wanted)
+
+    def words(self) -> set[str]:
+        with closing(treering.open_ledger(str(self.file))) as ledger:
+            ledger.verify()
+            found = ledger.select(Selection(descend=True, types=("source",)))
+            return {part.excerpt for item in found for part in getattr(item, "segments", ())}
+
+
+@pytest.fixture(params=["git", "folder"])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    place = tmp_path / "remote"
+    place.mkdir()
+    if request.param == "git":
+        git("init", "--quiet", "--bare", str(place))
+    return place
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def read(remote: Path, blob: str) -> bytes:
+    return subprocess.run(["git", "-C", str(remote), "cat-file", "blob", blob], check=True, capture_output=True).stdout
+
+
+def test_two_people_who_were_offline_know_the_same_after_they_have_both_synced(tmp_path: Path, remote: Path) -> None:
+    ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote, days=1)
+    for week in range(3):
+        ada.tell(f"Ada noted {week}.", f"a{week}.md")
+        bob.tell(f"Bob noted {week}.", f"b{week}.md")
+    assert ada.sync().sent == 3
+    assert bob.sync().sent == 3
+    assert ada.sync().sent == 0
+    assert ada.words() == bob.words() == {f"{who} noted {week}." for who in ("Ada", "Bob") for week in range(3)}
+    with closing(treering.open_ledger(str(ada.file))) as one, closing(treering.open_ledger(str(bob.file))) as other:
+        assert difference(one, other).differences == ()
+        before = one.sequence()
+    assert (ada.sync().received, ada.sync().sent) == (None, 0)
+    ada.tell("Only this is new.", "new.md")
+    assert ada.sync().sent == 1
+    with closing(treering.open_ledger(str(ada.file))) as one:
+        assert one.sequence() == before + 1
+
+
+def test_what_one_erased_leaves_the_remote_and_every_copy(tmp_path: Path, remote: Path) -> None:
+    ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote)
+    gone = ada.tell("The word is quetzalcoatlus.", "a.md")
+    bob.tell("Something else.", "b.md")
+    ada.sync()
+    bob.sync()
+    ada.erase(gone)
+    ada.sync()
+    received = bob.sync().received
+    assert received is not None
+    assert received.erased == (gone,)
+    late = Clone(tmp_path, "late", remote)
+    late.tell("I am new.", "c.md")
+    late.sync()
+    assert ada.words() == {"Something else."}
+    assert late.words() == {"Something else.", "I am new."}
+    if (remote / "HEAD").exists():
+        git("-C", str(remote), "gc", "--quiet", "--prune=now")
+        listed = git("-C", str(remote), "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)")
+        blobs = [one.split()[0] for one in listed.splitlines() if one.endswith("blob")]
+        data = [read(remote, one) for one in blobs]
+    else:
+        data = [file.read_bytes() for file in remote.rglob("*") if file.is_file()]
+    assert data
+    for one in data:
+        text = one if one.startswith(b"{") else zlib.decompress(one)
+        assert b"quetzalcoatlus" not in text
+    for file in tmp_path.glob("*.db*"):
+        assert not file.is_file() or b"quetzalcoatlus" not in file.read_bytes()
+
+
+def test_a_secret_and_a_private_scope_do_not_leave(tmp_path: Path, remote: Path) -> None:
+    ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote)
+    ada.tell("Mine alone.", "m.md", scope="/me/notes")
+    with closing(treering.open_ledger(str(ada.file))) as ledger:
+        ledger.change_policy(Policy(private_scopes=frozenset({"/me"})), by=ADA)
+    ada.tell("Ours.", "o.md")
+    bob.tell("His.", "h.md")
+    ada.sync()
+    bob.sync()
+    assert bob.words() == {"Ours.", "His."}
+    secret = ada.tell("key AKIAIOSFODNN7EXAMPLE1 and AKIAQZ3VLXKDPT5M2WNB", "s.md")
+    with pytest.raises(Denied, match=secret):
+        ada.sync()
+    bob.sync()
+    assert bob.words() == {"Ours.", "His."}
+
+
+def test_only_what_a_known_signer_signed_is_taken(tmp_path: Path, remote: Path) -> None:
+    ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote)
+    key, signers = tmp_path / "key", tmp_path / "signers"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada@example.org", "-f", str(key)], check=True)
+    signers.write_text(f"ada@example.org {key.with_name('key.pub').read_text()}")
+    ada.tell("Signed.", "a.md")
+    bob.tell("Not signed.", "b.md")
+    bob.sync()
+    report = ada.sync(SyncWishes(key=key, signers=signers))
+    assert report.received is None
+    assert "not signed" in report.warnings[0]
+    bob.sync(SyncWishes(push=False, signers=signers))
+    assert bob.words() == {"Signed.", "Not signed."}
+    assert ada.words() == {"Signed."}
+
+
+def test_a_copy_of_a_space_with_its_memory_of_syncs_takes_a_name_of_its_own(tmp_path: Path, remote: Path) -> None:
+    ada = Clone(tmp_path, "ada", remote)
+    ada.tell("First.", "a.md")
+    ada.sync()
+    twin = Clone(tmp_path, "twin", remote)
+    shutil.copy(ada.file, twin.file)
+    shutil.copytree(ada.home, twin.home)
+    ada.tell("Ada's.", "b.md")
+    ada.sync()
+    twin.tell("The twin's.", "c.md")
+    twin.sync()
+    ada.sync()
+    twin.sync()
+    assert ada.words() == twin.words() == {"First.", "Ada's.", "The twin's."}
+
+
+def test_the_example_of_two_people_shows_a_contradiction_and_an_erasure(capsys: pytest.CaptureFixture[str]) -> None:
+    team_memory.main()
+    told = capsys.readouterr().out
+    assert told.count("database port 5432 (contested), database port 6432 (contested)") == 2
+    assert "Bob syncs: 1 objects erased." in told
+
+
+def test_a_remote_that_is_none_is_refused(tmp_path: Path) -> None:
+    ada = Clone(tmp_path, "ada", Path("nowhere"))
+    ada.tell("First.", "a.md")
+    git("init", "--quiet", str(tmp_path))
+    with pytest.raises(InvalidInput, match="no remote 'nowhere'"):
+        ada.sync()
