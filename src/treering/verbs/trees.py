@@ -13,7 +13,6 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Lines, Segment, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
-from treering.core.secrets.redaction import redact
 from treering.core.versions import HeldContents, TreeView, is_blob, known_branches
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound, Selection
@@ -78,6 +77,9 @@ class AskedTree:
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
+            # Imported here: most answers are asked where nothing was changed, and need no patterns of secrets.
+            from treering.core.secrets.redaction import redact
+
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
             return "" if find_lines(segment.excerpt, text) else f"changed since: these lines of {path} are gone"
         return f"changed since: {path} is another file in the work tree now"
