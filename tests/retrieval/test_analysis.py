@@ -237,3 +237,7 @@ def test_names_in_english_text_are_no_other_language(text: str) -> None:
 def test_a_word_at_the_end_of_a_sentence_has_the_terms_it_has_elsewhere() -> None:
     assert index_text("It is the boss's. His") == index_text("It is the boss's, his")
     assert index_text("call send_all. Now") == index_text("call send_all now")
+
+
+def test_a_word_at_the_end_of_a_sentence_is_no_name() -> None:
+    assert identifier_text("It ends here. Now go") == ""

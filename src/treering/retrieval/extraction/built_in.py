@@ -222,7 +222,7 @@ def noun_chunks(text: str) -> list[Entity]:
     return found + list(_chunk(text, run, opened))
 
 
-_WORD = re.compile(rf"{WORD_SIGN}++(?:[’'\-+]{WORD_SIGN}++)*+\+?")
+_WORD = re.compile(rf"{WORD_SIGN}++(?>(?:[’'\-+]{WORD_SIGN}++)*)\+?")
 _OPENING = (DETERMINERS | PREPOSITIONS | VERBS) - {"to"}  # `to` is as often followed by a verb
 _SMALL = _OPENING | {"to"} | PRONOUNS | CONNECTIVES | AUXILIARIES | PLEASANTRIES
 _MOST_TOPIC_WORDS = 3
@@ -284,7 +284,7 @@ _BEGINS_USE = (
     "pub|from|import|use|using|require|include"
     "|def|class|function|fn|func|struct|interface|trait|enum|protocol|module|type"
 )
-_PATH = r"[A-Za-z_@][\w@]*+(?:(?:\.|::|/|-)\w++)*+"
+_PATH = r"[A-Za-z_@][\w@]*+(?>(?:(?:\.|::|/|-)\w++)*)"
 _USE = re.compile(
     r"(?=[A-Za-z_#]|^[ \t])(?:"  # where any of these can begin: most other places are passed by at once
     # Words of which none of these can be made, with what stands behind them on the line: most of a text.
@@ -295,9 +295,9 @@ _USE = re.compile(
     r"|\b(?:from|require|import)[ ]?\(?[ ]?['\"](?P<path>[^'\"\n]{1,200})['\"]"
     r"|\b(?:def|class|function|fn|func|struct|interface|trait|enum|protocol|module|type)[ ]++(?P<defined>[A-Za-z_]\w*+)"
     r"|(?<![\w.])(?:(?:self|this|cls)(?:\.|->|::)(?P<own>[A-Za-z_]\w*+)\("
-    r"|(?P<called>[A-Za-z_]\w*+(?:(?:\.|::|->)[A-Za-z_]\w*+){0,20}+)!?\("
+    r"|(?P<called>[A-Za-z_]\w*+(?>(?:(?:\.|::|->)[A-Za-z_]\w*+){0,20}))!?\("
     r"|(?P<constant>[A-Z][A-Z0-9]*+_[A-Z0-9_]++|[A-Z][A-Z0-9]{3,}+)(?!\w)"
-    r"|(?P<type>[A-Z][a-z0-9]++(?:[A-Z][a-z0-9]*+)++)(?!\w))"
+    r"|(?P<type>[A-Z][a-z0-9]++(?>(?:[A-Z][a-z0-9]*+)+))(?!\w))"
     r"|[A-Za-z_]\w*+)",
     re.MULTILINE,
 )

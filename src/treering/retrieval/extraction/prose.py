@@ -174,15 +174,16 @@ _SHORT = (
     r"(?:Jr|Sr|St|Ste|Mr|Mrs|Ms|Dr|Prof|Mt|Ft|Inc|Ltd|Co|Corp|Bros|No|Gen|Col|Lt|Capt|Cpt|Sgt|Maj|Adm|Rev|Hon|Gov|Sen"
     r"|Rep|Vol|Op)\."
 )
-_INITIALS = rf"[{UPPER}]\.(?:-?[{UPPER}]\.)*+"
+# Atomic groups, and no possessive repetition of a group: before 3.11.5 Python keeps the beginning of a failed round.
+_INITIALS = rf"[{UPPER}]\.(?>(?:-?[{UPPER}]\.)*)"
 _MONTH = (
     r"(?:Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?|Sept?(?:ember|\.)?"
     r"|Oct(?:ober|\.)?|Nov(?:ember|\.)?|Dec(?:ember|\.)?)"
 )
 _CAPITALISED = (
-    rf"(?!{_MONTH},? \d)[{UPPER}]{LETTER}*+(?:[’'\-‐‑–·+&./](?![sS]\b){LETTER}++)*+(?:(?<=[a-z])!(?= [a-z]))?"
+    rf"(?!{_MONTH},? \d)[{UPPER}]{LETTER}*+(?>(?:[’'\-‐‑–·+&./](?![sS]\b){LETTER}++)*)(?:(?<=[a-z])!(?= [a-z]))?"
 )
-_PREFIXED = rf"(?:[a-z]{{1,3}}[’'\-]|[a-z]{{1,2}}|al-|el-)[{UPPER}]{LETTER}*+(?:[’'\-]{LETTER}++)*+"
+_PREFIXED = rf"(?:[a-z]{{1,3}}[’'\-]|[a-z]{{1,2}}|al-|el-)[{UPPER}]{LETTER}*+(?>(?:[’'\-]{LETTER}++)*)"
 _WORD = rf"(?:{_SHORT}|{_INITIALS}|{_CAPITALISED}|{_PREFIXED})"
 _NUMERAL = r"(?:\d{1,3}(?:st|nd|rd|th)?(?![\w%°]|[.,]\d))"
 _LINK = (
@@ -191,7 +192,7 @@ _LINK = (
 )
 _NAME = (
     rf"(?:\d{{1,3}}(?:st|nd|rd|th) )?{_WORD}"
-    rf"(?:(?: (?:{_LINK} )?|, (?=(?:Jr|Sr|Inc|Ltd)\.))(?:{_WORD}|{_NUMERAL})){{0,11}}+"
+    rf"(?>(?:(?: (?:{_LINK} )?|, (?=(?:Jr|Sr|Inc|Ltd)\.))(?:{_WORD}|{_NUMERAL})){{0,11}})"
 )
 _YEAR = r"(?:1\d|20)\d\d"
 _DATE = (
@@ -223,9 +224,9 @@ _KOREAN = (  # a word without the particle that is glued to it
     rf"(?=(?:은|는|이|가|을|를|의|에|에서|와|과|도|로|으로|이다|입니다)?(?![{HANGUL}]))"
 )
 _SCAN = (
-    rf"(?P<plain>(?:[a-z]++(?![\w’'\-])[ ,;]*+)++)"
+    rf"(?P<plain>(?>(?:[a-z]++(?![\w’'\-])[ ,;]*+)+))"
     rf"|(?P<quoted>(?:[\"“”«]|``) ?(?P<title>[{UPPER}\d][^\"“”«»`\n]{{0,60}}?)[,.;]? ?(?:[\"”»]|''))"
-    r"|(?P<symbol>[A-Za-z][A-Za-z0-9]*+_\w++(?:\.\w++)*+)|`(?P<ticked>[^`\s][^`\n]{1,60})`"
+    r"|(?P<symbol>[A-Za-z][A-Za-z0-9]*+_\w++(?>(?:\.\w++)*))|`(?P<ticked>[^`\s][^`\n]{1,60})`"
     r"|[「『《](?P<inner>[^「」『』《》\n]{1,40})[」』》]"
     rf"|(?P<date>{_DATE})"
     rf"|(?P<measure>{_MEASURE})"
@@ -309,8 +310,8 @@ def distinct(found: Iterable[Statement | None]) -> list[Statement]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-_ANY_WORD = re.compile(rf"{WORD_SIGN}++(?:[’'\-]{WORD_SIGN}++)*+")
-_ASCII_WORD = re.compile(r"\w++(?:['\-]\w++)*+", re.ASCII)  # the same, and faster
+_ANY_WORD = re.compile(rf"{WORD_SIGN}++(?>(?:[’'\-]{WORD_SIGN}++)*)")
+_ASCII_WORD = re.compile(r"\w++(?>(?:['\-]\w++)*)", re.ASCII)  # the same, and faster
 _UNTELLING = PRONOUNS | DETERMINERS - {"other", "same", "new", "first", "second", "third", "last", "next", "no"} | {"s"}
 _INTRODUCING = PREPOSITIONS | CONNECTIVES
 _JOINED = frozenset(("", "and", "or", "as well as"))
