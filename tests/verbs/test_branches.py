@@ -1,11 +1,15 @@
 """Branches of a repository in one space: each tree is answered with what holds there."""
 
+from dataclasses import replace
+
 import pytest
 
 import treering
 from sources.git_scratch import Scratch
 from treering.core.objects import Source
 from treering.ports.ledger import Selection
+from treering.verbs.catalog import call
+from treering.verbs.envelope import EVERYTHING, Envelope
 
 MAIN = "# Limits\n\nThe retry limit is five attempts.\n"
 CHANGED = "# Limits\n\nThe retry limit is nine attempts.\n"
@@ -195,3 +199,60 @@ def test_a_tree_that_nobody_knows_is_refused_and_the_known_ones_are_named(space,
     with pytest.raises(treering.TreeringError, match="nowhere") as caught:
         space.query("search", "/", {"text": "limit"}, {"at": "nowhere"})
     assert "main" in (caught.value.hint or "")
+
+
+def test_a_file_renamed_on_one_branch_keeps_its_knowledge_on_both_and_after_the_merge(space, repository, feature):
+    feature.git("reset", "-q", "--hard", "HEAD~1")
+    feature.git("mv", "limits.md", "bounds.md")
+    feature.commit()
+    ingest(space, repository)
+    known = decide(space, repository, "retry limit five", "Five attempts", path="limits.md")
+    ingest(space, feature)
+    for branch in ("main", "feature/x"):
+        assert hit_of(space, "Five attempts", "Five attempts", at=branch).current
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", "feature/x")
+    ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "active"
+    assert hit_of(space, "Five attempts", "Five attempts").current
+    assert texts(space, "retry limit port") == {MAIN.strip(), NOTES.strip()}
+    assert set(by_path(space)) == {"", "bounds.md", "notes.md"}
+
+
+def test_what_was_changed_in_the_work_tree_since_it_was_read_is_said_at_the_result(space, repository):
+    ingest(space, repository)
+    decide(space, repository, "retry limit five", "Five attempts", path="limits.md")
+    limits = repository.folder / "limits.md"
+    limits.write_text("# A line above\n\n" + MAIN)
+    assert hit_of(space, "retry limit five attempts", "Five attempts").note == ""
+    limits.write_text(CHANGED)
+    told = "changed since: these lines of limits.md are gone"
+    found = space.query("search", "/", {"text": "retry limit five attempts"}).hits
+    notes = {hit.title: (hit.note, hit.current) for hit in found if hit.kind != "repo"}
+    assert notes["Five attempts"] == (told, False)
+    assert (told, False) in [notes[title] for title in notes if title != "Five attempts"]
+    pack = space.query("context", "/", {"task": "What is the retry limit?"})
+    assert told in pack.text
+    limits.unlink()
+    gone = "changed since: limits.md is not in the work tree any more"
+    assert hit_of(space, "retry limit five attempts", "Five attempts").note == gone
+    # What is asked of a branch is not about the files as they lie.
+    assert hit_of(space, "retry limit five attempts", "Five attempts", at="main").note == ""
+
+
+def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space, repository):
+    ingest(space, repository)
+    (repository.folder / "limits.md").unlink()
+    granted = replace(EVERYTHING, reads_files=False)
+    report = call(
+        space.engine, "query", Envelope(mode="search", input={"text": "retry limit five attempts"}), granted=granted
+    )
+    assert {hit.note for hit in report.hits} == {""}
+
+
+def test_a_branch_that_moved_since_it_was_read_is_told_of(space, repository):
+    ingest(space, repository)
+    repository.commit({"queue.md": ONLY})
+    (warning,) = space.query("search", "/", {"text": "retry limit"}).warnings[-1:]
+    assert warning.startswith("main was read at ")
+    ingest(space, repository)
+    assert not any("was read at" in one for one in space.query("search", "/", {"text": "retry limit"}).warnings)

@@ -16,7 +16,7 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.screening import redact
 from treering.core.versions import HeldContents, TreeView, is_blob, known_branches
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
-from treering.ports.ledger import Head, Ledger, ObjectRequest, Selection
+from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.retrieval.search.retrieval import Hit
 from treering.verbs.engine import Engine
 from treering.verbs.scoped_ledger import whole
@@ -25,6 +25,7 @@ MOST_READ = 50
 """Files of the work tree that are compared for one answer."""
 _SHORTEST = 7  # characters of a commit that name it
 _SHOWN = 12
+_ELSEWHERE = "not on this branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class AskedTree:
             elsewhere |= dict.fromkeys(_branches(head, segment))
         if changed:
             return changed
-        return f"not on this branch ({', '.join(elsewhere)})" if elsewhere else ""
+        return f"{_ELSEWHERE} ({', '.join(elsewhere)})" if elsewhere else ""
 
     def _changed(self, head: Head, segment: Segment) -> str:
         if self.here is None or head.origin == self.view.root:
@@ -133,12 +134,38 @@ def notes_of_knowledge(tree: AskedTree, ledger: Ledger, items: Iterable[Object])
     sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
     notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in asked}
-    return {identity: note for identity, note in notes.items() if note}
+    notes = {identity: note for identity, note in notes.items() if note}
+    elsewhere = [item for item in asked if notes.get(item.id, "").startswith(_ELSEWHERE)]
+    renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
+    return {identity: note for identity, note in notes.items() if identity not in renamed}
+
+
+def _under_other_paths(
+    view: TreeView, ledger: Ledger, items: Sequence[Knowledge], found: ObjectsFound
+) -> frozenset[str]:
+    """Return the ids of knowledge whose file stands in the tree under another path, with the same contents."""
+    scopes = {head.scope for head in found.heads.values() if view.has(head.origin)}
+    here: set[str | None] = set()
+    for scope in scopes:
+        states = ledger.sources(scope=scope, root=view.root).items()
+        here |= {view.contents(origin, one.fingerprint) for origin, one in states if one.status == "active"}
+    return frozenset(
+        item.id
+        for item in items
+        for ref in item.evidence_refs
+        if ref.role == "supports"
+        and (head := found.heads.get(ref.source_id))
+        and (segment := found.segments.get((ref.source_id, ref.segment_id)))
+        and not here.isdisjoint(_contents(head, segment))
+    )
+
+
+def _contents(head: Head, segment: Segment) -> tuple[str, ...]:
+    return tuple(one.contents for one in segment.places) or HeldContents.parse(head.fingerprint).fingerprints
 
 
 def _branches(head: Head, segment: Segment) -> tuple[str, ...]:
-    versions = HeldContents.parse(head.fingerprint)
-    return versions.branches_of([one.contents for one in segment.places] or versions.fingerprints) or ()
+    return HeldContents.parse(head.fingerprint).branches_of(_contents(head, segment)) or ()
 
 
 def _maps(ledger: Ledger, scope: str) -> list[Source]:

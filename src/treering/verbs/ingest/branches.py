@@ -32,6 +32,18 @@ def versions_after(fingerprint: str | None, read: BranchRead | None, contents: s
     return after.leading(after.on(leading_after(read)))
 
 
+def with_branches_of(versions: HeldContents, folded: str, read: BranchRead) -> HeldContents:
+    """Return what a source holds, with the branches on which another one, folded into it, has the same contents.
+
+    Where that has others on a branch, they are read again with the branch.
+    """
+    known = branches_now(read)
+    for one in HeldContents.parse(folded).each:
+        for branch in one.branches or () if one.fingerprint in versions.fingerprints else ():
+            versions = versions.moved(branch, one.fingerprint, known=known)
+    return versions.leading(versions.on(leading_after(read)))
+
+
 def versions_without(fingerprint: str, read: BranchRead, gone: Collection[str]) -> HeldContents:
     """Return what a source holds where branches are gone."""
     left = HeldContents.parse(fingerprint).without(gone, known=[one for one in branches_now(read) if one not in gone])

@@ -26,6 +26,7 @@ from treering.verbs.ingest.branches import (
     united,
     versions_after,
     versions_without,
+    with_branches_of,
 )
 from treering.verbs.ingest.known import (
     DuplicateSources,
@@ -177,7 +178,7 @@ class SourceChanges:
         if duplicates is None:
             return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
         self._operations += duplicates.archiving()
-        parted, segments = self._update(draft, duplicates.kept)
+        parted, segments = self._update(draft, duplicates.kept, duplicates.folded)
         self._repoint(duplicates, segments)
         why = "; ".join(filter(None, [parted, duplicates.note()]))
         if here and here.id == duplicates.kept.id and not duplicates.folded:
@@ -277,13 +278,19 @@ class SourceChanges:
             self._state(self._claim(known, source.id, segments))
         return source.id
 
-    def _update(self, draft: SourceDraft, state: SourceState) -> tuple[str, Sequence[Segment]]:
+    def _update(
+        self, draft: SourceDraft, state: SourceState, folded: Sequence[SourceState] = ()
+    ) -> tuple[str, Sequence[Segment]]:
         """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
         before = self._known_sources.whole(state.id)
         resting = self._known_sources.resting_on(state.id)
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
-        versions = versions_after(state.fingerprint, read_of(draft.origin, self._branches), draft.fingerprint)
+        read = read_of(draft.origin, self._branches)
+        versions = versions_after(state.fingerprint, read, draft.fingerprint)
+        if read:
+            for one in folded:
+                versions = with_branches_of(versions, one.fingerprint, read)
         read_now = carried.segments
         if len(versions.each) > 1 or before.fingerprint.startswith(SEVERAL):
             carried = united(before, carried, versions, draft.fingerprint)
@@ -492,13 +499,13 @@ def moved_refs(item: Knowledge, before: Source, now: Sequence[Segment], *, gone:
     refs: dict[tuple[str, str, str], EvidenceRef] = {}
     for ref in item.evidence_refs:
         part = old.get(ref.segment_id) if (ref.source_id, ref.role) == (before.id, "supports") else None
-        places = _places(item, part, now) if part else ()
+        places = places_now(item, part, now) if part else ()
         moved = [EvidenceRef(source_id=before.id, segment_id=place) for place in places] or [ref]
         refs |= {(one.source_id, one.segment_id, one.role): one for one in moved}
     return list(refs.values())
 
 
-def _places(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
+def places_now(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
     """Return the ids of the segments that hold what knowledge is about; none where any of it is held nowhere."""
     found = [_holder(_words_of(one, old), now) for one in _about(item, old)]
     return tuple(dict.fromkeys(filter(None, found))) if all(found) else ()

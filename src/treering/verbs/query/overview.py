@@ -13,6 +13,7 @@ from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object, title_of
 from treering.core.policy import CURRENT, is_over
 from treering.ports.ledger import Altered, Selection
+from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.reading import ReadOptions, altered_warnings, time_of
 
@@ -37,6 +38,8 @@ class Overview(Value):
     """The scopes below the root, the first of them."""
     passages: int
     pending_vectors: int
+    quick_vectors: int
+    """Passages among these that have a vector of the quick model so far."""
     behind: int
     """Objects that the index does not know yet."""
     waiting: int
@@ -48,13 +51,14 @@ def overview(call: Call, _given: Nothing, options: OverviewOptions) -> Overview:
     ledger = call.engine.ledger
     sequence = ledger.sequence()
     asked = sequence if options.as_of is None else min(options.as_of, sequence)
-    lag = call.engine.index.vectors.lag()
+    lag = lag_of(call.engine.index)
     return Overview(
         sequence=sequence,
         at=time_of(call, asked) if asked else None,
         scopes=tuple(ledger.scopes(call.scope)[:_MOST_SCOPES]),
         passages=lag.total,
         pending_vectors=lag.pending,
+        quick_vectors=lag.quick,
         behind=lag.behind,
         waiting=len(ledger.patches(status="proposed", limit=_MOST_WAITING)),
     )
@@ -211,6 +215,8 @@ class SpaceStatus(Value):
     """How many there are, by type and status."""
     passages: int
     pending_vectors: int
+    quick_vectors: int
+    """Passages among these that have a vector of the quick model so far."""
     behind: int
     """Objects that the index does not know yet."""
     waiting: int
@@ -233,13 +239,14 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
     for start in range(0, len(targets), _BATCH_SIZE):
         counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _BATCH_SIZE]).values())
     by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
-    lag = call.engine.index.vectors.lag()
+    lag = lag_of(call.engine.index)
     last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)
     return SpaceStatus(
         sequence=sequence,
         objects={kind: told for kind, told in by_type.items() if told},
         passages=lag.total,
         pending_vectors=lag.pending,
+        quick_vectors=lag.quick,
         behind=lag.behind,
         waiting=len(ledger.patches(status="proposed", limit=_MOST_WAITING_SHOWN)),
         stale=counts["knowledge", "stale"],
