@@ -213,14 +213,13 @@ def test_no_statement_is_planned_by_what_is_known_of_other_spaces(filled):
         assert shown == ["force_generic_plan", "off", "0", "off"]
 
 
-def test_statements_are_planned_anew_each_time_a_space_has_grown_to_twice_of_what_it_was(filled, monkeypatch):
+def test_statements_are_planned_anew_each_time_a_space_has_grown_to_four_times_of_what_it_was(filled, monkeypatch):
     ledger, _, _, make = filled
     ledger.commit(make.patch(make.node("first")))
     with sent_by(monkeypatch) as sent:
-        for number in range(30):
-            ledger.commit(make.patch(*(make.node(f"{number} {part}") for part in range(20))))
-    # From about 120 events to 720, on each of a connection or two.
-    assert 1 <= sent.statements.count("DISCARD PLANS") <= 6
+        for number in range(12):
+            ledger.commit(make.patch(*(make.node(f"{number} {part}") for part in range(100))))
+    assert sent.statements.count("DISCARD PLANS") == 1  # behind event 1,000
 
 
 def test_a_commit_to_the_ledger_is_two_round_trips(filled, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, PlainSerializer
@@ -84,6 +85,7 @@ _KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
 # Times are UTC, timezone-aware, and in JSON ISO 8601 with microseconds.
 
 
+@lru_cache(maxsize=256)  # all that is written in one transaction has the same time
 def render_time(time: datetime) -> str:
     """Write a time in the one form the ledger stores: `2026-01-31T12:00:00.000000Z`."""
     moment = time if time.tzinfo is UTC else time.astimezone(UTC)

@@ -284,10 +284,10 @@ class _Ways:
 
 
 def _best(keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Scores:
-    distinct, which = np.unique(keys, return_inverse=True)
-    best = np.zeros(len(distinct))
+    each, which = np.unique(keys, return_inverse=True)
+    best = np.zeros(len(each))
     np.maximum.at(best, which, scores)
-    return dict(zip(distinct.tolist(), best.tolist(), strict=True))
+    return dict(zip(each.tolist(), best.tolist(), strict=True))
 
 
 # How the walk came to a passage: the way back along which most of its mass came.

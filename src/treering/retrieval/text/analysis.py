@@ -286,6 +286,9 @@ def stem(word: str) -> str:
 
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:
+    if any_word and text.isascii():
+        words = _ASCII_NAME.findall(text.lower())
+        return dict.fromkeys(word[:_LONGEST_NAME] for word in words if len(word) >= _SHORTEST_NAME)
     found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
     once = dict.fromkeys(found)  # most words of a text come more than once
     if any_word:

@@ -37,7 +37,7 @@ Statement = tuple[str, Mapping[str, Any]]
 
 _USES = 2  # a statement is prepared when it is sent for the third time: filters make statements that come once
 _MOST = 300  # statements that are remembered on a connection; then all that are not prepared are forgotten
-_SMALL = 50  # events of a space for which any plan will do
+_SMALL, _GROWN = 250, 4  # events of a space for which any plan will do; how much larger it is when plans are made anew
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _Key = tuple[bytes, tuple[int, ...]]
 """SQL, and the types of its values."""
@@ -58,9 +58,9 @@ class PreparingConnection(psycopg.Connection[Row]):
         """What the next transaction has to do about plans."""
 
     def note_growth(self, space: int, sequence: int) -> None:
-        """Have all statements planned anew, from the next transaction on, once a space is twice as large as it was."""
+        """Have all statements planned anew, from the next transaction on, once a space is four times as large."""
         self.plans = []
-        if sequence > 2 * self.planned_at.get(space, _SMALL):
+        if sequence > _GROWN * self.planned_at.get(space, _SMALL):
             if len(self.planned_at) >= _MOST:
                 self.planned_at.clear()
             self.planned_at[space] = sequence
