@@ -45,7 +45,7 @@ NO_OPERATIONS = {
     ),
     *("connect", "disconnect", "session begin", "session keep", "session work"),
     *("mongodb index", "mongodb status"),
-    *("exam run", "exam make"),
+    *("exam run", "exam make", "check", "session edit", "session prompt", "session failure"),
     *("watch", "hook install", "hook uninstall", "hook status", "hook run"),
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),

@@ -1,3 +1,5 @@
+import gc
+
 import pytest
 from ingest_parts import Folder, Jobs, desk_of, make_desk
 
@@ -53,6 +55,32 @@ class Doorkeeper(MemoryLedger):
 def desk_with(refusal, *origins):
     clock = SteppingClock()
     return desk_of(Doorkeeper(clock, refusal, *origins), clock)
+
+
+class Watchful(Doorkeeper):
+    """A ledger that notes at each commit whether Python looks for cycles meanwhile."""
+
+    def commit(self, patch, *, idempotency_key=None):
+        self.collecting = gc.isenabled()
+        return super().commit(patch, idempotency_key=idempotency_key)
+
+
+@pytest.mark.parametrize("refused", [(), ("note:1",)])
+def test_nothing_looks_for_cycles_while_a_batch_is_written_and_something_does_afterwards(refused):
+    clock = SteppingClock()
+    ledger = Watchful(clock, Conflict("no", hint=""), *refused)
+    desk_of(ledger, clock).ingest("source", items(3))
+    assert not ledger.collecting
+    assert gc.isenabled()
+
+
+def test_a_program_that_switched_the_collector_off_finds_it_so():
+    gc.disable()
+    try:
+        make_desk().ingest("source", items(3))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_many_items_share_a_patch():

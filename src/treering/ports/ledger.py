@@ -89,6 +89,8 @@ class Selection:
     """Empty: all types."""
     where: Filter = EVERYTHING
     as_of: AsOf = None
+    newest: int = 0
+    """Only so many, those with the greatest ids; 0: all."""
 
 
 def selects(selection: Selection, item: Object) -> bool:

@@ -59,6 +59,8 @@ class Settings:
     """`TREERING_THREADS`: texts embedded side by side."""
     embedder: str = ""
     """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, or a name that a package gives an embedder."""
+    quick: bool = True
+    """`TREERING_QUICK=0`: no vectors of the quick model stand for those that are still to be made."""
     reranker: str = ""
     """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
@@ -75,6 +77,10 @@ class Settings:
     """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
     memory_embedding_base_url: str = ""
     """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    hooks_off: frozenset[str] = frozenset()
+    """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
+    check_fail_on: str = ""
+    """`TREERING_CHECK_FAIL_ON`: rules on which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
     of_git: Mapping[str, str] = field(default_factory=dict)
@@ -108,6 +114,7 @@ class Settings:
             threads=int(threads),
             reranker=given.get("TREERING_RERANKER", ""),
             embedder=given.get("TREERING_EMBEDDER", ""),
+            quick=given.get("TREERING_QUICK", "1").casefold() not in _FALSE,
             upstream=given.get("TREERING_UPSTREAM", ""),
             wiki_model=given.get("TREERING_WIKI_MODEL", ""),
             memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
@@ -115,6 +122,8 @@ class Settings:
             memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
             memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
             memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
+            hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
+            check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
             folder=folder or Path.cwd(),
             of_git={name: given[name] for name in _OF_GIT if given.get(name)},
         )

@@ -36,6 +36,10 @@ class Vectoriser(Protocol):
         """Have what waits embedded, by this process or another. Returns at once."""
         ...
 
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Have the texts of these passages embedded first: they were asked for."""
+        ...
+
     def finish(self, progress: Progress) -> None:
         """Embed everything that waits, or wait until another process has."""
         ...
@@ -64,6 +68,8 @@ class Engine:
     """What looks where files lie that were read before: nothing where files may not be read."""
     trees: Callable[[], TreeLookup | None] = no_trees
     """What looks up trees of repositories, and files as they lie: nothing where files may not be read."""
+    quick: Embedder | None = None
+    """The quick model, whose vectors stand for those of `embedder` until these are made."""
     reranker: Reranker | None = None
     """What reads the best hits again where a search asks for it."""
     selection: EngineSelection | None = None

@@ -230,6 +230,13 @@ class Report(Value):
     """How old the answer may be, where a replica gave it; left out where it is of now."""
 
 
+def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return the first `limit` different warnings, and how many more there are."""
+    different = list(dict.fromkeys(warnings))
+    more = len(different) - limit
+    return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A checked call, as a mode's function receives it."""

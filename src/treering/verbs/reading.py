@@ -19,12 +19,14 @@ from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.graph.association import WaysBack, passages_on, tell_path
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld
-from treering.retrieval.search.fusion import WALKED
+from treering.retrieval.index.rounds import lag_of
+from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import WordsKnown, words_in
 from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.verbs.confined_ledger import ConfinedLedger
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import AskedTree, tree_of
@@ -198,11 +200,18 @@ def time_of(call: Call, moment: AsOf) -> datetime:
 
 
 def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime | None = None) -> Question:
-    """Prepare a question, asked `now`; without a single vector in the space none is made for it."""
+    """Prepare a question, asked `now`; no model is asked that no passage has a vector of."""
     engine = call.engine
-    lag = engine.index.vectors.lag()
-    embedder = engine.embedder if semantic and lag.pending < lag.total else None
-    return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
+    lag = lag_of(engine.index)
+    embedder = engine.embedder if semantic and lag.without < lag.total else None
+    quick = engine.quick if lag.quick else None
+    return Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+
+
+def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
+    """Have those of the hits embedded first that only the quick model has read."""
+    if keys := [hit.head.key for hit in hits if QUICK in hit.fused.parts]:
+        engine.vectoriser.prefer(keys)
 
 
 def show(hit: Hit, *, now: datetime, explanations: "Explanations | None", note: str = "") -> ShownHit:
@@ -307,9 +316,9 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     told = WordsKnown.of(words, found.counts).told()
-    if question.lag.pending:
+    if question.lag.without:
         hint = f"{told} Vectors are still being made; ask again.".lstrip()
-        return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
+        return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:
         return Empty(reason="known_but_empty", hint=f"{told} Nothing here says anything about that.".lstrip())
     hint = f"No word of the question occurs here; ingest what knows it. {told}".rstrip()
@@ -330,10 +339,10 @@ def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tu
 
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:
-    """Warn where the index lacks objects, and where vectors lag, because meaning is then found less well than words."""
-    if not lag.pending:
+    """Warn where the index lacks objects or passages have no vector, for meaning is then found less well than words."""
+    if not lag.without:
         return behind_warning(lag.behind)
-    pending = f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only."
+    pending = f"{lag.without} of {lag.total} passages have no vector yet: those are found by words and names only."
     return (*behind_warning(lag.behind), pending)
 
 

@@ -2,7 +2,7 @@
 
 What stands on another branch is never shown as current: passages of it are left out by the ledger (`Reach.tree`), and
 knowledge is shown with the branches its lines stand on. What was changed in the work tree since it was read is said at
-the result (`docs/decisions/0054`).
+the result (`docs/decisions/0057`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Lines, Segment, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
-from treering.core.secrets.redaction import redact
+from treering.core.screening import redact
 from treering.core.versions import HeldContents, TreeView, is_blob, known_branches
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound, Selection

@@ -217,8 +217,9 @@ def confined(patch: Patch, view: View) -> View:
     named = {identity for operation in patch.operations for identity in named_in(operation, view)}
     found = {identity: where for identity in named if (where := view.scope_of(identity)) is not None}
     hidden = frozenset(identity for identity, where in found.items() if not sees(scope, where, descend=True))
+    seen = {identity: where for identity, where in found.items() if identity not in hidden}
     for operation in patch.operations:
-        _check_place(operation, scope, {identity: found[identity] for identity in found.keys() - hidden})
+        _check_place(operation, scope, seen)
     return _Confined(view, hidden) if hidden else view
 
 

@@ -102,10 +102,11 @@ def _of_source(source: Source) -> list[Passage]:
     place_role = role_of(source)
     if not told:  # what cannot be read can at least be found by its name
         return [_passage(source, metadata=_elements(source) | _scalars(source.metadata), place_role=place_role)]
-    return [_of_segment(source, part, place_role) for part in told]
+    metadata = {**_elements(source), **_scalars(source.metadata)}
+    return [_of_segment(source, part, place_role, metadata) for part in told]
 
 
-def _of_segment(source: Source, segment: Segment, place_role: str) -> Passage:
+def _of_segment(source: Source, segment: Segment, place_role: str, metadata: Mapping[str, Scalar]) -> Passage:
     path = {"path": segment.locator.path} if isinstance(segment.locator, Lines) else {}
     return _passage(
         source,
@@ -117,7 +118,7 @@ def _of_segment(source: Source, segment: Segment, place_role: str) -> Passage:
         triples=segment.triples,
         uses=segment.uses,
         defines=tuple(one.name for one in segment.definitions),
-        metadata={**_elements(source), **_scalars(source.metadata), **path},
+        metadata={**metadata, **path},
         said=segment.locator.at if isinstance(segment.locator, Turn) else None,
         place_role=place_role,
     )

@@ -44,6 +44,7 @@ from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import fresh_id
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import bounded
 from treering.verbs.ingest.batch import BatchOutcome, BatchWriter
 from treering.verbs.ingest.branches import branches_gone, contents_here, read_of, versions_without
 from treering.verbs.ingest.changes import (
@@ -63,7 +64,6 @@ from treering.verbs.ingest.report import (
     JobRow,
     JobState,
     Outcome,
-    bounded,
     first_by_outcome,
     overall_outcome,
 )

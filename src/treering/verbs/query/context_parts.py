@@ -31,7 +31,7 @@ from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached, named_nodes
-from treering.verbs.reading import lag_warning
+from treering.verbs.reading import lag_warning, note_recalled
 
 _WITH_REPLY = 5
 """Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
@@ -212,6 +212,7 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rerankin
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
+    note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
     return FoundForTask(question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), altered)
 

@@ -12,8 +12,7 @@ from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answer
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.envelope import READS, AskingInput, Call, Mode
-from treering.verbs.ingest.report import bounded
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.reading import (
     Asked,
     Explanations,
@@ -24,6 +23,7 @@ from treering.verbs.reading import (
     altered_warnings,
     answered_sequence,
     asked_tree,
+    note_recalled,
     question_of,
     reach_of,
     scope_warnings,
@@ -95,6 +95,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
+    note_recalled(engine, found.hits)
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None

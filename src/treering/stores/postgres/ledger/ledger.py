@@ -139,11 +139,14 @@ class PostgresSnapshot(Snapshot):
         seq = None if selection.as_of is None else self.sequence(selection.as_of)
         ids = self._candidates(selection) if seq is None else self._begun_by(seq)
         found: list[Object] = []
-        for start in range(0, len(ids), _BATCH):
-            batch = ids[start : start + _BATCH]
+        for end in range(len(ids), 0, -_BATCH):
+            batch = ids[max(0, end - _BATCH) : end]
             items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
-            found += [items[identity] for identity in batch if identity in items]
-        return [item for item in found if selects(selection, item)]
+            read = (items[identity] for identity in reversed(batch) if identity in items)
+            found += [item for item in read if selects(selection, item)]
+            if selection.newest and len(found) >= selection.newest:
+                break
+        return found[: selection.newest or None][::-1]
 
     def sources(self, scope: str, root: str) -> dict[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
