@@ -1,6 +1,6 @@
 """Labelled sets for measuring retrieval, read into one form.
 
-The sets are not part of the project (their licences differ). They are looked for in the folder named by
+Most sets are not part of the project (their licences differ). They are looked for in the folder named by
 `TREERING_BENCH_DATA`, else in `../shared/data` beside the project.
 """
 
@@ -26,6 +26,8 @@ _DATES = (  # of LoCoMo, of LongMemEval where not ISO 8601, of BEAM
 )
 _MADE_FROM = re.compile(r"\s*->->\s*[\d,\s]*$")  # which point of its plan a message of BEAM was made from
 _MOST_OF_A_KIND = 100
+_LANGUAGES = ("chinese", "french", "german", "japanese", "spanish")
+"""Sets of our own, 50 questions each, beside this file."""
 
 
 class MissingData(Exception):
@@ -96,6 +98,8 @@ def load(name: str) -> Labelled:
 
 def place_of(name: str) -> Path:
     """Return the folder of a set. Raises `MissingData` where it is absent."""
+    if name in _LANGUAGES:
+        return Path(__file__).parent / "languages" / f"{name}.tsv"
     place = folder() / _FOLDERS[name]
     if not place.is_dir():
         raise MissingData(f"{name}: no data in {place}; set TREERING_BENCH_DATA to the folder that has it.")
@@ -158,6 +162,13 @@ def beam(place: Path) -> Labelled:
     return Labelled(f"beam-{place.name.lower()}", tuple(map(_chat, folders)), (5, 10, 20))
 
 
+def one_language(place: Path) -> Labelled:
+    """Read texts and questions in another language than English: lines of a text, a tab and its question."""
+    rows = [line.split("\t") for line in place.read_text(encoding="utf-8").splitlines()]
+    passages = tuple(Passage(f"t{n}", "", text, text) for n, (text, _) in enumerate(rows))
+    return _single(place.stem, passages, ((f"q{n}", asked, [f"t{n}"]) for n, (_, asked) in enumerate(rows)), (1, 3, 10))
+
+
 SETS: Mapping[str, Callable[[Path], Labelled]] = {
     "locomo": locomo,
     "longmemeval": longmemeval,
@@ -166,6 +177,7 @@ SETS: Mapping[str, Callable[[Path], Labelled]] = {
     "musique-triples": musique_triples,
     "beam-100k": beam,
     "beam-500k": beam,
+    **dict.fromkeys(_LANGUAGES, one_language),
 }
 """Every set by name, with the function that reads its folder."""
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "client": set(),
     "wiki": {"wiki", "mongodb"},
     "workflows": {"workflow"},
+    "exams": {"exam"},
     "coding_agents": {"connect", "disconnect", "session"},
 }
 """The commands of each part, as `treering --help` names them."""
@@ -29,6 +30,7 @@ USES = {
     "discussions": ["discussion record", "discussion search"],
     "wiki": ["wiki build", "wiki status"],
     "workflows": ["workflow run", "workflow run on messages"],
+    "exams": ["exam run"],
     "coding_agents": ["connect", "session keep"],
 }
 """What each part is asked for in `without_part`."""

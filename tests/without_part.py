@@ -29,11 +29,13 @@ FILES = {
     "script.yaml": "- complete: false\n  next_prompt: Write\n- complete: true\n  summary: Done\n",
     "flow.yaml": "- type: StaticResponse\n  content: Hello\n",
     "messages.json": json.dumps(MESSAGES),
+    "questions.yaml": "- ask: How often does acme retry?\n  must: [README.md]\n",
 }
 COMMANDS = {
     "supervise": "supervise tickets.yaml --worker true --script script.yaml --no-memory",
     "discussion record": "discussion record lamp messages.json",
     "discussion search": "discussion search lamp euros",
+    "exam run": "exam run --exam questions.yaml --no-keep",
     "wiki build": "wiki build",
     "wiki status": "wiki status",
     "workflow run": "workflow run flow.yaml",

@@ -29,6 +29,27 @@ class Place(Generic[_Thing]):
         return cast("_Thing", load(self.place))
 
 
+class Places(Mapping[str, _Thing]):
+    """Things by name, each imported when it is asked for: whoever asks for one does not wait for the others."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Say where each is, as `module:name`."""
+        self._places = places
+
+    def __getitem__(self, name: str) -> _Thing:
+        return cast("_Thing", load(self._places[name]))
+
+    def __contains__(self, name: object) -> bool:
+        # Whether a thing is there is told without loading it.
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class Table(Mapping[str, _Thing]):
     """Things by name: the built-in ones, then those of installed packages, which cannot replace a built-in one."""
 
@@ -168,6 +189,11 @@ PARTS: Table[Part] = Table(
             commands=("treering.parts.workflows.commands:add_workflows",),
             help="treering.parts.workflows.commands:HELP",
             making="treering.parts.workflows.endpoints:plan_of",
+        ),
+        "exams": Part(
+            "exams",
+            commands=("treering.parts.exams.commands:add_exams",),
+            help="treering.parts.exams.commands:HELP",
         ),
         "coding_agents": Part(
             "coding_agents",

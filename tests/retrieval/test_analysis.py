@@ -13,6 +13,7 @@ from treering.retrieval.text.analysis import (
     index_text,
     query_terms,
 )
+from treering.retrieval.text.languages import language_of
 from treering.stores.sqlite.index.tables import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 from treering.stores.sqlite.reading import fts_query
 
@@ -183,3 +184,51 @@ def _table(tokenizer: str, rows: Iterable[str]) -> apsw.Connection:
 def _rows(table: apsw.Connection, terms: Iterable[str]) -> list[int]:
     query = f"{fts_query(terms)} AND {fts_query(terms)}"
     return [row for (row,) in table.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (query,))]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Die Sitzungen werden in einer Datei gehalten.", "Wo ist eine Sitzung, und wer hält sie?"),
+        ("Les conteneurs sont redémarrés par le serveur.", "Est-ce que le conteneur a redémarré ?"),
+        ("Se quejó de que las facturas no llegaban.", "¿Dónde está la factura y por qué no llegó?"),
+        ("La cartella dell'utente si trova nel server.", "Dove si trovano gli utenti e le cartelle?"),
+        ("Os relatórios são enviados para os clientes.", "Quando é que o relatório foi enviado?"),
+        ("Lagringen av sessionerna är långsam.", "Var är en session och vad är långsamt?"),
+        ("Отчёты хранятся в папке, и их читают.", "Где хранится отчёт и кто его читал?"),
+    ],
+)
+def test_another_language_is_stemmed_as_that_language(text: str, query: str) -> None:
+    other = "A sentence in English that has none of it."
+    assert found_by_words(words_of(other, text), query) == [1]
+    assert set(index_text(text).split()) & set(query_terms(query).words) - {"en", "la"}
+
+
+def test_a_text_too_short_to_tell_its_language_is_found_by_its_words_as_they_are_written() -> None:
+    assert found_by_words(words_of("Kündigungsfristen"), "Wo stehen die Kündigungsfristen und wer prüft sie?") == [0]
+    assert found_by_words(words_of("Die Kündigungsfristen stehen im Vertrag und nicht hier."), "Kündigungsfristen") == [
+        0
+    ]
+
+
+def test_function_words_of_the_language_of_a_question_are_not_looked_for() -> None:
+    assert not {"wo", "werden", "die", "und"} & set(query_terms("Wo werden die Sitzungen und Daten gespeichert?").words)
+
+
+def test_a_phrase_in_another_language_stays_a_phrase() -> None:
+    text = "Die Sitzungen der Benutzer werden gehalten, und nicht gelöscht."
+    assert " ".join(query_terms('"Sitzungen der Benutzer"').phrases) in index_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The man walked in the Rue de la Paix, and it was late.",
+        "Who is Angela de la Cruz?",
+        "for key in range(10):\n    de = key.la",
+        "Les Paul",
+        "",
+    ],
+)
+def test_names_in_english_text_are_no_other_language(text: str) -> None:
+    assert language_of(text) is None

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from sources.git_scratch import Scratch
 from treering.core.errors import InvalidInput
 from treering.system.address import file_address
 from treering.system.settings import Settings
@@ -73,3 +74,91 @@ def test_a_password_in_the_environment_is_not_printed_with_the_settings():
     found = settings(space="postgres://ada:hunter2@db/x")
     assert "hunter2" not in repr(found)
     assert found.space_address().password == "hunter2"
+
+
+# The space of a folder inside git: one for a repository, wherever its work trees lie.
+
+
+@pytest.fixture
+def repository(tmp_path):
+    found = Scratch(tmp_path / "main")
+    found.commit({"src/app.py": "x = 1\n"})
+    return found
+
+
+def space_at(folder, **environment):
+    return Settings.read(environment, folder=folder).space_choice()
+
+
+def touch(address):
+    address.file.parent.mkdir(parents=True, exist_ok=True)
+    address.file.touch()
+
+
+def test_all_work_trees_of_a_repository_use_one_space_wherever_they_lie(repository, tmp_path):
+    repository.git("worktree", "add", "-q", "-b", "feature/x", str(tmp_path / "elsewhere" / "x"))
+    main = file_address(repository.folder / ".treering/treering.db")
+    assert space_at(repository.folder / "src").address == main  # to be made
+    touch(main)
+    for folder in (repository.folder / "src", tmp_path / "elsewhere/x", tmp_path / "elsewhere/x/src"):
+        assert space_at(folder).address == main
+    assert str(repository.folder / ".git") in space_at(tmp_path / "elsewhere/x").why
+
+
+def test_a_work_tree_that_is_removed_takes_no_memory_along(repository, tmp_path):
+    repository.git("worktree", "add", "-q", "-b", "x", str(tmp_path / "x"))
+    chosen = space_at(tmp_path / "x").address
+    touch(chosen)
+    repository.git("worktree", "remove", "--force", str(tmp_path / "x"))
+    assert chosen.file.is_file()
+
+
+def test_a_space_of_a_work_tree_of_its_own_goes_on_working(repository, tmp_path):
+    repository.git("worktree", "add", "-q", "-b", "x", str(tmp_path / "x"))
+    touch(file_address(repository.folder / ".treering/treering.db"))
+    own = file_address(tmp_path / "x/.treering/treering.db")
+    touch(own)
+    assert space_at(tmp_path / "x/src").address == own
+
+
+def test_a_space_above_a_repository_without_one_goes_on_working(repository, tmp_path):
+    above = file_address(tmp_path / ".treering/treering.db")
+    touch(above)
+    assert space_at(repository.folder / "src").address == above
+    repository.git("worktree", "add", "-q", "-b", "x", str(tmp_path / "inside"))
+    touch(file_address(repository.folder / ".treering/treering.db"))
+    assert space_at(tmp_path / "inside").address == file_address(repository.folder / ".treering/treering.db")
+
+
+def test_a_bare_repository_and_its_work_trees_have_their_space_in_its_git_folder(repository, tmp_path):
+    repository.git("clone", "-q", "--bare", str(repository.folder), str(tmp_path / "shared.git"))
+    repository.git("--git-dir", str(tmp_path / "shared.git"), "worktree", "add", "-q", str(tmp_path / "w"), "-b", "w")
+    inside = file_address(tmp_path / "shared.git/treering/treering.db")
+    assert space_at(tmp_path / "shared.git").address == inside
+    assert space_at(tmp_path / "w/src").address == inside
+
+
+def test_a_submodule_is_a_repository_of_its_own(repository, tmp_path):
+    outer = Scratch(tmp_path / "outer")
+    outer.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repository.folder), "parts/inner")
+    assert space_at(outer.folder / "parts/inner").address == file_address(
+        outer.folder / ".git/modules/parts/inner/treering/treering.db"
+    )
+
+
+def test_the_repository_that_git_names_for_a_hook_is_the_one_that_counts(repository, tmp_path):
+    repository.git("worktree", "add", "-q", "-b", "x", str(tmp_path / "x"))
+    main = file_address(repository.folder / ".treering/treering.db")
+    named = {"GIT_DIR": str(repository.folder / ".git/worktrees/x")}
+    assert space_at(tmp_path / "x", **named).address == main
+    assert (
+        space_at(tmp_path, GIT_DIR=str(repository.folder / ".git"), GIT_WORK_TREE=str(repository.folder)).address
+        == main
+    )
+    assert space_at(repository.folder, GIT_DIR=".git").address == main
+
+
+def test_a_git_folder_that_is_none_is_passed_over(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.git").write_text("gitdir: /nowhere\n")
+    assert space_at(tmp_path / "a").address == file_address(tmp_path / "a/.treering/treering.db")

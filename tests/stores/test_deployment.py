@@ -18,7 +18,7 @@ from typer.main import get_command
 import treering
 from treering.core.errors import NotFound
 from treering.spaces.wiring import open_access_keys
-from treering.surfaces.cli.app import app
+from treering.surfaces.cli.app import command_line
 from treering.system.address import parse_address
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def commands():
 @pytest.mark.parametrize("where", commands())
 def test_the_command_that_starts_a_server_is_one_that_the_command_line_takes(where):
     name, *arguments = commands()[where]
-    command = get_command(app).commands[name]
+    command = get_command(command_line()).commands[name]
     with command.make_context(name, arguments, resilient_parsing=False) as context:
         assert context.params["host"] == "0.0.0.0"
 
@@ -74,7 +74,7 @@ def test_the_settings_that_are_given_are_settings_that_there_are():
 
 
 def test_whoever_stops_a_server_waits_longer_than_it_takes_to_stop():
-    with get_command(app).commands["serve"].make_context("serve", []) as context:
+    with get_command(command_line()).commands["serve"].make_context("serve", []) as context:
         takes = context.params["stopping"] + 10
     assert int(unit_value("TimeoutStopSec")[0]) > takes
     assert int(compose()["services"]["treering"]["stop_grace_period"].removesuffix("s")) > takes

@@ -566,7 +566,7 @@ def app(**options):
     except KeyboardInterrupt:
         raise ImportError("a module could not be loaded") from None
 
-commands.app = app
+commands.command_line = lambda first: app
 cli.main([])
 """
         command = [sys.executable, "-c", code]

@@ -288,6 +288,7 @@ HOOK_MODULES = {
     *("treering", "treering.facades", "treering.version"),
     *("treering.core", "treering.core.characters", "treering.core.errors"),
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
+    "treering.system.repository_place",
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     "treering.parts.coding_agents.session_hooks",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files"),

@@ -9,7 +9,7 @@ import pytest
 import typer
 from cli_stage import Stage
 
-from treering.surfaces.cli.app import app
+from treering.surfaces.cli.app import command_line
 from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
 
@@ -52,7 +52,7 @@ def test_every_example_is_a_command_line_that_exists(stage: Stage) -> None:
 
 def test_every_command_stands_in_one_group_of_the_help(stage: Stage) -> None:
     grouped = [name for names in command_groups().values() for name in names]
-    assert sorted(grouped) == sorted(typer.main.get_command(app).commands)
+    assert sorted(grouped) == sorted(typer.main.get_command(command_line()).commands)
     told = stage.done("--help").out
     assert all(f"\n{title}:\n" in told for title in command_groups())
 

@@ -155,7 +155,7 @@ def test_the_message_of_an_unforeseen_error_cannot_steer_a_terminal(tmp_path):
         "import treering.surfaces.cli as cli\n"
         "import treering.surfaces.cli.app as commands\n"
         f"def crash(*_, **__): raise RuntimeError({STEERING!r})\n"
-        "commands.app = crash\n"
+        "commands.command_line = lambda first: crash\n"
         "cli.main(['query', 'x'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=60, check=False)

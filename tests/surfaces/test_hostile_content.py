@@ -244,7 +244,7 @@ def work(*_, **__):
     print(text, file=sys.stderr)
     return 0
 
-commands.app = work
+commands.command_line = lambda first: work
 cli.main(["query", "x"])
 """
 

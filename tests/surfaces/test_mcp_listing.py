@@ -10,7 +10,8 @@ from treering.ports.adapter import NoFiles
 from treering.surfaces.mcp.dispatcher import ToolDispatcher, help_on
 from treering.surfaces.mcp.listing import granted_modes, rendered, tool_listing
 from treering.surfaces.mcp.server import instructions
-from treering.verbs.catalog import NEW_OBJECT_FIELDS, TOOLS
+from treering.verbs.catalog import TOOLS
+from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
 
 LISTED = {verb: granted_modes(tool) for verb, tool in TOOLS.items()}
 """The tools with the modes that an agent may use."""

@@ -12,7 +12,7 @@ import typer
 
 from treering.core.errors import Denied, InvalidInput
 from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.cli.app import app
+from treering.surfaces.cli.app import command_line
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
 from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
@@ -25,12 +25,16 @@ from treering.verbs.envelope import EVERYTHING, READS, Operation
 GOLDEN = Path(__file__).with_name("golden") / "operations.txt"
 VERBS = {f"{tool.name} {mode.name}": mode for tool in TOOLS.values() for mode in tool.modes.values()}
 EVERY: dict[str, Operation] = {**VERBS, **OPERATIONS}
-FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "discussion delete --erase"}
+FLAGS = {
+    "discussion edit": "discussion state --edit",
+    "discussion erase": "discussion delete --erase",
+    "prove": "query --proof",
+}
 """Operations that the command line offers as a flag of another's command."""
 OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
 NO_OPERATIONS = {
-    *("try", "init", "backup", "move", "mcp", "version", "serve", "supervise", "wiki serve"),
+    *("try", "init", "backup", "move", "mcp", "version", "verify", "serve", "supervise", "wiki serve"),
     *(
         "postgres plan",
         "postgres work",
@@ -41,6 +45,7 @@ NO_OPERATIONS = {
     ),
     *("connect", "disconnect", "session begin", "session keep", "session work"),
     *("mongodb index", "mongodb status"),
+    *("exam run", "exam make"),
     *("watch", "hook install", "hook uninstall", "hook status", "hook run"),
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),
@@ -71,13 +76,13 @@ SERVERS = (
 
 def commands():
     """Return what the command line can be told, flags that are operations included."""
-    top = typer.main.get_command(app).commands
+    top = typer.main.get_command(command_line()).commands
     paths = list(paths_of(top))
     flags = {
         told
         for told in FLAGS.values()
-        for group, name, flag in [told.split()]
-        if any(flag in one.opts for one in top[group].commands[name].params)
+        for *groups, name, flag in [told.split()]
+        if any(flag in one.opts for one in (top[groups[0]].commands if groups else top)[name].params)
     }
     return {*paths, *flags}
 

@@ -32,9 +32,9 @@ from treering.sources.reading.lines import in_file
 from treering.sources.reading.text import outline_markdown, segment_text, segments_of_markdown
 from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
+from treering.verbs.catalog import INGEST
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import EVERYTHING, Envelope
-from treering.verbs.ingest.ingest import TOOL
 
 ADA = Author(actor="ada", channel="user")
 
@@ -167,7 +167,7 @@ class Desk:
         **options: Any,
     ) -> Any:
         envelope = Envelope(mode=mode, scope=scope, input=given or {}, options=options)
-        return TOOL.call(engine or self.engine, envelope, granted=EVERYTHING)
+        return INGEST.call(engine or self.engine, envelope, granted=EVERYTHING)
 
     def note(self, text: str, **fields: Any) -> Any:
         return self.ingest("source", {"items": [{"text": text, **fields}]})

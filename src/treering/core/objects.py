@@ -323,8 +323,10 @@ _ANY: TypeAdapter[Object] = TypeAdapter(AnyObject)
 
 def parse_object(data: Mapping[str, Any]) -> Object:
     """Read an object from JSON data. Raises `InvalidInput` naming each wrong field."""
+    named = TYPES.get(str(data.get("type")))
     try:
-        return _ANY.validate_python(data)
+        # Of one type, because the checks of all others need not be made for it. What is wrong is told alike.
+        return _ANY.validate_python(data) if named is None else named.model_validate(data)
     except ValidationError as error:
         raise invalid_fields(error, known=known_fields(data)) from error
 

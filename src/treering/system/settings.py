@@ -3,18 +3,32 @@
 import getpass
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from treering.core.errors import InvalidInput
 from treering.system.address import Address, file_address, parse_address
+from treering.system.repository_place import RepositoryPlace, repository_at
 
 FOLDER = ".treering"
 FILE = "treering.db"
+IN_GIT = "treering"
+"""The folder of a space inside a git folder, of a repository that has no main work tree: bare, or a submodule."""
 COMMON_KEY = "OPENAI_API_KEY"
 _MINUTES = re.compile(r"\d{1,5}(\.\d{1,5})?")
 _FALSE = {"0", "false", "no", "off"}
+
+
+_OF_GIT = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE")
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceChoice:
+    """The space to use, and why it is this one."""
+
+    address: Address
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,8 @@ class Settings:
     """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
+    of_git: Mapping[str, str] = field(default_factory=dict)
+    """`GIT_DIR`, `GIT_COMMON_DIR`, `GIT_WORK_TREE`: the repository, where git itself has named it."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None, *, folder: Path | None = None) -> "Settings":
@@ -100,6 +116,7 @@ class Settings:
             memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
             memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
             folder=folder or Path.cwd(),
+            of_git={name: given[name] for name in _OF_GIT if given.get(name)},
         )
 
     @property
@@ -112,14 +129,43 @@ class Settings:
         """The space of the working folder itself, whatever lies in the folders above."""
         return file_address(self.folder / FOLDER / FILE)
 
-    def space_address(self, given: str | None = None) -> Address:
-        """Return the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
+    @property
+    def new_space(self) -> Address:
+        """The space that `init` makes: that of the repository the folder lies in, else of the folder itself."""
+        place = self.repository
+        return next(iter(self._within(place)), self._of_repository(place)) if place else self.own_space
 
-        A bare name is a named space under the data folder. Where there is no `.treering/` folder yet, the
-        address of the one to be made in the working folder is given. Raises `InvalidInput` for what is not an address.
+    @property
+    def repository(self) -> RepositoryPlace | None:
+        """The git repository the working folder lies in; `None` without one."""
+        return repository_at(self.folder, self.of_git)
+
+    def space_address(self, given: str | None = None) -> Address:
+        """Return the address of the space to use, as `space_choice` finds it."""
+        return self.space_choice(given).address
+
+    def space_choice(self, given: str | None = None) -> SpaceChoice:
+        """Return the space to use: the one given, `TREERING_SPACE`, or that of the folder.
+
+        A bare name is a named space under the data folder. The space of a folder is the nearest `.treering/` in its
+        work tree, else the one that all work trees of its repository share, else the nearest above. Where there is
+        none yet, the address of the one to be made is given. Raises `InvalidInput` for what is not an address.
         """
-        text = given or self.space
-        return parse_address(text, named=self.data_dir) if text else self._nearest()
+        if text := given or self.space:
+            why = "--space names it" if given else "TREERING_SPACE names it"
+            return SpaceChoice(parse_address(text, named=self.data_dir), why)
+        place = self.repository
+        for address in self._within(place) if place else ():
+            return SpaceChoice(address, f"the nearest {FOLDER} folder of this work tree")
+        if place and _is_there(shared := self._of_repository(place)):
+            return SpaceChoice(shared, f"all work trees of the repository {place.common} share it")
+        for folder in (self.folder, *self.folder.parents):
+            if _is_there(above := file_address(folder / FOLDER / FILE)):
+                return SpaceChoice(above, f"the nearest {FOLDER} folder above")
+        if place:
+            made = f"the one to be made for the repository {place.common}: there is none yet"
+            return SpaceChoice(self._of_repository(place), made)
+        return SpaceChoice(self.own_space, "the one to be made for this folder: there is none yet")
 
     def keys_address(self, given: str | None, *, space: Address) -> Address:
         """Return where the access keys of a server are kept: the place given, `TREERING_KEYS`, or beside the spaces.
@@ -132,11 +178,24 @@ class Settings:
             return parse_address(text, named=self.data_dir)
         return file_address(self.data_dir / "keys.db") if space.is_file else space
 
-    def _nearest(self) -> Address:
-        for folder in (self.folder, *self.folder.parents):
-            if (folder / FOLDER / FILE).is_file():
-                return file_address(folder / FOLDER / FILE)
-        return self.own_space
+    def _within(self, place: RepositoryPlace) -> Iterator[Address]:
+        """Yield the spaces of the folders from the working folder up to the top of its work tree, the nearest first."""
+        folder = self.folder.resolve()
+        if place.top is None or not folder.is_relative_to(place.top):
+            return
+        for one in (folder, *folder.parents):
+            if _is_there(address := file_address(one / FOLDER / FILE)):
+                yield address
+            if one == place.top:
+                return
+
+    def _of_repository(self, place: RepositoryPlace) -> Address:
+        main = place.main_top
+        return file_address(main / FOLDER / FILE if main else place.common / IN_GIT / FILE)
+
+
+def _is_there(address: Address) -> bool:
+    return address.file is not None and address.file.is_file()
 
 
 def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:

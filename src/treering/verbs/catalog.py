@@ -5,47 +5,69 @@ from typing import Any, get_args
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import TYPES
-from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
-from treering.verbs.crystallize.knowledge import KNOWLEDGE, PROMOTE, SUPERSEDE, KnowledgeInput
-from treering.verbs.crystallize.work import (
-    ACTIVITY,
-    NODE,
-    SOURCE,
-    WORK_ITEM,
-    ActivityFields,
-    ActivityInput,
-    NodeInput,
-    WorkItemInput,
-)
+from treering.registry import Places
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Report, Rights, Tool, Value
-from treering.verbs.ingest.ingest import TOOL as INGEST
-from treering.verbs.lint.lint import TOOL as LINT
-from treering.verbs.query.browsing import EXPAND, PAGE
-from treering.verbs.query.context import CONTEXT
-from treering.verbs.query.recent import RECENT
-from treering.verbs.query.related import RELATED
-from treering.verbs.query.search import SEARCH
+from treering.verbs.envelope import Envelope, Report, Rights, Tool
 
-# The verb `query`: usable context first, then deeper.
+# A mode is named by where it is, and imported when it is asked for: a command needs one of them.
 
-
+INGEST = Tool(
+    name="ingest",
+    summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
+    modes=Places(
+        {
+            "path": "treering.verbs.ingest.ingest:PATH",
+            "repo": "treering.verbs.ingest.ingest:REPO",
+            "url": "treering.verbs.ingest.ingest:URL",
+            "source": "treering.verbs.ingest.ingest:SOURCE",
+            "adapter": "treering.verbs.ingest.ingest:ADAPTER",
+            "status": "treering.verbs.ingest.ingest:STATUS",
+        }
+    ),
+)
+# Usable context first, then deeper.
 QUERY = Tool(
     name="query",
     summary="Ask what is known: a context pack for a task with evidence, conflicts, gaps; or search, pages, history.",
-    modes={mode.name: mode for mode in (CONTEXT, SEARCH, PAGE, RELATED, RECENT, EXPAND)},
+    modes=Places(
+        {
+            "context": "treering.verbs.query.context:CONTEXT",
+            "search": "treering.verbs.query.search:SEARCH",
+            "page": "treering.verbs.query.browsing:PAGE",
+            "related": "treering.verbs.query.related:RELATED",
+            "recent": "treering.verbs.query.recent:RECENT",
+            "expand": "treering.verbs.query.browsing:EXPAND",
+        }
+    ),
 )
-
-
-# The verb `crystallize`: turn successful work into reusable state, as one patch.
-
-
 CRYSTALLIZE = Tool(
     name="crystallize",
     summary="Record what was done, decided and learned, with evidence; promote, supersede, track work.",
-    modes={mode.name: mode for mode in (ACTIVITY, KNOWLEDGE, WORK_ITEM, PROMOTE, SUPERSEDE, NODE, SOURCE)},
+    modes=Places(
+        {
+            "activity": "treering.verbs.crystallize.work:ACTIVITY",
+            "knowledge": "treering.verbs.crystallize.knowledge:KNOWLEDGE",
+            "work_item": "treering.verbs.crystallize.work:WORK_ITEM",
+            "promote": "treering.verbs.crystallize.knowledge:PROMOTE",
+            "supersede": "treering.verbs.crystallize.knowledge:SUPERSEDE",
+            "node": "treering.verbs.crystallize.work:NODE",
+            "source": "treering.verbs.crystallize.work:SOURCE",
+        }
+    ),
 )
-
+LINT = Tool(
+    name="lint",
+    summary="Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes.",
+    modes=Places(
+        {
+            "structure": "treering.verbs.lint.lint:STRUCTURE",
+            "semantic": "treering.verbs.lint.lint:SEMANTIC",
+            "repair": "treering.verbs.lint.lint:REPAIR",
+            "reindex": "treering.verbs.lint.lint:REINDEX",
+            "audit": "treering.verbs.lint.audit:AUDIT",
+        }
+    ),
+)
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (INGEST, QUERY, CRYSTALLIZE, LINT)}
 
@@ -86,13 +108,6 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 """Calls of each verb to copy, by what one wants."""
 
-NEW_OBJECT_FIELDS: Mapping[type[Value], type[Value]] = {
-    ActivityInput: ActivityFields,
-    KnowledgeInput: KnowledgeFields,
-    WorkItemInput: WorkItemFields,
-    NodeInput: NodeFields,
-}
-"""Inputs that take the fields of a new object beside their own, which change one, and which fields those are."""
 TYPE_LABELS: Mapping[str, str] = {
     "knowledge": "Knowledge",
     "work_item": "Work",

@@ -152,3 +152,39 @@ def test_the_command_prints_the_page_and_what_links_to_it(tmp_path, monkeypatch,
     assert re.search(r"Linked from:\n(?: +\S+ .*\n)* +modules/shop-app.md", printed)
     assert run(["wiki", "page", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["path"] == "index.md"
+
+
+def written(space, path: str = "") -> tuple[str, bool]:
+    """Return the text of a page, and whether the wiki had to be written for it."""
+    told: list[str] = []
+    watched = space.with_progress(lambda what, _done, _total: told.append(what))
+    return watched.perform("wiki page", input={"path": path}).text, "Writing the wiki" in told
+
+
+def test_a_wiki_is_not_written_again_for_what_is_not_about_its_repository(space):
+    text, was_written = written(space)
+    assert was_written
+    space.ingest("source", input={"items": [{"text": "The shop opens at nine.", "origin": "note:hours"}]})
+    assert written(space) == (text, False)
+    assert written(space, "overview.md")[1] is False
+
+
+def test_a_wiki_is_written_again_when_a_file_of_its_repository_changes_or_goes(space, tmp_path):
+    written(space)
+    repository(tmp_path / "shop", {"src/shop/rules.py": FILES["src/shop/rules.py"] + "\n\nRULES = 3\n"})
+    space.ingest("repo", input={"path": str(tmp_path / "shop")})
+    assert written(space, "modules/shop-app.md")[1]
+    routes = next(
+        hit for hit in space.query("search", input={"text": "Routes requests"}, options={"descend": True}).hits
+    )
+    assert not written(space)[1]
+    space.erase([routes.source_id])
+    text, was_written = written(space)
+    assert was_written
+    assert "Routes requests" not in text
+
+
+def test_a_wiki_is_written_again_for_what_is_known_of_its_repository(space):
+    written(space)
+    space.crystallize("knowledge", input={"kind": "constraint", "title": "Routes", "payload": {"rule": "No loops"}})
+    assert written(space)[1]

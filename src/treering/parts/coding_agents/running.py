@@ -76,7 +76,14 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
         if hooks and folder and settings.background and _has_space(settings):
             with suppress(OSError):  # the first session makes it
                 start_work(folder)
-    facts = {"client": client.name, "files": [str(one.file) for one in planned.changes], "dry_run": dry_run}
+    chosen = settings.space_choice()
+    facts = {
+        "client": client.name,
+        "files": [str(one.file) for one in planned.changes],
+        "dry_run": dry_run,
+        "space": str(chosen.address),
+        "why": chosen.why,
+    }
     lines = [*_told(planned, client.title, settings, dry_run=dry_run)]
     if hooks and client.hooks_note and planned.changes:
         lines.append(line(client.hooks_note, indent=2))
@@ -98,18 +105,20 @@ def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
 def status(access: Access, writes: int) -> None:
     """Tell how the space stands."""
     settings = Settings.read()
-    address = settings.space_address(access.space or None)
+    chosen = settings.space_choice(access.space or None)
+    address = chosen.address
     with opened(access) as space:
         told = space.perform(STATUS, options={"writes": writes})
     transcripts = len({one.transcript for one in waiting_transcripts(settings)})
     resident = how_it_is()
     facts = {
         "space": str(address),
+        "why": chosen.why,
         **told.model_dump(mode="json"),
         "waiting_transcripts": transcripts,
         "resident": {name: float(said) for name, said in resident.items()} if resident else None,
     }
-    lines = [*_standing(str(address), told)]
+    lines = [*_standing(str(address), chosen.why, told)]
     if transcripts:
         said = f"{transcripts:,} transcript{'' if transcripts == 1 else 's'} of sessions wait: treering session work"
         lines.append(line(said, indent=2))
@@ -150,7 +159,9 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
     for one in planned.changes:
         yield line(f"{'made' if one.before is None else 'changed'} {one.file}", indent=2)
-    address = settings.space_address(None)
+    chosen = settings.space_choice()
+    address = chosen.address
+    yield line(f"space {address}: {chosen.why}", indent=2)
     if address.file is not None and not _has_space(settings):
         yield line("There is no space here yet: treering init && treering ingest .", indent=2)
     if not address.is_file:
@@ -158,8 +169,9 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     yield line(f"Start {title} anew. To take it back: treering disconnect {planned.client}", indent=2)
 
 
-def _standing(address: str, told: SpaceStatus) -> Iterator[IndentedLine]:
+def _standing(address: str, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
     yield line(address)
+    yield line(f"used here because: {why}", indent=2)
     counts = {kind: sum(of.values()) for kind, of in told.objects.items()}
     held = ", ".join(f"{number:,} {_plural(kind, number)}" for kind, number in counts.items())
     yield line(held or "Nothing is in it yet: treering ingest .", indent=2)

@@ -18,6 +18,7 @@ from treering.core.errors import TreeringError
 from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.address import file_address
 from treering.system.machine import OWN_PROCESS, make_folder, replace_file, sync_folder, write_new
+from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
 
 __all__ = ["ReadyPack", "keep_pack", "kept_folders", "pack_of", "standing", "state_of"]
@@ -193,7 +194,6 @@ def _folder(given: Mapping[str, Any]) -> Path:
 _FRESH_SECONDS = 3600
 _MOST_PACK_BYTES = 1_000_000
 _MOST_DAYS = 30
-_STATE_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +258,8 @@ def kept_folders(space: Path) -> list[Path]:
 
 def state_of(folder: Path) -> str:
     """Return what git's `HEAD` says in a folder, the nearest above it too; empty where there is no work tree."""
-    for place in (folder, *folder.parents):
-        git = place / ".git"
-        with suppress(OSError, ValueError):
-            if git.is_file():  # a work tree beside the first
-                git = place / git.read_text(encoding="utf-8")[:_STATE_CHARS].removeprefix("gitdir:").strip()
-            return (git / "HEAD").read_text(encoding="utf-8")[:_STATE_CHARS].strip()
-    return ""
+    place = repository_at(folder)
+    return place.state if place else ""
 
 
 def _file(space: Path, folder: Path) -> Path:

@@ -1,14 +1,14 @@
 """One page of a wiki as it would be written now: its text, what links to it, and what became of its files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from treering.core.canonical import Instant
+from treering.core.canonical import PREFIXES, Instant
 from treering.core.errors import NotFound, nearest
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
 from treering.parts.wiki.files.manifest import INDEX, LOG
@@ -75,12 +75,25 @@ class _Wiki:
 
     plan: WikiPlan
     pages: Sequence[WikiPage]
-    texts: dict[str, str]
+    texts: Mapping[str, str]
+    linked_from: Mapping[str, Sequence[str]]
+    """By the path of a page, the paths of the pages that link to it."""
 
 
-_LAST: WeakKeyDictionary[Any, tuple[object, _Wiki]] = WeakKeyDictionary()
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Which wiki was made, and up to which event of the audit log it is what would be made."""
+
+    asked: object
+    sequence: int
+    wiki: _Wiki
+
+
+_LAST: WeakKeyDictionary[Any, _Made] = WeakKeyDictionary()
 """By the index of an open space, the wiki that was asked for last: to make it takes seconds, and people read on."""
 _LOCK = Lock()
+_MOST_EVENTS = 2_000
+"""So many events of the audit log are looked through for one that a wiki may have changed with."""
 
 
 def wiki_page(call: Call, given: WikiPageInput, _options: Nothing) -> WikiPageReport:
@@ -100,7 +113,7 @@ def wiki_page(call: Call, given: WikiPageInput, _options: Nothing) -> WikiPageRe
         path=path,
         text=_without_log(without_matter(wiki.texts[path])),
         pages=tuple(listed.values()),
-        linked_from=tuple(listed[page.plan.path] for page in wiki.pages if page is not shown and _links_to(page, path)),
+        linked_from=tuple(listed[one] for one in wiki.linked_from.get(path, ())),
         changes=tuple(_changes(call.engine, call.scope, subject, shown.plan.relevant_files)) if shown else (),
     )
 
@@ -110,27 +123,54 @@ def _without_log(text: str) -> str:
     return "\n".join(one for one in text.split("\n") if f"]({LOG})" not in one)
 
 
-def _links_to(page: WikiPage, path: str) -> bool:
-    return any(link.scheme == "page" and link.path == path for link in body_links(page.body))
+def _linked_from(pages: Sequence[WikiPage]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for page in pages:
+        own = page.plan.path
+        for path in {link.path for link in body_links(page.body) if link.scheme == "page"} - {own}:
+            found.setdefault(path, []).append(own)
+    return found
 
 
 def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
     engine = call.engine
-    key = (engine.ledger.sequence(), call.scope, subject.root, given.generated, given.branch)
+    asked, sequence = (call.scope, subject.root, given.generated, given.branch), engine.ledger.sequence()
     with _LOCK:
         known = _LAST.get(engine.index)
-    if known and known[0] == key:
-        return known[1]
+    # A kept wiki is made of records, whatever they are called.
+    if (
+        known
+        and known.asked == asked
+        and (known.sequence == sequence or (not given.generated and _holds(engine, known, subject.root)))
+    ):
+        with _LOCK:
+            _LAST[engine.index] = replace(known, sequence=sequence)
+        return known.wiki
     named = given.generated
     plan, pages = kept_wiki(engine, named, given.branch) if named else _by_rules(call, subject)
     texts = CitedTexts(engine)
     texts.read(pages)
     addresses = forge_of(subject.remote) or NoAddresses()
     rendered = render_pages(plan, pages, addresses=addresses, cited_text=texts)
-    wiki = _Wiki(plan, pages, {one.path: one.text for one in rendered})
+    wiki = _Wiki(plan, pages, {one.path: one.text for one in rendered}, _linked_from(pages))
     with _LOCK:
-        _LAST[engine.index] = (key, wiki)
+        _LAST[engine.index] = _Made(asked, sequence, wiki)
     return wiki
+
+
+def _holds(engine: Engine, made: _Made, root: str) -> bool:
+    """Tell whether what was written since touches no wiki of a root: nothing but sources that are not of it."""
+    written = [event.target for event in engine.ledger.events(after=made.sequence, limit=_MOST_EVENTS + 1)]
+    sources = dict.fromkeys(target for target in written if target.startswith(f"{PREFIXES['source']}:"))
+    if len(written) > _MOST_EVENTS or len(sources) < len(dict.fromkeys(written)):
+        return False
+    heads = engine.ledger.heads(list(sources)) if sources else {}
+    # One that is not there was erased, and may be one of the root.
+    return len(heads) == len(sources) and not any(_is_of(head.origin, root) for head in heads.values())
+
+
+def _is_of(origin: str, root: str) -> bool:
+    return origin == root or origin.startswith((f"{root}#", f"{root}/"))
 
 
 def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:

@@ -1,13 +1,14 @@
 """The entity graph in memory: edges out of many nodes at once, kept in step passage by passage."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import Corrupt, InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.index.tables import MAX_KEY, Scalar
 from treering.retrieval.index.ties import (
@@ -110,30 +111,23 @@ def run_of(parts: Sequence[Ends]) -> EdgeRun:
     if not parts:
         return EdgeRun(np.zeros(0, np.uint32), np.zeros(1, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.int32))
     sources, references, rows = (np.concatenate(parts_of_one) for parts_of_one in zip(*parts, strict=True))
-    at = _in_order(sources)
-    sources = sources[at]
+    # Numbers and places in one word each: numpy sorts words of 64 bits several times faster than it sorts places.
+    words = sources.astype(np.uint64) << np.uint64(32) | np.arange(len(sources), dtype=np.uint64)
+    words.sort()
+    sources, at = (words >> np.uint64(32)).astype(np.uint32), (words & np.uint64(_NO_NODE)).astype(np.int64)
     firsts = np.flatnonzero(np.concatenate([[True], sources[1:] != sources[:-1]])) if len(sources) else np.zeros(0, int)
     bounds = np.concatenate([firsts, [len(sources)]]).astype(np.int32)
     return EdgeRun(sources[firsts], bounds, references[at], rows[at])
 
 
-def _in_order(numbers: Words32) -> Places:
-    """Return the places of numbers in ascending order of the numbers."""
-    # By the lower half, then by the upper: numpy sorts 16 bits by counting, much faster than it compares 32.
-    by_lower = np.argsort(numbers.astype(np.uint16), kind="stable")
-    upper = (numbers >> np.uint32(16)).astype(np.uint16)
-    return by_lower[np.argsort(upper[by_lower], kind="stable")]
-
-
-def merged(one: EdgeRun, other: EdgeRun, scopes: Scopes) -> EdgeRun:
-    """Put two runs together, without the ends that rows vouched for which are gone."""
-    size = one.size + other.size
+def merged(runs: Sequence[EdgeRun], scopes: Scopes) -> EdgeRun:
+    """Put runs together, without the ends that rows vouched for which are gone."""
+    size = sum(run.size for run in runs)
     references, rows = np.empty(size, np.uint32), np.empty(size, np.int32)
     nodes: list[Words32] = []
     bounds = [np.zeros(1, np.int32)]
     end = 0
-    for low, high in pairwise(_cuts(max(one, other, key=lambda run: run.size))):
-        part = run_of([run.between(low, high, scopes) for run in (one, other)])
+    for part in merged_parts(runs, scopes):
         references[end : end + part.size], rows[end : end + part.size] = part.references, part.rows
         nodes.append(part.nodes)
         bounds.append(part.bounds[1:] + np.int32(end))
@@ -141,9 +135,17 @@ def merged(one: EdgeRun, other: EdgeRun, scopes: Scopes) -> EdgeRun:
     return EdgeRun(np.concatenate(nodes), np.concatenate(bounds), references[:end], rows[:end])
 
 
-def _cuts(run: EdgeRun) -> list[int]:
+def merged_parts(runs: Sequence[EdgeRun], scopes: Scopes) -> Iterator[EdgeRun]:
+    """Yield what runs are put together, in parts by ascending nodes; without the ends whose rows are gone."""
+    largest = max(runs, key=lambda run: run.size, default=None)
+    if largest is not None:
+        for low, high in pairwise(_cuts(largest, _MERGED_AT_ONCE // len(runs))):
+            yield run_of([run.between(low, high, scopes) for run in runs])
+
+
+def _cuts(run: EdgeRun, most: int) -> list[int]:
     """Return numbers of nodes between which a run has some number of ends, from below the first to above the last."""
-    places = np.searchsorted(run.bounds[:-1], np.arange(_MERGED_AT_ONCE, run.size, _MERGED_AT_ONCE))
+    places = np.searchsorted(run.bounds[:-1], np.arange(most, run.size, most))
     within = run.nodes[places[places < len(run.nodes)]].tolist()
     return [0, *dict.fromkeys(within), _NO_NODE + 1]
 
@@ -162,6 +164,41 @@ _LARGE = 100_000
 _PATIENCE = 64
 """Large runs are merged once edges were asked for so often (about five questions), so that no single one waits."""
 _SLACK = 8  # an array that has to grow grows by one part in this many
+
+
+_OF_ROWS = ("buffer", "starts", "keys", "scopes", "directory")
+_OF_RUN = ("nodes", "bounds", "references", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A table as counts and arrays, by name."""
+
+    counts: Mapping[str, int]
+    arrays: Mapping[str, npt.NDArray[Any]]
+
+
+PACKED_TYPES: Mapping[str, type[np.generic]] = {
+    "buffer": np.uint32,
+    "starts": np.int64,
+    "keys": np.int32,
+    "scopes": np.int32,
+    "directory": np.int32,
+    "nodes": np.uint32,
+    "bounds": np.int32,
+    "references": np.uint32,
+    "rows": np.int32,
+}
+"""The type of each array of a packed table."""
+
+
+def _is_run(run: EdgeRun) -> bool:
+    fits = len(run.bounds) == len(run.nodes) + 1 and len(run.references) == len(run.rows)
+    return fits and int(run.bounds[-1]) == len(run.rows)
+
+
+def _unfit() -> Corrupt:
+    return Corrupt("A packed graph does not fit together.", hint="Remove it: it is made anew from the space.")
 
 
 class GraphTable:
@@ -183,6 +220,8 @@ class GraphTable:
         """So many rows have their ends in runs."""
         self._asked = 0
         """How often edges were asked for."""
+        self.put_since = 0
+        """How many records were put since the table was made, or unpacked."""
 
     def __len__(self) -> int:
         return self._rows.live
@@ -207,6 +246,7 @@ class GraphTable:
         buffer, lengths = buffer_of(records), lengths_of(records)
         layout = checked_layout(buffer, lengths)
         self.discard(keys)
+        self.put_since += len(keys)
         if of > len(keys) > 0 and not self._rows.count:
             self._rows.reserve(of, len(buffer) * of // len(keys))
         self._rows.append(keys, scopes, buffer, layout.starts, lengths // 4)
@@ -253,6 +293,39 @@ class GraphTable:
         """Return the numbers of the entities and objects that some passages tie together, each once."""
         return self._rows.numbers(keys)
 
+    def rows(self) -> Packed:
+        """Return all but the runs. The arrays are those of the table, and not copies."""
+        rows = self._rows
+        counts = {"count": rows.count, "live": rows.live, "used": rows.used}
+        return Packed(counts, {name: getattr(rows, name) for name in _OF_ROWS})
+
+    def ends(self) -> tuple[int, Iterator[EdgeRun]]:
+        """Return all ends in one run, part by part, and how many there are at most."""
+        self._sort()
+        return sum(run.size for run in self._runs), merged_parts(self._runs, self._rows.scopes)
+
+    @classmethod
+    def of(cls, packed: Packed) -> "GraphTable":
+        """Return the table that `rows` and `ends` gave. Raises `Corrupt` where they do not fit together."""
+        count, live, used = (packed.counts[name] for name in ("count", "live", "used"))
+        arrays = packed.arrays
+        table = cls()
+        rows = table._rows = _Rows(count, live, used, *(arrays[name] for name in _OF_ROWS))
+        run = EdgeRun(*(arrays[name] for name in _OF_RUN))
+        ends = min(len(rows.starts), len(rows.keys), len(rows.scopes))
+        if not (0 <= live <= count <= ends and 0 <= used <= len(rows.buffer) and _is_run(run)):
+            raise _unfit()
+        table._runs, table._sorted = [run], count
+        return table
+
+    def copied(self) -> "GraphTable":
+        """Return the same table over arrays of its own."""
+        rows, copy = self._rows, GraphTable()
+        copy._rows = _Rows(rows.count, rows.live, rows.used, *(getattr(rows, name).copy() for name in _OF_ROWS))
+        copy._runs = [EdgeRun(*(getattr(run, name).copy() for name in _OF_RUN)) for run in self._runs]
+        copy._sorted, copy._asked = self._sorted, self._asked
+        return copy
+
     def _sort(self) -> None:
         """Sort the ends of rows that came since, and merge runs; of large ones two at a time, and not at once."""
         if self._sorted < self._rows.count:
@@ -264,7 +337,7 @@ class GraphTable:
             large = one.size > _LARGE
             if large and self._asked <= _PATIENCE:
                 break
-            self._runs[at : at + 2] = [merged(one, other, self._rows.scopes)]
+            self._runs[at : at + 2] = [merged((one, other), self._rows.scopes)]
             if large:
                 break
 

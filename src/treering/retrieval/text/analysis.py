@@ -17,6 +17,7 @@ import Stemmer
 
 from treering.core.screening import without_disguise
 from treering.ports.search import TextQuery
+from treering.retrieval.text.languages import is_function_word, language_of, stems_in
 
 # One spelling for words that English spells in two ways, so that either finds the other.
 
@@ -69,9 +70,14 @@ def index_text(text: str) -> str:
     Words are folded (NFKC, case, diacritics), brought to one spelling (`colour` is `color`) and stemmed as English. A
     compound such as `commitPatch`,
     `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
-    Scripts written without spaces give every character and every pair of neighbours.
+    Scripts written without spaces give every character and every pair of neighbours. A text in another language than
+    English gives the stems of its words in that language besides, behind all other terms, so that phrases stay whole.
     """
-    return " ".join(filter(None, terms_by_token(text)))
+    terms = " ".join(filter(None, terms_by_token(text)))
+    if (language := language_of(text)) is None:
+        return terms
+    known = frozenset(terms.split())
+    return " ".join([terms, *(stem for stem in stems_in(language, text) if stem not in known)])
 
 
 def terms_by_token(text: str) -> Iterator[str]:
@@ -100,7 +106,8 @@ def query_terms(text: str, *, most: int = MAX_WORDS) -> TextQuery:
 
 def telling_terms(text: str) -> list[str]:
     """Return the terms of a question in order, each as often as it occurs, without stop words if others remain."""
-    sought = [_Sought.of(token) for token in _tokens(text)]
+    language = language_of(text)
+    sought = [_Sought.of(token, language) for token in _tokens(text)]
     return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
@@ -192,10 +199,15 @@ class _Sought:
     telling: tuple[str, ...]
 
     @classmethod
-    def of(cls, token: str) -> "_Sought":
+    def of(cls, token: str, language: str | None) -> "_Sought":
         words = tuple(_analysed(token, query=True))
         stop = _STOP_WORDS | _CONTRACTIONS if _APOSTROPHE.search(token) else _STOP_WORDS
-        return cls(tuple(map(stem, words)), tuple(stem(word) for word in words if word not in stop))
+        terms = tuple(map(stem, words))
+        if language is None:
+            return cls(terms, tuple(stem(word) for word in words if word not in stop))
+        # A text that is too short to tell its language has the words as they are written, others their stems as well.
+        telling = [stem(word) for word in words if not is_function_word(language, word)]
+        return cls(terms, (*telling, *(stemmed for stemmed in stems_in(language, token) if stemmed not in telling)))
 
 
 def _analysed(token: str, *, query: bool) -> Iterator[str]:

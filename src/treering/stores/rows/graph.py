@@ -198,6 +198,28 @@ class NamedGraphRows(GraphRows, Protocol):
 
 
 Rows = TypeVar("Rows", bound=GraphRows)
+Rows_contra = TypeVar("Rows_contra", bound=GraphRows, contravariant=True)
+
+LEAST_KEPT = 5_000
+"""So many passages at least: fewer are read and sorted faster than a file is opened twice."""
+_CHANGED_SHARE = 16
+"""A table is kept anew where a process had to read one passage in so many again."""
+
+
+class KeptGraph(Protocol[Rows_contra]):
+    """A table of the graph that lies ready for the next process."""
+
+    def read(self, rows: Rows_contra) -> tuple[GraphTable, Moment] | None:
+        """Return the table and the moment it is of; `None` where there is none, or the space has no such moment."""
+        ...
+
+    def keep(self, rows: Rows_contra, table: GraphTable) -> GraphTable | None:
+        """Keep a table of the moment of the rows; return what a next process reads, `None` where it was not kept."""
+        ...
+
+    def is_gone(self) -> bool:
+        """Tell whether what was read or kept here lies there no more, because something was erased."""
+        ...
 
 
 class NodeNames(Protocol):
@@ -215,19 +237,45 @@ class NodeNames(Protocol):
 class FollowedGraph(Generic[Rows]):
     """A table of the graph that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, names: NodeNames) -> None:
+    def __init__(self, names: NodeNames, kept: "KeptGraph[Rows] | None" = None) -> None:
         self.table = GraphTable()
         self.names = names
+        self._kept = kept
         self._lock = threading.Lock()
         self._seen: Moment | None = None
 
     def view(self, rows: Rows, scopes: frozenset[int] | None) -> "FollowedGraphView":
         """Return the graph at the moment of the rows, for a read that sees some scopes (`None`: all)."""
         with self._lock:
-            self._seen = follow_log(
-                rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
-            )
+            if self._kept and self._seen is None:
+                self._begin(rows, self._kept)
+            elif self._kept and self._kept.is_gone():
+                self._let_go(rows, self._kept)
+            self._follow(rows)
             return FollowedGraphView(self.table, self._lock, scopes, self.names)
+
+    def _follow(self, rows: Rows) -> None:
+        self._seen = follow_log(
+            rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
+        )
+
+    def _begin(self, rows: Rows, kept: "KeptGraph[Rows]") -> None:
+        """Begin with the table that an earlier process kept; keep it anew where there is none, or much has changed."""
+        self.table, self._seen = GraphTable(), None
+        if found := kept.read(rows):
+            self.table, self._seen = found
+        self._follow(rows)
+        if found and self.table.put_since <= len(self.table) // _CHANGED_SHARE:
+            return
+        if len(self.table) >= LEAST_KEPT and (again := kept.keep(rows, self.table)):
+            self.table = again
+
+    def _let_go(self, rows: Rows, kept: "KeptGraph[Rows]") -> None:
+        """Take what was kept anew in place of what is gone; where nothing was, what is in memory goes on alone."""
+        if found := kept.read(rows):
+            self.table, self._seen = found
+        else:
+            self.table = self.table.copied()
 
     def _load(self, rows: Rows) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""

@@ -161,6 +161,29 @@ class Database:
                         self._writer.execute("ROLLBACK")
                 raise
 
+    def while_nobody_writes(self, action: Callable[[apsw.Connection], None]) -> bool:
+        """Do something at a moment at which nobody writes; tell whether it was done. Nobody is waited for."""
+        if self.in_memory or self.read_only or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._closed or self._writer.in_transaction:
+                return False
+            with translated(self.path):
+                self._writer.set_busy_timeout(0)
+                try:
+                    self._writer.execute("BEGIN IMMEDIATE")
+                except apsw.BusyError:
+                    return False
+                finally:
+                    self._writer.set_busy_timeout(self._patience_ms)
+                try:
+                    action(self._writer)
+                finally:
+                    self._writer.execute("ROLLBACK")
+            return True
+        finally:
+            self._lock.release()
+
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """Hold a snapshot: everything read inside is of one moment."""

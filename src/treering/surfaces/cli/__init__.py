@@ -22,19 +22,21 @@ from treering.version import __version__
 __all__ = ["main", "run"]
 
 _INTERRUPTED = 130
-_OBJECTS_PER_COLLECTION = 50_000  # Python's default looks for cycles a hundred times while the modules are loaded
+_OBJECTS_LOADED = 500_000  # more than all modules make: Python would look for cycles among them again and again
 _ASKS_VERSION = (["version"], ["--version"])
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    gc.set_threshold(_OBJECTS_LOADED)
     _accept_any_text()
     clean_terminals()
     sys.excepthook = tell_crash
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-    raise SystemExit(run(arguments))
+    code = run(arguments)
+    gc.disable()  # what is left goes with the process
+    raise SystemExit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -45,9 +47,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     _accept_any_text()
     try:
-        from treering.surfaces.cli.app import app  # all commands; whoever asks for the version needs none
+        from treering.surfaces.cli.app import command_line  # whoever asks for the version needs no commands
 
-        outcome = app(args=given, prog_name="treering", standalone_mode=False)
+        commands = command_line(given[0] if given else "")
+        outcome = commands(args=given, prog_name="treering", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - what is not known here is raised again
         outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)
     if outcome == _INTERRUPTED:

@@ -47,7 +47,7 @@ class Access:
             "--space",
             metavar="ADDRESS",
             help="sqlite:PATH, postgresql://USER@HOST/DATABASE?space=NAME, or the name of a space. "
-            "Default: TREERING_SPACE, else the nearest .treering/ folder.",
+            "Default: TREERING_SPACE, else that of this repository or folder.",
         ),
     ] = field(default="", repr=False)  # there may be a password in it
     as_json: AsJson = False

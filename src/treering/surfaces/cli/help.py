@@ -184,6 +184,12 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "key list": (("which there are, and when they were used last", "treering key list"),),
     "key revoke": (("one that got lost", "treering key revoke ci"),),
+    "verify": (
+        ("what `treering query … --proof answer.proof` wrote", "treering verify answer.proof"),
+        ("the lines that it cites, too", "treering verify answer.proof --clone ."),
+        ("who signed it", "treering verify answer.proof --signers allowed_signers"),
+        ("a program for somebody who has no Treering", "treering verify --checker > check.py"),
+    ),
     "unlock": (
         ("who holds a lease of this space", "treering unlock"),
         ("take the one for vectors away", "treering unlock vectors"),
@@ -207,7 +213,7 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
 
 _GROUPS: Mapping[str, Sequence[str]] = {
     "Begin": ("try", "init", "version"),
-    "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint"),
+    "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint", "verify"),
     "Coding agents": ("mcp",),
     "Stay up to date": ("watch", "hook", "vectors"),
     "Decide and take back": ("review", "revert", "erase"),

@@ -2,31 +2,22 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.surfaces.cli.rendering_changes import (
-    render_audit,
-    render_findings,
-    render_ingest,
-    render_job,
-    render_reindex,
-    render_repairs,
-    render_write,
-)
-from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
-from treering.verbs.ingest.report import IngestReport, JobReport
-from treering.verbs.lint.audit import AuditReport
-from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
-from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
-from treering.verbs.query.context import ContextReport
-from treering.verbs.query.recent import RecentReport
-from treering.verbs.query.related import RelatedReport
-from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import Empty, ShownHit, shown_status
+
+if TYPE_CHECKING:
+    # Not imported: a command shows the report of one mode, and each report brings its verb with it.
+    from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
+    from treering.verbs.query.context import ContextReport
+    from treering.verbs.query.recent import RecentReport
+    from treering.verbs.query.related import RelatedReport
+    from treering.verbs.query.search import SearchReport
 
 _MOST_WARNINGS = 8
 _WARNING_CHARS = 600
@@ -34,12 +25,12 @@ _WARNING_CHARS = 600
 
 def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
     """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
-    if renderer := _QUOTING.get(type(report)):
-        yield from renderer(report, fenced=fenced)
-    elif plain := _PLAIN.get(type(report)):
-        yield from plain(report)
+    if report.verb == "query" and report.mode in _BY_MODE:
+        yield from _BY_MODE[report.mode](report, fenced=fenced)
     else:
-        yield line(report.model_dump_json(indent=2))
+        from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
+
+        yield from render_change(report, fenced=fenced)
     yield from render_warnings(report.warnings)
 
 
@@ -65,7 +56,7 @@ _REASONS = {"unknown_entity": "nothing here speaks of it"}
 _USUAL = {"active", "finalized", "open"}
 
 
-def render_context(report: ContextReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show a context pack: by section, cited; then conflicts, gaps, and what to read next."""
     if fenced:
         yield line(report.text.rstrip("\n"))
@@ -74,7 +65,7 @@ def render_context(report: ContextReport, *, fenced: bool) -> Iterator[IndentedL
     yield from _empty(report.empty)
 
 
-def render_search(report: SearchReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show hits, best first, each with score, place and a snippet."""
     for rank, hit in enumerate(report.hits, start=1):
         yield from _hit(rank, hit, fenced=fenced)
@@ -83,7 +74,7 @@ def render_search(report: SearchReport, *, fenced: bool) -> Iterator[IndentedLin
     yield from _empty(report.empty)
 
 
-def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what stands behind ids, word for word."""
     for item in report.items:
         versions = "" if item.versions == 1 else f", {item.versions} versions"
@@ -101,7 +92,7 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedL
         yield line(("not found: ", "red"), identity)
 
 
-def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_page(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show one object whole: fields, links, what rests on it, history."""
     shown = report.object
     status = shown_status(str(shown.get("status")), current=report.current)
@@ -124,7 +115,7 @@ def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
     yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
 
 
-def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show neighbours, nearest first."""
     if not report.neighbours and not report.code:
         yield line("Nothing is related to it here.")
@@ -146,7 +137,7 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedL
         yield line(f"{report.code_left_out} more places in code")
 
 
-def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes, newest first."""
     if not report.changes:
         yield line("Nothing changed or happened in this window.")
@@ -228,18 +219,18 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
         yield from (line(f"- {item}") for item in items)
 
 
-def _referrers(report: PageReport, *, fenced: bool) -> list[str]:
+def _referrers(report: "PageReport", *, fenced: bool) -> list[str]:
     named = [_told_referrer(one, fenced=fenced) for one in report.referrers]
     left = report.referrers_left_out
     return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
 
 
-def _told_referrer(one: Referrer, *, fenced: bool) -> str:
+def _told_referrer(one: "Referrer", *, fenced: bool) -> str:
     state = shown_status(one.status, current=one.current)
     return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
 
 
-def _change(change: HistoryEntry, *, fenced: bool) -> str:
+def _change(change: "HistoryEntry", *, fenced: bool) -> str:
     why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
     return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)} ({change.patch_id}){why}"
 
@@ -264,21 +255,12 @@ def _value(value: object) -> str:
     return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
 
 
-_QUOTING: Mapping[type[Report], Callable[..., Iterator[IndentedLine]]] = {
-    ContextReport: render_context,
-    SearchReport: render_search,
-    ExpandReport: render_expanded,
-    PageReport: render_page,
-    RelatedReport: render_related,
-    RecentReport: render_recent,
-    WriteReport: render_write,
-    RepairReport: render_repairs,
+_BY_MODE: Mapping[str, Callable[..., Iterator[IndentedLine]]] = {
+    "context": render_context,
+    "search": render_search,
+    "expand": render_expanded,
+    "page": render_page,
+    "related": render_related,
+    "recent": render_recent,
 }
-"""What shows a report that may quote what is stored."""
-_PLAIN: Mapping[type[Report], Callable[..., Iterator[IndentedLine]]] = {
-    IngestReport: render_ingest,
-    JobReport: render_job,
-    LintReport: render_findings,
-    ReindexReport: render_reindex,
-    AuditReport: render_audit,
-}
+"""What shows the report of each mode of `query`."""

@@ -12,6 +12,7 @@ from treering.core.writing.draft import ObjectChange
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.proposing import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.envelope import Report
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
 from treering.verbs.lint.audit import AuditReport
 from treering.verbs.lint.erasure import ErasureReceipt
@@ -26,6 +27,27 @@ _MACHINERY = {"id", "type", "title", "fingerprint", "content_type", "captured_at
 _MOST_PER_OUTCOME = 10
 _MOST_IDS = 20
 _NAME_CHARS = 400
+
+
+def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
+    """Show the report of a verb that changes or checks a space. `fenced`: mark recalled text as data."""
+    match report:
+        case IngestReport():
+            yield from render_ingest(report)
+        case JobReport():
+            yield from render_job(report)
+        case WriteReport():
+            yield from render_write(report, fenced=fenced)
+        case RepairReport():
+            yield from render_repairs(report, fenced=fenced)
+        case LintReport():
+            yield from render_findings(report)
+        case ReindexReport():
+            yield from render_reindex(report)
+        case AuditReport():
+            yield from render_audit(report)
+        case _:
+            yield line(report.model_dump_json(indent=2))
 
 
 def render_ingest(report: IngestReport) -> Iterator[IndentedLine]:

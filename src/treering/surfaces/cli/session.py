@@ -1,5 +1,6 @@
 """An open space for the time of one command: progress while it works, one answer, and what follows."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import typer
@@ -20,13 +22,14 @@ from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.system.machine import OWN_PROCESS, make_folder, write_new
-from treering.system.settings import FOLDER, Settings
+from treering.system.settings import FOLDER, IN_GIT, Settings
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import EVERYTHING, Operation, Rights
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done
 _REFUSED = 1
+_OBJECTS_PER_COLLECTION = 50_000
 _WIDEST = 110  # columns: longer lines of prose are hard to read
 
 Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
@@ -54,9 +57,17 @@ def opened(
         background=False,
         whole=not (later or catching_up),
     ) as space:
+        _end_loading()
         yield space
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
+
+
+@cache
+def _end_loading() -> None:
+    """Leave what was loaded out of what is looked through for cycles from here on."""
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
 
 
 def prepare(address: Address) -> None:
@@ -64,7 +75,7 @@ def prepare(address: Address) -> None:
     if address.file is None:
         return
     folder = address.file.parent
-    if folder.name == FOLDER and not folder.exists():
+    if folder.name in (FOLDER, IN_GIT) and not folder.exists():
         make_folder(folder)
         with suppress(FileExistsError):  # another process was first
             write_new(folder / ".gitignore", _IGNORED.encode())

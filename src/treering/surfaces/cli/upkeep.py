@@ -5,16 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import typer
+
 from treering.core.characters import visible_line
-from treering.core.errors import Conflict, NotFound
+from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.ports import runtime
 from treering.ports.runtime import Holding
 from treering.registry import brought
 from treering.spaces import transfer
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import line
+from treering.surfaces.cli.printing import line, say
 from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
 from treering.surfaces.python.space import Space
+from treering.system import proof_checking
 from treering.system.address import Address, file_address
 from treering.system.machine import sync_folder
 from treering.system.settings import Settings
@@ -23,11 +26,16 @@ from treering.verbs.lint.upkeep import LEASES, UNLOCK, VECTORS
 _PLURALS = {"patch": "patches"}
 
 
-def init(access: Access) -> None:
-    """Make a space. Without an address it is this folder's own, whatever lies in the folders above."""
+def init(access: Access, *, here: bool) -> None:
+    """Make a space. Without an address it is the repository's, or with `here` this folder's own.
+
+    Raises `InvalidInput` for both.
+    """
     settings = Settings.read()
-    named = access.space or settings.space
-    address = settings.space_address(named) if named else settings.own_space
+    if here and access.space:
+        raise InvalidInput("--here and --space name two places.", hint="Give one of them.")
+    named = "" if here else access.space or settings.space
+    address = settings.space_address(named) if named else settings.own_space if here else settings.new_space
     existed = _is_there(address)
     with opened(address, create=True):
         facts = {"address": str(address), "created": not existed}
@@ -112,6 +120,21 @@ def vectors(access: Access, *, quiet: bool) -> None:
     if not quiet:
         ready = report.total - report.pending
         answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])
+
+
+def verify(
+    file: Path | None, anchor: Path | None, clone: Path | None, signers: Path | None, *, checker: bool, as_json: bool
+) -> None:
+    """Check a proof and tell what holds, or print the program that does. Exits with 1 where something does not."""
+    if checker:
+        say(Path(proof_checking.__file__).read_text(encoding="utf-8"))
+        return
+    if file is None:
+        raise InvalidInput("treering verify needs a proof.", hint="Name what `treering query --proof FILE` wrote.")
+    told, problems = proof_checking.verify(file, anchor, clone, signers)
+    answer(Access(as_json=as_json), {"holds": told, "problems": problems}, map(line, (*told, *problems)))
+    if problems:
+        raise typer.Exit(1)
 
 
 def unlock(name: str, access: Access) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.facades import LazyModule
 from treering.surfaces.cli.flags import (
     Access,
     Calling,
@@ -20,13 +21,6 @@ from treering.surfaces.cli.flags import (
 )
 from treering.surfaces.cli.printing import EXIT_CODES, line
 from treering.surfaces.cli.rendering import render
-from treering.surfaces.cli.rendering_changes import (
-    render_diff,
-    render_erasure,
-    render_proposals,
-    render_receipt,
-    render_work_proposals,
-)
 from treering.surfaces.cli.request import (
     check_kind,
     envelope_of,
@@ -46,15 +40,29 @@ from treering.surfaces.cli.session import (
     rights_of_verbs,
     watched,
 )
-from treering.surfaces.python.space import Space
+from treering.system.machine import write_new
 from treering.verbs import catalog
-from treering.verbs.crystallize.proposing import PROPOSE
 from treering.verbs.envelope import Envelope, Report, Verb
-from treering.verbs.ingest.report import IngestReport
-from treering.verbs.lint.audit import AuditReport
-from treering.verbs.lint.erasure import ERASE
-from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport, rule_mode
-from treering.verbs.query.browsing import ExpandReport
+
+if TYPE_CHECKING:
+    from treering.spaces import proof as proving
+    from treering.surfaces.cli import rendering_changes
+    from treering.surfaces.python.space import Space
+    from treering.verbs.crystallize import proposing
+    from treering.verbs.ingest import report as ingest_report
+    from treering.verbs.lint import audit, erasure
+    from treering.verbs.lint import lint as lint_verb
+    from treering.verbs.query import browsing
+else:
+    # A command needs its own verb, and not the others.
+    proving = LazyModule("treering.spaces.proof")
+    rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
+    proposing = LazyModule("treering.verbs.crystallize.proposing")
+    ingest_report = LazyModule("treering.verbs.ingest.report")
+    audit = LazyModule("treering.verbs.lint.audit")
+    erasure = LazyModule("treering.verbs.lint.erasure")
+    lint_verb = LazyModule("treering.verbs.lint.lint")
+    browsing = LazyModule("treering.verbs.query.browsing")
 
 _FAILED = 1
 _STDIN = "-"
@@ -78,24 +86,47 @@ def ingest(
         with watched(space) as busy:
             report = _called(busy, "ingest", envelope)
         answer(access, report, render(report))
-        if isinstance(report, IngestReport) and not report.dry_run:
+        if isinstance(report, ingest_report.IngestReport) and not report.dry_run:
             embed_later(space, writing)
-    if isinstance(report, IngestReport) and report.counts.get("failed"):
+    if isinstance(report, ingest_report.IngestReport) and report.counts.get("failed"):
         raise typer.Exit(_FAILED)
 
 
-def query(words: Sequence[str], mode: str, access: Access, calling: Calling, reading: QueryFlags) -> None:
-    """Ask, and print what is known."""
+def query(
+    words: Sequence[str],
+    mode: str,
+    access: Access,
+    calling: Calling,
+    reading: QueryFlags,
+    *,
+    proof: Path | None,
+    key: Path | None,
+) -> None:
+    """Ask, and print what is known; write its proof to a new file, where one is asked for."""
     given = question_from(words, mode)
     if not given and not calling.input and mode != "recent":
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
+    if (key and not proof) or (proof and mode not in ("", "context")):
+        raise InvalidInput("--proof is of a context, and --sign of a proof.", hint="Give --proof FILE, without --mode.")
     with opened(access) as space:
-        report = _called(space, "query", envelope)
+        report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
     answer(access, report, render(report, fenced=is_piped()))
-    if isinstance(report, ExpandReport) and report.missing:
+    if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])
+
+
+def _proven(space: "Space", envelope: Envelope, file: Path, key: Path | None) -> Report:
+    given = envelope.input if not isinstance(envelope.input, str) else {"task": envelope.input}
+    found = space.perform(proving.PROVE, envelope.scope, given, envelope.options)
+    try:
+        write_new(file, (proving.signed(found.proof, key) if key else found.proof).encode())
+    except FileExistsError:
+        raise InvalidInput(f"{file} is there already.", hint="Name a new file.") from None
+    except OSError as error:
+        raise Unavailable(f"{file} cannot be written: {error.strerror}.", hint="Name another file.") from error
+    return found.context
 
 
 def crystallize(
@@ -157,15 +188,15 @@ def _modes_of_lint(mode: str, rules: Sequence[str]) -> list[tuple[str, dict[str,
     """Return the modes that are run, each with its rules: without a mode, those that the rules named belong to."""
     if mode or not rules:
         return [(one, {"rules": [*rules]} if rules else {}) for one in ([mode] if mode else _LINTED)]
-    by_mode = {one: [rule for rule in rules if rule_mode(rule) == one] for one in _LINTED}
+    by_mode = {one: [rule for rule in rules if lint_verb.rule_mode(rule) == one] for one in _LINTED}
     return [(one, {"rules": named}) for one, named in by_mode.items() if named]
 
 
-def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:
+def _called(space: "Space", verb: Verb, envelope: Envelope) -> Report:
     return catalog.call(space.engine, verb, envelope, granted=rights_of_verbs())
 
 
-def mode_for(path: str, space: Space) -> str:
+def mode_for(path: str, space: "Space") -> str:
     """Choose the mode for what is to be read: an address, a repository where git knows it, else files.
 
     `board:hive` is for the adapter `board`, where a package with it is installed and no file is called that.
@@ -218,13 +249,13 @@ def _addresses(what: str) -> dict[str, Any]:
 
 def _has_errors(report: Report) -> bool:
     match report:
-        case LintReport(findings=findings):
+        case lint_verb.LintReport(findings=findings):
             return any(finding.severity == "error" for finding in findings)
-        case RepairReport(repairs=repairs):
+        case lint_verb.RepairReport(repairs=repairs):
             return any(repair.outcome == "failed" for repair in repairs)
-        case ReindexReport(differences=differences, rebuilt=rebuilt):
+        case lint_verb.ReindexReport(differences=differences, rebuilt=rebuilt):
             return bool(differences) and not rebuilt
-        case AuditReport(verified=verified, differences=differences):
+        case audit.AuditReport(verified=verified, differences=differences):
             return not verified or bool(differences)
         case _:
             return False
@@ -237,14 +268,14 @@ def show_waiting(access: Access) -> None:
     """List the patches that wait."""
     with opened(access) as space:
         found = space.proposals()
-    answer(access, found, render_proposals(found))
+    answer(access, found, rendering_changes.render_proposals(found))
 
 
 def show(patch: str, access: Access) -> None:
     """Show a patch as a diff."""
     with opened(access) as space:
         diff = space.proposal_diff(patch)
-    answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
+    answer(access, diff, [line((patch, "bold")), *rendering_changes.render_diff(diff, fenced=is_piped())])
 
 
 def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
@@ -252,15 +283,15 @@ def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
     with opened(access, writing) as space:
         for patch in patches:
             receipt = space.approve(patch)
-            answer(access, receipt, render_receipt("Applied", receipt))
+            answer(access, receipt, rendering_changes.render_receipt("Applied", receipt))
         embed_later(space, writing)
 
 
 def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
     """Propose the work that sources ask for."""
     with opened(access, writing) as space:
-        found = space.perform(PROPOSE, scope=scope, options=options)
-    answer(access, found, render_work_proposals(found, dry_run=bool(options["dry_run"])))
+        found = space.perform(proposing.PROPOSE, scope=scope, options=options)
+    answer(access, found, rendering_changes.render_work_proposals(found, dry_run=bool(options["dry_run"])))
 
 
 def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
@@ -274,15 +305,15 @@ def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None
     """Take a patch back."""
     with opened(access, writing) as space:
         receipt = space.revert(patch, reason)
-        answer(access, receipt, render_receipt(f"Reverted {patch} by", receipt))
+        answer(access, receipt, rendering_changes.render_receipt(f"Reverted {patch} by", receipt))
         embed_later(space, writing)
 
 
 def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
     """Erase objects, after asking. Exits with 1 where a probe still finds something."""
-    confirm_destroying(ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
+    confirm_destroying(erasure.ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
     with opened(access, writing) as space:
         receipt = space.erase(ids, reason)
-    answer(access, receipt, render_erasure(receipt))
+    answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
         raise typer.Exit(1)

@@ -26,10 +26,10 @@ from treering.surfaces.mcp.server import CallProgress, Context, server_of
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
-from treering.verbs.catalog import EXAMPLES, NEW_OBJECT_FIELDS, TOOLS
+from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.crystallize.drafting import WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
-from treering.verbs.crystallize.work import ActivityInput, LinkFields, NodeInput, WorkItemInput
+from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS, ActivityInput, LinkFields, NodeInput, WorkItemInput
 from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
 
 

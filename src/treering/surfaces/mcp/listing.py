@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from treering.verbs.catalog import NEW_OBJECT_FIELDS, TOOLS
+from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
+from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
 from treering.verbs.envelope import WRITES, Mode, Tool
 
 Schema = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, nearest
 from treering.registry import brought_by_name
-from treering.spaces import transfer
+from treering.spaces import proof, transfer
 from treering.verbs.crystallize import proposing, review
 from treering.verbs.envelope import Operation
 from treering.verbs.lint import upkeep
@@ -19,6 +19,7 @@ ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXP
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *overview.OPERATIONS,
+    *proof.OPERATIONS,
     *index_engine.ENGINE_OPERATIONS,
     *proposing.OPERATIONS,
 )

@@ -13,37 +13,45 @@ from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
 from treering.core.writing.draft import ObjectChange
+from treering.facades import LazyModule
 from treering.ports.adapter import FileAccess
 from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.stores import BackUp
 from treering.registry import load
 from treering.sources.reading.access import AnyFile, files_below
-from treering.spaces import transfer, wiring
+from treering.spaces import wiring
 from treering.spaces.policy_and_anchor import AnchorPlace
 from treering.spaces.wiring import Opening, author, open_engine
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.catalog import TOOLS
-from treering.verbs.crystallize import review
-from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
-from treering.verbs.lint import erasure
-from treering.verbs.lint.erasure import ErasureReceipt
-from treering.verbs.lint.upkeep import VECTORS
-from treering.verbs.query.browsing import ExpandReport, PageReport
-from treering.verbs.query.context import ContextReport
-from treering.verbs.query.recent import RecentReport
-from treering.verbs.query.related import RelatedReport
-from treering.verbs.query.search import SearchReport
 
 if TYPE_CHECKING:
     from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
+    from treering.spaces import transfer
+    from treering.verbs.crystallize import review
+    from treering.verbs.crystallize.submission import WriteReport
+    from treering.verbs.lint import erasure, upkeep
+    from treering.verbs.lint.erasure import ErasureReceipt
+    from treering.verbs.query.browsing import ExpandReport, PageReport
+    from treering.verbs.query.context import ContextReport
+    from treering.verbs.query.recent import RecentReport
+    from treering.verbs.query.related import RelatedReport
+    from treering.verbs.query.search import SearchReport
 
-QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
+    QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
+else:
+    # Imported when they are used: whoever asks a space does not wait for what changes one.
+    transfer = LazyModule("treering.spaces.transfer")
+    review = LazyModule("treering.verbs.crystallize.review")
+    erasure = LazyModule("treering.verbs.lint.erasure")
+    upkeep = LazyModule("treering.verbs.lint.upkeep")
+
 Data = Mapping[str, Any]
 Place = str | Data
 """A scope: its path, or an object that holds it."""
@@ -138,41 +146,41 @@ class Space:
         scope: Place = ROOT,
         input: Given | None = None,
         options: Data | None = None,
-    ) -> ContextReport: ...
+    ) -> "ContextReport": ...
     @overload
     def query(
         self, mode: Literal["search"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> SearchReport: ...
+    ) -> "SearchReport": ...
     @overload
     def query(
         self, mode: Literal["page"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> PageReport: ...
+    ) -> "PageReport": ...
     @overload
     def query(
         self, mode: Literal["related"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> RelatedReport: ...
+    ) -> "RelatedReport": ...
     @overload
     def query(
         self, mode: Literal["recent"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> RecentReport: ...
+    ) -> "RecentReport": ...
     @overload
     def query(
         self, mode: Literal["expand"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> ExpandReport: ...
+    ) -> "ExpandReport": ...
     @overload
     def query(
         self, mode: str, scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> QueryReport: ...
+    ) -> "QueryReport": ...
     def query(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> QueryReport:
+    ) -> "QueryReport":
         """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
         asked = _envelope(mode, scope, input, options)
         return cast("QueryReport", TOOLS["query"].call(self.engine, asked, granted=EVERYTHING))
 
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
-    ) -> WriteReport:
+    ) -> "WriteReport":
         """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
         asked = _envelope(mode, scope, input, options)
         return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
@@ -236,7 +244,7 @@ class Space:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
         return self.perform(review.REVERT, input={"patch_id": patch_id}, options={"reason": reason})
 
-    def erase(self, ids: Sequence[str], reason: str = "") -> ErasureReceipt:
+    def erase(self, ids: Sequence[str], reason: str = "") -> "ErasureReceipt":
         """Erase objects for good; the receipt proves it and names what is out of reach."""
         return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
 
@@ -261,7 +269,7 @@ class Space:
 
     def embed_pending(self, progress: Progress | None = None) -> None:
         """Make all vectors that wait, now."""
-        (self.with_progress(progress) if progress else self).perform(VECTORS)
+        (self.with_progress(progress) if progress else self).perform(upkeep.VECTORS)
 
     def with_progress(self, progress: Progress) -> "Space":
         """Return the same space reporting the progress of long work."""

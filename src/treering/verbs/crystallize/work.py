@@ -1,6 +1,6 @@
 """`crystallize` in mode `activity`: work done, and in the same patch what it produced; later, what changes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from treering.verbs.crystallize.drafting import (
     draft_work_item,
     found_of,
 )
-from treering.verbs.crystallize.knowledge import possible_duplicates
+from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplicates
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.reading import behind_warning
@@ -299,3 +299,11 @@ SOURCE = Mode(
     crystallize_source,
     rights=WRITES,
 )
+
+NEW_OBJECT_FIELDS: Mapping[type[Value], type[Value]] = {
+    ActivityInput: ActivityFields,
+    KnowledgeInput: KnowledgeFields,
+    WorkItemInput: WorkItemFields,
+    NodeInput: NodeFields,
+}
+"""Inputs that take the fields of a new object beside their own, which change one, and which fields those are."""

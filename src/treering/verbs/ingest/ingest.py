@@ -11,7 +11,7 @@ from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.verbs.engine import silent
-from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Tool, Value
+from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import KnownSources
@@ -278,76 +278,68 @@ def parsed_job(found: Mapping[str, Any]) -> JobRow:
 
 _BRINGS_IN_FILES = replace(WRITES, reads_files=True)
 
-_MODES = (
-    Mode(
-        "path",
-        "Read a file or a folder.",
-        PathInput,
-        IngestOptions,
-        IngestReport,
-        ingest_path,
-        rights=_BRINGS_IN_FILES,
-        repeatable=True,
-        makes_space=True,
-    ),
-    Mode(
-        "repo",
-        "Read a git repository.",
-        RepoInput,
-        RepoOptions,
-        IngestReport,
-        ingest_repo,
-        rights=_BRINGS_IN_FILES,
-        repeatable=True,
-        makes_space=True,
-    ),
-    Mode(
-        "url",
-        "Read a page of the web, or all that a sitemap or a list names.",
-        UrlInput,
-        IngestOptions,
-        IngestReport,
-        ingest_url,
-        rights=replace(WRITES, fetches=True),
-        repeatable=True,
-        makes_space=True,
-    ),
-    Mode(
-        "source",
-        "Keep inline texts or conversations.",
-        SourceInput,
-        IngestOptions,
-        IngestReport,
-        ingest_source,
-        rights=WRITES,
-        repeatable=True,
-        makes_space=True,
-    ),
-    Mode(
-        "adapter",
-        "Read with an adapter of an installed package.",
-        AdapterInput,
-        IngestOptions,
-        IngestReport,
-        ingest_with_adapter,
-        # Code of others may read what the person at this machine can read, whichever folder a server may read.
-        rights=replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
-        repeatable=True,
-        makes_space=True,
-    ),
-    Mode(
-        "status",
-        "Tell how a job stands, item by item.",
-        StatusInput,
-        StatusOptions,
-        JobReport,
-        ingest_status,
-        rights=READS,
-    ),
+PATH = Mode(
+    "path",
+    "Read a file or a folder.",
+    PathInput,
+    IngestOptions,
+    IngestReport,
+    ingest_path,
+    rights=_BRINGS_IN_FILES,
+    repeatable=True,
+    makes_space=True,
 )
-
-TOOL = Tool(
-    name="ingest",
-    summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
-    modes={mode.name: mode for mode in _MODES},
+REPO = Mode(
+    "repo",
+    "Read a git repository.",
+    RepoInput,
+    RepoOptions,
+    IngestReport,
+    ingest_repo,
+    rights=_BRINGS_IN_FILES,
+    repeatable=True,
+    makes_space=True,
+)
+URL = Mode(
+    "url",
+    "Read a page of the web, or all that a sitemap or a list names.",
+    UrlInput,
+    IngestOptions,
+    IngestReport,
+    ingest_url,
+    rights=replace(WRITES, fetches=True),
+    repeatable=True,
+    makes_space=True,
+)
+SOURCE = Mode(
+    "source",
+    "Keep inline texts or conversations.",
+    SourceInput,
+    IngestOptions,
+    IngestReport,
+    ingest_source,
+    rights=WRITES,
+    repeatable=True,
+    makes_space=True,
+)
+ADAPTER = Mode(
+    "adapter",
+    "Read with an adapter of an installed package.",
+    AdapterInput,
+    IngestOptions,
+    IngestReport,
+    ingest_with_adapter,
+    # Code of others may read what the person at this machine can read, whichever folder a server may read.
+    rights=replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
+    repeatable=True,
+    makes_space=True,
+)
+STATUS = Mode(
+    "status",
+    "Tell how a job stands, item by item.",
+    StatusInput,
+    StatusOptions,
+    JobReport,
+    ingest_status,
+    rights=READS,
 )

@@ -16,9 +16,9 @@ from treering.ports.adapter import KnownRepository
 from treering.ports.runtime import check_between_steps
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
-from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Tool, Value
+from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Value
 from treering.verbs.lint import semantic, structure
-from treering.verbs.lint.audit import AUDIT, shown_differences
+from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.structure import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, survey
 from treering.verbs.reading import behind_warning
@@ -268,35 +268,25 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 
-TOOL = Tool(
-    name="lint",
-    summary="Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes.",
-    modes={
-        mode.name: mode
-        for mode in (
-            Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure, rights=READS),
-            Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS),
-            Mode(
-                "repair",
-                "Apply the fixes findings carry.",
-                LintInput,
-                RepairOptions,
-                RepairReport,
-                repair,
-                rights=WRITES,
-                repeatable=True,
-            ),
-            Mode(
-                "reindex",
-                "Verify or rebuild projections.",
-                ReindexInput,
-                ReindexOptions,
-                ReindexReport,
-                reindex,
-                rights=WRITES,
-                repeatable=True,
-            ),
-            AUDIT,
-        )
-    },
+STRUCTURE = Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
+SEMANTIC = Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
+REPAIR = Mode(
+    "repair",
+    "Apply the fixes findings carry.",
+    LintInput,
+    RepairOptions,
+    RepairReport,
+    repair,
+    rights=WRITES,
+    repeatable=True,
+)
+REINDEX = Mode(
+    "reindex",
+    "Verify or rebuild projections.",
+    ReindexInput,
+    ReindexOptions,
+    ReindexReport,
+    reindex,
+    rights=WRITES,
+    repeatable=True,
 )

@@ -291,17 +291,10 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
                 connection.execute(sql, (engine.address, engine.mark))
 
     def _now(self, connection: apsw.Connection) -> FeedPlace:
-        row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
-        with row_of("the audit log"):
-            return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
+        return place_now(connection)
 
     def _known(self, connection: apsw.Connection, moment: str) -> FeedPlace | None:
-        place = FeedPlace.read(moment)
-        if place is None or not _is_of(connection, place):
-            return None
-        first, last = next(connection.execute(_LOGGED))
-        reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
-        return place if reached else None
+        return known_place(connection, moment)
 
     def _logged(self, connection: apsw.Connection, after: int, until: int) -> Iterable[int]:
         sql = "SELECT DISTINCT key FROM vector_log WHERE position > ? AND position <= ?"
@@ -316,11 +309,7 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
         return in_batches(connection, sql, [int(key) for key in keys], before=(self._model_id(connection),))
 
     def _count_forgotten(self, connection: apsw.Connection, after: int) -> int:
-        sql = (
-            "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
-            "WHERE l.position > ? AND p.key IS NULL"
-        )
-        return int(next(connection.execute(sql, (after,)))[0])
+        return count_forgotten(connection, after)
 
     def _count(self, connection: apsw.Connection) -> int:
         sql = f"SELECT count(*) {_JOINED} WHERE {_CURRENT}"
@@ -334,6 +323,32 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
 
     def _model_id(self, connection: apsw.Connection) -> int:
         return find_model(connection, *self._model) or 0
+
+
+def place_now(connection: apsw.Connection) -> FeedPlace:
+    """Return the moment of the connection's snapshot, with the head of the audit log."""
+    row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
+    with row_of("the audit log"):
+        return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
+
+
+def known_place(connection: apsw.Connection, moment: str) -> FeedPlace | None:
+    """Read a moment; `None` where this space never had it, or its log no longer reaches back to it."""
+    place = FeedPlace.read(moment)
+    if place is None or not _is_of(connection, place):
+        return None
+    first, last = next(connection.execute(_LOGGED))
+    reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
+    return place if reached else None
+
+
+def count_forgotten(connection: apsw.Connection, after: int) -> int:
+    """Count the passages logged after a position that are no rows any more, as those of erased objects."""
+    sql = (
+        "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
+        "WHERE l.position > ? AND p.key IS NULL"
+    )
+    return int(next(connection.execute(sql, (after,)))[0])
 
 
 def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:

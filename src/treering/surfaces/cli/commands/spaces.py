@@ -34,6 +34,7 @@ def add_spaces(app: Typer) -> None:
             "import": import_from,
             "vectors": vectors,
             "unlock": unlock,
+            "verify": verify,
             "mcp": mcp,
             "version": version,
         },
@@ -52,9 +53,17 @@ def try_it(
     trying.try_here(question, wait=wait)
 
 
-def init(access: Access) -> None:
-    """Make a space for this folder, or where --space says."""
-    upkeep.init(access)
+def init(
+    access: Access,
+    here: Annotated[
+        bool, Option("--here", help="One of this folder's own, also inside a repository that has a space.")
+    ] = False,
+) -> None:
+    """Make a space for this repository or folder, or where --space says.
+
+    All work trees of a repository share its space, wherever they lie.
+    """
+    upkeep.init(access, here=here)
 
 
 def backup(
@@ -118,6 +127,25 @@ def unlock(
     it is not renewed, so this is for a process that hangs and renews.
     """
     upkeep.unlock(name, access)
+
+
+def verify(
+    proof: Annotated[Path | None, Argument(metavar="PROOF", help="What `treering query --proof` wrote.")] = None,
+    anchor: Annotated[Path | None, Option("--anchor", metavar="FILE", help="The anchor of the space's log.")] = None,
+    clone: Annotated[
+        Path | None, Option("--clone", metavar="FOLDER", help="A clone of the repository that it cites.")
+    ] = None,
+    signers: Annotated[
+        Path | None, Option("--signers", metavar="FILE", help="Who may have signed it: an allowed_signers file of ssh.")
+    ] = None,
+    checker: Annotated[bool, Option("--checker", help="Print the checker: a program that needs no Treering.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the proof of an answer, without the space.
+
+    Exits with 1 where it does not hold.
+    """
+    upkeep.verify(proof, anchor, clone, signers, checker=checker, as_json=as_json)
 
 
 def mcp(

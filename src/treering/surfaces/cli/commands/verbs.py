@@ -1,5 +1,6 @@
 """The four verbs as commands."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from treering.surfaces.cli import verbs
 else:
     verbs = LazyModule("treering.surfaces.cli.verbs")
+
+
+VERBS = ("ingest", "query", "crystallize", "lint")
 
 
 def add_verbs(app: Typer) -> None:
@@ -67,12 +71,18 @@ def query(
     mode: Annotated[
         str, Option("--mode", metavar="MODE", help="See below. Default: context.", autocompletion=modes)
     ] = "",
+    proof: Annotated[
+        Path | None, Option("--proof", metavar="FILE", help="Also write a proof of the context, for `treering verify`.")
+    ] = None,
+    sign: Annotated[
+        Path | None, Option("--sign", metavar="KEY", help="Sign the proof with a private key of ssh.")
+    ] = None,
 ) -> None:
     """Ask what is known, for a task or in general.
 
     Text is a task to gather context for, unless --mode says otherwise.
     """
-    verbs.query(words or [], mode, access, calling, reading)
+    verbs.query(words or [], mode, access, calling, reading, proof=proof, key=sign)
 
 
 def crystallize(

@@ -1,0 +1,109 @@
+"""Commands that examine a memory and propose questions for that."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Context, Exit, Option, Typer
+
+from treering.core.errors import InvalidInput
+from treering.surfaces.cli.flags import Access, spread
+from treering.surfaces.cli.help import Command, CommandHelp
+from treering.surfaces.cli.printing import say
+
+Folder = Annotated[
+    Path | None,
+    Option("--exam", metavar="PATH", help="A YAML file, or a folder of them. Default: .treering/exam here."),
+]
+Form = Literal["text", "json", "markdown", "junit"]
+
+
+def add_exams(app: Typer) -> None:
+    """Add the commands to the command line."""
+    exam = Typer(rich_markup_mode=None, invoke_without_command=True)
+    exam.callback()(examine)
+    for name, command in (("run", run), ("make", make)):
+        exam.command(name, cls=Command)(spread(command))
+    app.add_typer(exam, name="exam")
+
+
+def examine(context: Context) -> None:
+    """Test what a memory finds, as code is tested."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """How an exam is run, and what it has to come to."""
+
+    least: Annotated[
+        list[str] | None,
+        Option("--least", metavar="FIGURE=N", help="Exit with 1 below it, such as recall@5=80; may be repeated."),
+    ] = None
+    candidates: Annotated[bool, Option("--candidates", help="Also ask what nobody accepted yet.")] = False
+    words: Annotated[bool, Option("--words", help="Ask by words and names only, without vectors.")] = False
+    keep: Annotated[bool, Option("--keep/--no-keep", help="Keep the run, for the next to compare with.")] = True
+    form: Annotated[Form, Option("--format", help="For people, programs, pull requests or build servers.")] = "text"
+
+
+def run(asked: RunFlags, access: Access, exam: Folder = None) -> None:
+    """Ask the questions of an exam and tell what was found.
+
+    Each question names what has to be found (must), what must not (must_not),
+    or that nothing here answers it (refuse: true). Told are the parts of the
+    evidence among the first 1, 3, 5 and 10, with 95 % intervals, and what
+    changed since the run before.
+    """
+    from treering.parts.exams.running import run_exam
+
+    if not run_exam(
+        access,
+        exam,
+        least=dict(map(_bound, asked.least or ())),
+        candidates=asked.candidates,
+        semantic=not asked.words,
+        keep=asked.keep,
+        form="json" if access.as_json else asked.form,
+    ):
+        raise Exit(1)
+
+
+def make(
+    access: Access,
+    exam: Folder = None,
+    commits: Annotated[int, Option("--commits", metavar="N", min=0, help="Look at so many of the last commits.")] = 500,
+) -> None:
+    """Propose questions from the history and the decisions.
+
+    A commit asks with its subject for the files that it touched, a decision
+    with its question for itself. They are candidates in proposed.yaml until
+    somebody accepts them there.
+    """
+    from treering.parts.exams.running import make_exam
+
+    make_exam(access, exam, commits=commits)
+
+
+def _bound(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise InvalidInput(f"--least {text} names no number.", hint="Write: --least recall@5=80") from None
+
+
+HELP = CommandHelp(
+    groups={"Bring in, ask, record, check": ("exam",)},
+    examples={
+        "exam run": (
+            ("the questions in .treering/exam", "treering exam run"),
+            ("in a build, which fails below 80 %", "treering exam run --least recall@5=80 --format junit"),
+            ("also what was only proposed", "treering exam run --candidates"),
+        ),
+        "exam make": (
+            ("from the last 500 commits and all decisions", "treering exam make"),
+            ("from more of the history", "treering exam make --commits 5000"),
+        ),
+    },
+)

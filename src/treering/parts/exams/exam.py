@@ -1,0 +1,277 @@
+"""Questions of an exam, and what a space answers to each: what was found, and how far down it stood."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from treering.core.canonical import digest, is_object, normalise_text
+from treering.core.errors import InvalidInput, NotFound
+from treering.retrieval.text.analysis import estimate_tokens
+from treering.surfaces.python.space import Space
+from treering.verbs.query.context import ContextReport
+from treering.verbs.query.search import SearchReport
+
+FOLDER = Path(".treering") / "exam"
+LOOKED_AT = 50
+"""Sources of a ranking in which what has to be found is looked for."""
+
+_LINES = re.compile(r"(?P<path>.+?)#L(?P<first>\d+)(?:-L?(?P<last>\d+))?")
+_LONGEST_FILE = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A source or an object that an answer has, and by what a ranking found it, the best first."""
+
+    object_id: str
+    origin: str
+    passages: tuple[tuple[str, str], ...]
+    """The place and the text of each passage that is shown of it."""
+    arms: tuple[str, ...] = ()
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Wanted(_Value):
+    """What a question has to find, or must not: exactly one of three."""
+
+    file: str = ""
+    """The end of a path; with `#L3-L9`, it has to be found by a passage that has one of these lines."""
+    object: str = ""
+    """An id."""
+    says: str = ""
+    """Words that a passage has in this order; case and white space do not count."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "Wanted":
+        if sum(map(bool, (self.file, self.object, self.says))) != 1:
+            raise ValueError("give one of file, object and says")
+        return self
+
+    def __str__(self) -> str:
+        return self.file or self.object or f"“{self.says}”"
+
+    def is_in(self, shown: Shown) -> bool:
+        """Tell whether something shown is it."""
+        if self.object:
+            return shown.object_id == self.object
+        if self.says:
+            return any(normalise_text(self.says) in normalise_text(text) for _, text in shown.passages)
+        named = _LINES.fullmatch(self.file)
+        path = named["path"] if named else self.file
+        if not f"/{shown.origin.rpartition('#')[2]}".endswith(f"/{path}"):
+            return False
+        if named is None:
+            return True
+        first, last = int(named["first"]), int(named["last"] or named["first"])
+        held = (_LINES.match(place) for place, _ in shown.passages)
+        return any(one and int(one["first"]) <= last and int(one["last"] or one["first"]) >= first for one in held)
+
+
+def _wanted(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    return {"object": given} if is_object(given) else {"file": given}
+
+
+WantedOrName = Annotated[Wanted, BeforeValidator(_wanted)]
+"""A plain text is an id, or else a file."""
+
+
+class ExamQuestion(_Value):
+    """A question, and what makes an answer right."""
+
+    ask: str = Field(min_length=1, max_length=10_000)
+    id: str = ""
+    """By default made of the question."""
+    scope: str = "/"
+    must: tuple[WantedOrName, ...] = ()
+    must_not: tuple[WantedOrName, ...] = ()
+    refuse: bool = False
+    """Whether nothing here answers it, so that the right answer is to say so."""
+    status: Literal["accepted", "candidate", "rejected"] = "accepted"
+    """A candidate was proposed, and counts once somebody made it `accepted`; a rejected one is not proposed again."""
+    source: str = ""
+    """Where it was taken from, such as `commit 1f3c…`."""
+
+    @model_validator(mode="after")
+    def _has_an_answer(self) -> "ExamQuestion":
+        if self.refuse and self.must:
+            raise ValueError("a question to be refused has nothing to find; leave must or refuse out")
+        if not (self.refuse or self.must or self.must_not):
+            raise ValueError("say what the answer must have (must), must not have (must_not), or refuse: true")
+        return self
+
+    @property
+    def key(self) -> str:
+        """What it is called from run to run."""
+        return self.id or digest(f"{self.scope}\n{self.ask}")[:12]
+
+
+_QUESTIONS = TypeAdapter(tuple[ExamQuestion, ...])
+
+
+def read_questions(place: Path) -> tuple[ExamQuestion, ...]:
+    """Read the questions of a file, or of all YAML files in a folder, in the order of their names.
+
+    Raises `NotFound` where there are none, and `InvalidInput` for a file that is no exam and for a key used twice.
+    """
+    files = sorted(place.glob("*.y*ml")) if place.is_dir() else [place]
+    if not files or not files[0].is_file():
+        raise NotFound(
+            f"There is no exam at {place}.", hint="Write questions in a YAML file there, or run: treering exam make."
+        )
+    found: dict[str, ExamQuestion] = {}
+    for file in files:
+        for question in _read(file):
+            if question.key in found:
+                raise InvalidInput(
+                    f"{file}: the question {question.key} is there twice.", hint="Give each an id of its own."
+                )
+            found[question.key] = question
+    return tuple(found.values())
+
+
+def _read(file: Path) -> tuple[ExamQuestion, ...]:
+    hint = "An exam is a YAML file with a list `questions`; see `treering exam run --help`."
+    try:
+        if file.stat().st_size > _LONGEST_FILE:
+            raise InvalidInput(f"{file} is longer than {_LONGEST_FILE:,} bytes.", hint="Split it.")
+        held = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return _QUESTIONS.validate_python(held["questions"] if isinstance(held, dict) else held)
+    except ValidationError as error:
+        first = error.errors()[0]
+        number, *field = first["loc"] or ("",)
+        where = f"question {int(number) + 1}" if isinstance(number, int) else "the list"
+        said = ".".join(map(str, field))
+        raise InvalidInput(f"{file}, {where}{f', {said}' if said else ''}: {first['msg']}.", hint=hint) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, RecursionError) as error:
+        raise InvalidInput(f"{file} is no exam: {error}", hint=hint) from error
+
+
+class FoundWanted(_Value):
+    """One thing that had to be found: its place in the ranking from 1, `None` where it was not among the first 50."""
+
+    wanted: str
+    rank: int | None
+    arms: tuple[str, ...] = ()
+    """By what it was found, such as `words` and `vectors`, the best first."""
+
+
+class Answered(_Value):
+    """What a space answered to a question."""
+
+    key: str
+    ask: str
+    refuse: bool
+    found: tuple[FoundWanted, ...]
+    forbidden: tuple[FoundWanted, ...]
+    """What must not be found, and was among the first ten."""
+    refused: bool
+    """Whether the context said that nothing answers it."""
+    tokens: int | None
+    """Of the pack, until all that had to be found stood in it; `None` where not all of it did."""
+    packed: int
+    """Passages and objects in the pack."""
+    packed_right: int
+    """Those of them that had to be found."""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it was refused as wanted, or all was found among the first ten, and nothing that must not be."""
+        if self.refuse != self.refused:
+            return False
+        return not self.forbidden and all(one.rank is not None and one.rank <= FIRST for one in self.found)
+
+    def recall(self, first: int) -> float | None:
+        """Return the part of what had to be found that was among the first so many; `None` where nothing had to be."""
+        if not self.found:
+            return None
+        return sum(one.rank is not None and one.rank <= first for one in self.found) / len(self.found)
+
+
+FIRST = 10
+"""Sources of a ranking that count as shown."""
+
+
+def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max_tokens: int = 4_000) -> Answered:
+    """Ask a space for a ranking and for a context, and look for what the answer must and must not have."""
+    options = {"limit": LOOKED_AT, "semantic": semantic, "explain": True, "group": "source"}
+    ranked = _ranked(space.query("search", question.scope, {"text": question.ask}, options))
+    limits = {"semantic": semantic, "max_tokens": max_tokens}
+    context = space.query("context", question.scope, {"task": question.ask}, limits)
+    refused = context.empty is not None
+    packed = [] if refused else _packed(context)
+    return Answered(
+        key=question.key,
+        ask=question.ask,
+        refuse=question.refuse,
+        found=tuple(_placed(wanted, ranked) for wanted in question.must),
+        forbidden=tuple(one for wanted in question.must_not if (one := _placed(wanted, ranked[:FIRST])).rank),
+        refused=refused,
+        tokens=_tokens_until(question.must, packed),
+        packed=len(packed),
+        packed_right=sum(any(wanted.is_in(one) for wanted in question.must) for one in packed),
+    )
+
+
+def ask_all(
+    space: Space, questions: Sequence[ExamQuestion], *, semantic: bool, told: Callable[[int, int], None]
+) -> tuple[Answered, ...]:
+    """Ask every question, and tell after each how many are done."""
+    given: list[Answered] = []
+    for number, question in enumerate(questions, 1):
+        given.append(answered(space, question, semantic=semantic))
+        told(number, len(questions))
+    return tuple(given)
+
+
+def _ranked(report: SearchReport) -> list[Shown]:
+    return [
+        Shown(
+            hit.object_id,
+            hit.origin,
+            ((hit.place, hit.text), *((passage.place, passage.text) for passage in hit.more)),
+            _arms(hit.explain or {}),
+        )
+        for hit in report.hits
+    ]
+
+
+def _arms(explained: Mapping[str, Any]) -> tuple[str, ...]:
+    arms: Mapping[str, Mapping[str, float]] = explained.get("arms", {})
+    return tuple(sorted(arms, key=lambda arm: -arms[arm]["normalised"]))
+
+
+def _packed(report: ContextReport) -> list[Shown]:
+    cited = {(one.object_id, one.segment_id): one for one in report.pack.citations}
+    shown = list[Shown]()
+    for item in report.pack.items:
+        of_it = cited.get((item.object_id, item.segment_id))
+        place, origin = (of_it.place, of_it.origin) if of_it else ("", "")
+        shown.append(Shown(item.object_id, origin, ((place, item.text),)))
+    return shown
+
+
+def _placed(wanted: Wanted, ranked: Sequence[Shown]) -> FoundWanted:
+    for rank, one in enumerate(ranked, 1):
+        if wanted.is_in(one):
+            return FoundWanted(wanted=str(wanted), rank=rank, arms=one.arms)
+    return FoundWanted(wanted=str(wanted), rank=None)
+
+
+def _tokens_until(must: Sequence[Wanted], packed: Sequence[Shown]) -> int | None:
+    left, tokens = list(must), 0
+    for one in packed if left else ():
+        tokens += sum(estimate_tokens(text) for _, text in one.passages)
+        left = [wanted for wanted in left if not wanted.is_in(one)]
+        if not left:
+            return tokens
+    return None

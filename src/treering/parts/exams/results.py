@@ -1,0 +1,262 @@
+"""What an exam came to: figures with intervals, what changed since the run before, and forms to write it in."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from treering.core.canonical import Instant
+from treering.core.errors import Corrupt, InvalidInput
+from treering.parts.exams.exam import FIRST, Answered, FoundWanted
+
+RUNS = "runs.jsonl"
+"""The file beside the questions with one line for each run."""
+
+_ROUNDS = 2_000
+_CUTOFFS = (1, 3, 5, FIRST)
+_SHOWN = 20
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Estimate(_Value):
+    """A mean in percent (tokens: as they are), with its 95 % interval over questions, and how many of them count."""
+
+    mean: float
+    low: float
+    high: float
+    questions: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
+
+
+class Run(_Value):
+    """One run of an exam."""
+
+    at: Instant
+    sequence: int
+    """How far the space's log had come."""
+    answers: tuple[Answered, ...]
+
+
+class Moved(_Value):
+    """A question that is answered otherwise than in the run before: each thing wanted, with its places then and now."""
+
+    key: str
+    ask: str
+    better: bool
+    wanted: tuple[str, ...]
+
+
+class ExamReport(_Value):
+    """A run with its figures, and what changed since the run before."""
+
+    run: Run
+    figures: Mapping[str, Estimate]
+    gains: Mapping[str, Estimate] = {}
+    """By how much each figure rose, over the questions of both runs."""
+    moved: tuple[Moved, ...] = ()
+    missed: tuple[str, ...] = ()
+    """Which figures are below what was asked for, and by how much."""
+
+
+def report_on(run: Run, before: Run | None, least: Mapping[str, float]) -> ExamReport:
+    """Sum up a run, and compare it with the one before, question by question.
+
+    `least`: the least a figure may be. Raises `InvalidInput` for a figure that there is not.
+    """
+    measured = {answer.key: _measures(answer) for answer in run.answers}
+    figures = _figures(measured)
+    if unknown := [name for name in least if name not in NAMES]:
+        raise InvalidInput(f"There is no figure {unknown[0]!r}.", hint=f"There are: {', '.join(NAMES)}.")
+    below = [
+        f"{name} is {figures[name].mean:.1f}, and has to be {bound:g}"
+        for name, bound in least.items()
+        if name in figures and figures[name].mean < bound
+    ]
+    if before is None:
+        return ExamReport(run=run, figures=figures, missed=tuple(below))
+    old = {answer.key: answer for answer in before.answers}
+    gained = {
+        answer.key: {
+            name: now - then
+            for name, now in measured[answer.key].items()
+            if (then := _measures(old[answer.key]).get(name)) is not None
+        }
+        for answer in run.answers
+        if answer.key in old
+    }
+    moved = (found for answer in run.answers if answer.key in old and (found := _moved(old[answer.key], answer)))
+    return ExamReport(
+        run=run,
+        figures=figures,
+        gains=_figures(gained),
+        moved=tuple(sorted(moved, key=lambda one: one.better)),
+        missed=tuple(below),
+    )
+
+
+NAMES = (*(f"recall@{first}" for first in _CUTOFFS), "all@10", "precision", "clean", "refused", "answered", "tokens")
+"""Figures: parts of the evidence among the first; questions with all of it among the first ten; the part of a pack that
+had to be found; questions without what must not be found; of those to be refused, the refused; of the others, the
+answered; tokens of a pack until all evidence stands in it."""
+
+
+def _measures(answer: Answered) -> dict[str, float]:
+    found: dict[str, float | None] = {f"recall@{first}": answer.recall(first) for first in _CUTOFFS}
+    found["all@10"] = None if not answer.found else float(answer.recall(FIRST) == 1.0)
+    found["precision"] = answer.packed_right / answer.packed if answer.found and answer.packed else None
+    found["clean"] = float(not answer.forbidden)
+    found["refused" if answer.refuse else "answered"] = float(answer.refused == answer.refuse)
+    told = {name: 100 * value for name, value in found.items() if value is not None}
+    return {**told, "tokens": float(answer.tokens)} if answer.tokens is not None else told
+
+
+def _figures(measured: Mapping[str, Mapping[str, float]]) -> dict[str, Estimate]:
+    values = {name: [of_one[name] for of_one in measured.values() if name in of_one] for name in NAMES}
+    return {name: _estimate(of_all) for name, of_all in values.items() if of_all}
+
+
+def _estimate(values: Sequence[float]) -> Estimate:
+    """Estimate a mean, and its interval by drawing questions again."""
+    held = np.array(values)
+    drawn = np.random.default_rng(0).integers(len(held), size=(_ROUNDS, len(held)))
+    low, high = np.percentile(held[drawn].mean(axis=1), (2.5, 97.5))
+    return Estimate(mean=float(held.mean()), low=float(low), high=float(high), questions=len(held))
+
+
+def _moved(old: Answered, new: Answered) -> Moved | None:
+    then = {one.wanted: one for one in old.found}
+    changed = [(then[one.wanted], one) for one in new.found if one.wanted in then and then[one.wanted].rank != one.rank]
+    told = [f"{now.wanted}: {_place(before)} → {_place(now)}" for before, now in changed]
+    if old.refused != new.refused:
+        told.append(f"{'refused' if old.refused else 'answered'} → {'refused' if new.refused else 'answered'}")
+    if not told:
+        return None
+    worse = [_rank(now) > _rank(before) for before, now in changed]
+    better = not any(worse) and new.refused <= old.refused if not new.refuse else new.refused
+    return Moved(key=new.key, ask=new.ask, better=better, wanted=tuple(told))
+
+
+def _rank(found: FoundWanted) -> float:
+    return float("inf") if found.rank is None else found.rank
+
+
+def _place(found: FoundWanted) -> str:
+    if found.rank is None:
+        return "not found"
+    return f"{found.rank} by {', '.join(found.arms)}" if found.arms else str(found.rank)
+
+
+# Runs are kept beside the questions and not in the space, where questions would find them.
+
+
+def last_run(folder: Path) -> Run | None:
+    """Return the last run that was kept. Raises `Corrupt` for a file that holds something else."""
+    try:
+        *_, last = (folder / RUNS).read_text(encoding="utf-8").splitlines()
+        return Run.model_validate_json(last)
+    except (FileNotFoundError, ValueError) as error:
+        if isinstance(error, ValidationError | UnicodeDecodeError):
+            raise Corrupt(f"{folder / RUNS} does not end with a run.", hint="Remove its last line.") from error
+        return None
+
+
+def keep_run(folder: Path, run: Run) -> None:
+    """Add a run to those that were kept."""
+    with (folder / RUNS).open("a", encoding="utf-8") as file:
+        file.write(f"{run.model_dump_json()}\n")
+
+
+# Forms of a report: for people, for pull requests, for build servers.
+
+
+def as_lines(report: ExamReport) -> Iterator[str]:
+    """Yield what a person reads at a terminal."""
+    yield f"{(count := len(report.run.answers))} question{'' if count == 1 else 's'}"
+    for name, figure in report.figures.items():
+        gain = report.gains.get(name)
+        since = f"   since the last run {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]" if gain else ""
+        yield f"  {name:10} {figure!s:22} over {figure.questions}{since}"
+    for answer in [one for one in report.run.answers if not one.is_right][:_SHOWN]:
+        yield f"wrong: {answer.key}  {_short(answer.ask)}"
+        yield from (f"    {line}" for line in _why_wrong(answer))
+    for moved in report.moved[:_SHOWN]:
+        yield f"{'better' if moved.better else 'worse'}: {moved.key}  {_short(moved.ask)}"
+        yield from (f"    {line}" for line in moved.wanted)
+    yield from (f"below what was asked for: {line}" for line in report.missed)
+
+
+def as_markdown(report: ExamReport) -> str:
+    """Write what a pull request shows."""
+    rows = [
+        f"| {name} | {figure} | {figure.questions} | {_gain(report.gains.get(name))} |"
+        for name, figure in report.figures.items()
+    ]
+    wrong = [
+        f"- `{answer.key}` {_cell(_short(answer.ask))}: {_cell('; '.join(_why_wrong(answer)))}"
+        for answer in report.run.answers
+        if not answer.is_right
+    ]
+    changed = [
+        f"- {'better' if one.better else '**worse**'}: `{one.key}` {_cell(_short(one.ask))}: "
+        f"{_cell('; '.join(one.wanted))}"
+        for one in report.moved
+    ]
+    missed = [f"- below what was asked for: {line}" for line in report.missed]
+    head = ["| figure | now | questions | since the last run |", "| --- | --- | --- | --- |"]
+    return "\n".join(["## Exam", "", *missed, "", *head, *rows, "", *wrong[:_SHOWN], "", *changed[:_SHOWN]]) + "\n"
+
+
+def as_junit(report: ExamReport) -> str:
+    """Write what build servers read: a case for each question, and one for each figure that is too low."""
+    wrong = {answer.key: _why_wrong(answer) for answer in report.run.answers if not answer.is_right}
+    cases = [
+        f'<testcase classname="exam" name={quoteattr(f"{answer.key} {_short(answer.ask)}")}>'
+        + (f"<failure message={quoteattr('; '.join(wrong[answer.key]))}/>" if answer.key in wrong else "")
+        + "</testcase>"
+        for answer in report.run.answers
+    ]
+    cases += [
+        f'<testcase classname="exam" name="figures"><failure>{escape(line)}</failure></testcase>'
+        for line in report.missed
+    ]
+    failures = len(wrong) + len(report.missed)
+    head = f'<testsuite name="exam" tests="{len(cases)}" failures="{failures}">'
+    return "\n".join(['<?xml version="1.0" encoding="utf-8"?>', head, *cases, "</testsuite>"]) + "\n"
+
+
+def as_json(report: ExamReport) -> str:
+    """Write all of it for programs."""
+    held: Any = TypeAdapter(ExamReport).dump_python(report, mode="json")
+    return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
+
+
+def _why_wrong(answer: Answered) -> list[str]:
+    if answer.refuse != answer.refused:
+        return ["answered, and nothing here answers it" if answer.refuse else "refused, although it can be answered"]
+    late = [one for one in answer.found if one.rank is None or one.rank > FIRST]
+    return [
+        *(f"{one.wanted}: {'not found' if one.rank is None else f'at {_place(one)}'}" for one in late),
+        *(f"{one.wanted}: must not be found, and is at {_place(one)}" for one in answer.forbidden),
+    ]
+
+
+def _gain(gain: Estimate | None) -> str:
+    return f"{gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]" if gain else ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else f"{line[:99]}…"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

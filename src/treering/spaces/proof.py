@@ -1,0 +1,133 @@
+"""An answer with its proof: what it cites as the ledger holds it, and the audit log from there to its head.
+
+Whoever has the proof can check it without the space (`system.proof_checking`): each object by the hash that the log
+keeps of it, each text by the hash in its object, the log by its chain, and cited lines against a clone. The answer
+itself, which rules have chosen and ordered, is bound by the digest of the whole, and by a signature where there is one.
+"""
+
+import getpass
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from treering.core.audit import AuditEvent
+from treering.core.canonical import canonical_json, render_time
+from treering.core.errors import Denied, InvalidInput, Unavailable
+from treering.core.objects import Object, Source, stored_form
+from treering.core.scope import ROOT
+from treering.ports.ledger import ObjectRequest
+from treering.system.proof_checking import FORMAT, VERSION, digest_of
+from treering.verbs.envelope import READS, Call, Operation, Value
+from treering.verbs.query.context import ContextInput, ContextReport, context
+from treering.verbs.reading import SearchOptions
+from treering.version import __version__
+
+_MOST_EVENTS = 200_000
+"""Of the log, in one proof: about 80 MB."""
+
+
+class Proven(Value):
+    """An answer, and its proof as it is written to a file."""
+
+    context: ContextReport
+    proof: str = Field(repr=False)
+
+
+def prove(call: Call, given: ContextInput, options: SearchOptions) -> Proven:
+    """Gather context for a task and prove what it cites.
+
+    Raises `Denied` at a scope below the root: a proof holds the log of the whole space. Raises `InvalidInput` for an
+    answer of the past, for one that cites nothing, and where the log behind the oldest thing cited is too long.
+    """
+    if call.scope != ROOT:
+        raise Denied("A proof holds the log of the whole space.", hint="Ask at the scope /.")
+    if options.as_of is not None:
+        raise InvalidInput("A proof is of what stands now.", hint="Leave as_of out.")
+    report = context(call, given, options)
+    if not report.pack.citations:
+        raise InvalidInput(
+            "The answer cites nothing, so there is nothing to prove.", hint="Ask for what is known here."
+        )
+    sequence = call.engine.ledger.sequence()
+    ids = tuple(dict.fromkeys((*(item.object_id for item in report.pack.items), *_cited(report))))
+    objects = call.engine.ledger.read([ObjectRequest(objects=ids, as_of=sequence)])[0].objects
+    proof = {
+        "format": FORMAT,
+        "version": VERSION,
+        "treering": __version__,
+        "made_at": render_time(call.engine.clock.now()),
+        "scope": call.scope,
+        "task": report.pack.task,
+        "answer": report.text,
+        "cited": [
+            {"mark": one.mark, "object_id": one.object_id, "segment_id": one.segment_id, "place": one.place}
+            for one in report.pack.citations
+        ],
+        "objects": {identity: _held(objects[identity], report) for identity in ids},
+        **_log(call, objects, sequence),
+    }
+    return Proven(context=report, proof=canonical_json({**proof, "digest": digest_of(proof)}) + "\n")
+
+
+def signed(proof: str, key: Path) -> str:
+    """Sign a proof with a private key of ssh; whom it is of is the comment of the public key beside it.
+
+    Raises `InvalidInput` where the key cannot be used, and `Unavailable` without `ssh-keygen`.
+    """
+    said: dict[str, Any] = json.loads(proof)
+    command = ["ssh-keygen", "-Y", "sign", "-q", "-n", FORMAT, "-f", str(key)]
+    try:
+        public = key.with_name(f"{key.name}.pub").read_text(encoding="utf-8").split(maxsplit=2)
+        done = subprocess.run(command, input=said["digest"].encode(), capture_output=True)  # noqa: S603 - the words are ours, and a path
+    except FileNotFoundError as error:
+        if error.filename == command[0]:
+            raise Unavailable("There is no ssh-keygen here.", hint="Install OpenSSH.") from error
+        raise InvalidInput(f"There is no public key {error.filename}.", hint="Name a key of ssh.") from error
+    if done.returncode:
+        said_why = done.stderr.decode().strip()
+        raise InvalidInput(f"ssh-keygen cannot sign with {key}: {said_why}", hint="Name a key of ssh.")
+    signer = public[2].strip() if len(public) > 2 else getpass.getuser()
+    return canonical_json({**said, "signature": {"signer": signer, "ssh": done.stdout.decode()}}) + "\n"
+
+
+def _cited(report: ContextReport) -> list[str]:
+    return [citation.object_id for citation in report.pack.citations]
+
+
+def _held(item: Object, report: ContextReport) -> Mapping[str, Any]:
+    cited = {one.segment_id for one in report.pack.citations if one.object_id == item.id}
+    segments = item.segments if isinstance(item, Source) else ()
+    texts = {segment.segment_id: segment.excerpt for segment in segments if segment.segment_id in cited}
+    return {"stored": stored_form(item), "segments": texts}
+
+
+def _log(call: Call, objects: Mapping[str, Object], sequence: int) -> Mapping[str, Any]:
+    """Return the events from the oldest that tells how an object stands, and the last of them as the head."""
+    first = min(_newest(call.engine.ledger.events_of(identity), sequence) for identity in objects)
+    if (count := sequence - first + 1) > _MOST_EVENTS:
+        raise InvalidInput(
+            f"The log has {count:,} events since the oldest thing cited; a proof holds {_MOST_EVENTS:,}.",
+            hint="Ask for less, with --limit or --max-tokens.",
+        )
+    events = [one.model_dump(mode="json") for one in call.engine.ledger.events(after=first - 1, limit=count)]
+    return {"log": events, "head": {"seq": sequence, "hash": events[-1]["hash"]}}
+
+
+def _newest(events: Sequence[AuditEvent], sequence: int) -> int:
+    return max(event.seq for event in events if event.seq <= sequence and "hash" in (event.after or {}))
+
+
+PROVE = Operation(
+    "prove",
+    "Gather context for a task, with a proof of what it cites that can be checked without the space.",
+    ContextInput,
+    SearchOptions,
+    Proven,
+    prove,
+    rights=READS,
+)
+OPERATIONS = (PROVE,)

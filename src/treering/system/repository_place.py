@@ -1,0 +1,112 @@
+"""Which git repository a folder lies in, told by the files of git alone: nothing is run, and nothing is written."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_GIT = ".git"
+_MOST_CHARS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryPlace:
+    """Where the parts of a repository lie. All of its work trees have one `common` folder, with objects and refs.
+
+    `git_dir` has what belongs to one work tree, such as `HEAD`; `top` is the work tree, `None` inside a bare one.
+    """
+
+    git_dir: Path
+    common: Path
+    top: Path | None
+
+    @property
+    def linked(self) -> bool:
+        """Whether this is a work tree that was added to a repository."""
+        return self.git_dir != self.common
+
+    @property
+    def main_top(self) -> Path | None:
+        """The folder that holds `.git` itself; `None` for bare repositories, submodules and git folders elsewhere."""
+        return self.common.parent if self.common.name == _GIT else None
+
+    @property
+    def state(self) -> str:
+        """What git's `HEAD` says: `ref:` and a branch, or a commit."""
+        return _text(self.git_dir / "HEAD")
+
+    def head(self) -> tuple[str, str]:
+        """Return the branch checked out, empty where HEAD is detached, and its commit, empty where there is none."""
+        said = self.state
+        if not said.startswith("ref: "):
+            return "", said
+        ref = said.removeprefix("ref: ")
+        return ref.removeprefix("refs/heads/"), self._commit(ref)
+
+    def _commit(self, ref: str) -> str:
+        for folder in (self.git_dir, self.common):
+            if loose := _text(folder / ref):
+                return loose
+        with suppress(OSError, ValueError), (self.common / "packed-refs").open(encoding="utf-8") as packed:
+            return next((line[: -len(ref) - 2] for line in packed if line.endswith(f" {ref}\n")), "")
+        return ""
+
+
+def repository_at(folder: Path, environment: Mapping[str, str] | None = None) -> RepositoryPlace | None:
+    """Return the repository that a folder lies in, or is; `None` without one.
+
+    `environment` may name it, as git does for its hooks: `GIT_DIR`, `GIT_COMMON_DIR`, `GIT_WORK_TREE`.
+    """
+    given = environment or {}
+    with suppress(OSError, ValueError, RuntimeError):
+        if named := given.get("GIT_DIR"):
+            tree = Path(folder, given["GIT_WORK_TREE"]) if given.get("GIT_WORK_TREE") else None
+            found = _of(Path(folder, named), tree, common=given.get("GIT_COMMON_DIR", ""))
+            return _with_top(found, folder) if found and tree is None else found
+        for place in _upwards(folder.resolve()):
+            if found := _at(place):
+                return found
+    return None
+
+
+def _upwards(folder: Path) -> Iterator[Path]:
+    yield folder
+    yield from folder.parents
+
+
+def _at(place: Path) -> RepositoryPlace | None:
+    entry = place / _GIT
+    if entry.is_file():
+        named = _text(entry)
+        return _of(place / named.removeprefix("gitdir: "), place) if named.startswith("gitdir: ") else None
+    return _of(entry, place) or _of(place, None)
+
+
+def _of(git_dir: Path, top: Path | None, *, common: str = "") -> RepositoryPlace | None:
+    if not os.path.lexists(git_dir / "HEAD"):
+        return None
+    git_dir = git_dir.resolve()
+    shared = (git_dir / (common or _text(git_dir / "commondir") or ".")).resolve()
+    if not all((shared / name).is_dir() for name in ("objects", "refs")):
+        return None
+    return RepositoryPlace(git_dir, shared, top.resolve() if top else None)
+
+
+def _with_top(found: RepositoryPlace, folder: Path) -> RepositoryPlace:
+    """Return a repository that `GIT_DIR` names, with its work tree: git takes the folder it is called in for it."""
+    linked = _text(found.git_dir / "gitdir")  # of a work tree that was added: where its `.git` file lies
+    if linked:
+        return RepositoryPlace(found.git_dir, found.common, Path(linked).parent)
+    if found.git_dir.name == _GIT:
+        return RepositoryPlace(found.git_dir, found.common, found.git_dir.parent)
+    return RepositoryPlace(found.git_dir, found.common, folder.resolve())
+
+
+def _text(file: Path) -> str:
+    """Return what a short file of git says; empty where there is none."""
+    try:
+        with file.open(encoding="utf-8") as stream:
+            return stream.read(_MOST_CHARS).strip()
+    except (OSError, ValueError):
+        return ""

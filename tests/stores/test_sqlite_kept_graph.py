@@ -1,0 +1,252 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from graph_stage import all_nodes, around, edges_of, known_graph, stated
+from index_stage import open_space, seen
+
+from treering.stores.sqlite.files import ready_folder
+from treering.testing.fakes import SteppingClock
+
+NAMES = ("Ada Lovelace", "Charles Babbage", "Grace Hopper", "Howard Aiken", "Luigi Menabrea")
+
+
+@pytest.fixture(autouse=True)
+def kept_from_the_first_passage(monkeypatch):
+    monkeypatch.setattr("treering.stores.rows.graph.LEAST_KEPT", 1)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "space.db")
+
+
+@pytest.fixture
+def opened(path):
+    """Open the space as one process more would."""
+    spaces, clock = [], SteppingClock()
+
+    def another():
+        spaces.append(open_space(path, clock=clock))
+        return spaces[-1]
+
+    yield another
+    for space in spaces:
+        space.ledger.close()
+
+
+def kept(path: str) -> Path:
+    return ready_folder(path) / "graph.table"
+
+
+def meeting(space, place: int):
+    one, other = NAMES[place % 5], NAMES[(place // 5 + 1) % 5]
+    return space.make.source(f"{one} met {other} in Town{place}.", origin=f"note:{place}", title=f"Meeting {place}")
+
+
+def fill(space, count: int = 40) -> list:
+    sources = [meeting(space, place) for place in range(count)]
+    space.commit(*sources)
+    return sources
+
+
+def agrees(space) -> bool:
+    """Tell whether the graph says of every node what the ledger does."""
+    known = known_graph(space)
+    wanted = edges_of(known, [*known.names, *(2 * key for key in known.ties)])
+    return edges_of(space.index.graph, all_nodes(space)) == wanted
+
+
+def content(space) -> object:
+    keys = [key for (key,) in space.database.rows("SELECT key FROM passages")]
+    return edges_of(space.index.graph, all_nodes(space)), stated(space.index.graph, keys)
+
+
+def test_the_next_process_maps_what_the_first_one_read(opened, path):
+    fill(opened())
+    first = opened()
+    assert agrees(first)
+    before = kept(path).stat()
+    second = opened()
+    assert content(second) == content(first)
+    assert kept(path).stat().st_mtime_ns == before.st_mtime_ns
+    assert before.st_mode & 0o077 == 0
+
+
+def test_what_was_written_since_is_read_on_top_of_what_was_kept(opened, path):
+    sources = fill(opened())
+    assert agrees(opened())
+    before = kept(path).stat().st_ino
+    writer = opened()
+    writer.commit(meeting(writer, 77))
+    writer.reread(sources[3], "Grace Hopper met Nobody.")
+    reader = opened()
+    assert agrees(reader)
+    assert kept(path).stat().st_ino == before
+
+
+def test_what_is_kept_is_written_anew_where_much_has_changed(opened, path):
+    fill(opened())
+    assert agrees(opened())
+    before = kept(path).stat().st_ino
+    writer = opened()
+    writer.commit(*(meeting(writer, place) for place in range(100, 120)))
+    assert agrees(opened())
+    assert kept(path).stat().st_ino != before
+
+
+def test_a_process_goes_on_writing_over_what_it_mapped(opened):
+    fill(opened())
+    assert agrees(opened())
+    space = opened()
+    assert agrees(space)
+    more = [meeting(space, place) for place in range(200, 240)]
+    space.commit(*more)
+    assert agrees(space)
+    space.erase(more[0])
+    assert agrees(space)
+
+
+def test_an_erasure_removes_what_is_kept(opened, path):
+    space = opened()
+    sources = fill(space)
+    assert agrees(space)
+    assert kept(path).exists()
+    space.erase(sources[0])
+    space.ledger.compact()
+    assert not kept(path).exists()
+    assert agrees(space)
+    assert not kept(path).exists(), "what was in memory from before the erasure is not kept again"
+
+
+def test_another_process_lets_go_of_what_was_erased(opened, path):
+    sources = fill(opened())
+    other = opened()
+    assert agrees(other)
+    assert str(kept(path)) in mapped_files()
+    eraser = opened()
+    eraser.erase(sources[0])
+    eraser.ledger.compact()
+    assert agrees(other)
+    assert str(kept(path)) not in mapped_files()
+
+
+def mapped_files() -> str:
+    return Path("/proc/self/maps").read_text()
+
+
+def test_what_was_read_before_an_erasure_is_not_kept_after_it(opened, path):
+    space, eraser = opened(), opened()
+    sources = fill(space)
+    with space.database.read():  # the snapshot stays that of before
+        space.database.row("SELECT 1 FROM audit")
+        eraser.erase(sources[0])
+        space.index.graph.view(seen())
+    assert not kept(path).exists()
+    assert agrees(space)
+
+
+def test_what_a_killed_eraser_left_is_not_used_and_goes_with_the_next_opening(opened, path):
+    sources = fill(opened())
+    assert agrees(opened())
+    copy = kept(path).read_bytes()
+    eraser = opened()
+    eraser.erase(sources[0])  # and no more: it is killed before it removes what is kept
+    assert kept(path).exists()
+    opened()
+    assert not kept(path).exists()
+    kept(path).write_bytes(copy)  # as one that a process wrote late
+    assert agrees(opened())
+    assert kept(path).read_bytes() != copy
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "front", "magic", "link"])
+def test_a_damaged_file_is_made_anew(opened, path, damage, tmp_path):
+    fill(opened())
+    assert agrees(opened())
+    whole = kept(path).read_bytes()
+    match damage:
+        case "cut":
+            kept(path).write_bytes(whole[:5_000])
+        case "empty":
+            kept(path).write_bytes(b"")
+        case "front":
+            kept(path).write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+        case "magic":
+            kept(path).write_bytes(b"another program's" + whole[17:])
+        case "link":
+            shutil.copy(kept(path), tmp_path / "elsewhere")
+            kept(path).unlink()
+            kept(path).symlink_to(tmp_path / "elsewhere")
+    assert agrees(opened())
+    assert (kept(path).is_symlink(), kept(path).read_bytes()[:16]) == (False, whole[:16])
+    assert agrees(opened())
+
+
+def test_a_space_that_was_put_back_does_not_use_what_its_future_kept(opened, path, tmp_path):
+    space = opened()
+    fill(space)
+    space.ledger.back_up(tmp_path / "backup.db", replace=False, copied=lambda done, total: None)
+    space.commit(*(meeting(space, place) for place in range(300, 320)))
+    assert agrees(space)
+    late = kept(path).read_bytes()
+    space.ledger.close()
+    for end in ("-wal", "-shm"):
+        Path(path + end).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "backup.db", path)
+    again = opened()
+    again.commit(*(meeting(again, place) for place in range(400, 420)))
+    assert agrees(opened())
+    assert kept(path).read_bytes() != late
+
+
+def test_a_space_in_memory_keeps_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = open_space()
+    fill(space)
+    assert agrees(space)
+    space.ledger.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(opened, path):
+    fill(opened())
+    ready_folder(path).write_text("a file where the folder should be")
+    assert agrees(opened())
+
+
+WRITING = """
+import os, sys
+sys.path[:0] = {paths!r}
+import treering.stores.rows.graph as graph
+import treering.stores.sqlite.index.kept_graph as kept_graph
+from index_stage import open_space, seen
+
+graph.LEAST_KEPT = 1
+kept_graph._mapped = lambda _: os.kill(os.getpid(), {signal})
+open_space(sys.argv[1]).index.graph.view(seen())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9")
+def test_a_process_that_is_killed_while_it_writes_leaves_nothing_for_long(opened, path):
+    fill(opened())
+    program = WRITING.format(paths=sys.path, signal=int(signal.SIGKILL))
+    killed = subprocess.run([sys.executable, "-c", program, path], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [*ready_folder(path).glob("graph.table.*.new")]
+    assert not kept(path).exists()
+    assert agrees(opened())
+    assert kept(path).exists()
+    assert not [*ready_folder(path).glob("graph.table.*.new")]
+
+
+def test_names_are_found_in_what_was_kept(opened):
+    fill(opened())
+    first = around(opened(), "ada lovelace")
+    assert first == around(opened(), "ada lovelace")
+    assert first

@@ -1,0 +1,167 @@
+"""Exams of a memory: questions in a file, asked, marked, compared with the run before."""
+
+import json
+import subprocess
+import xml.etree.ElementTree as ET
+
+import pytest
+from cli_stage import README, Stage
+
+QUESTIONS = """\
+questions:
+  - ask: How often does acme retry?
+    id: retries
+    must: ["README.md#L3", {says: "retries THREE   times"}]
+    must_not: [old.md]
+  - ask: What is the zebrafish genome assembly?
+    id: zebrafish
+    refuse: true
+"""
+
+
+@pytest.fixture
+def asked(stage: Stage) -> Stage:
+    (stage.folder / "README.md").write_text(README, encoding="utf-8")
+    stage.done("init")
+    stage.done("ingest", ".", "--mode", "path")
+    write(stage, QUESTIONS)
+    return stage
+
+
+def write(stage: Stage, text: str, name: str = "mine.yaml") -> None:
+    folder = stage.folder / ".treering" / "exam"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def ran(stage: Stage, *arguments: str, code: int = 0) -> str:
+    told = stage.run("exam", "run", "--words", *arguments)
+    assert told.code == code, told
+    return told.out
+
+
+def figures(stage: Stage, *arguments: str) -> dict[str, float]:
+    return {name: one["mean"] for name, one in json.loads(ran(stage, "--json", *arguments))["figures"].items()}
+
+
+def git(stage: Stage, *arguments: str) -> None:
+    names = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", stage.folder, *names, *arguments], check=True)
+
+
+def test_an_exam_tells_what_was_found_and_what_was_refused(asked: Stage) -> None:
+    told = figures(asked)
+    assert told["recall@10"] == told["all@10"] == told["refused"] == told["answered"] == told["clean"] == 100
+    assert 0 < told["tokens"] < 200
+    text = ran(asked)
+    assert "2 questions" in text
+    assert "wrong" not in text
+
+
+def test_what_is_not_found_and_what_must_not_be_is_named(asked: Stage) -> None:
+    write(asked, "- ask: How often does acme retry?\n  must: [docs/missing.md]\n  must_not: [README.md]\n")
+    told = ran(asked)
+    assert "docs/missing.md: not found" in told
+    assert "README.md: must not be found, and is at 1 by " in told
+    assert figures(asked)["clean"] == 0
+
+
+def test_a_figure_below_what_was_asked_for_fails_the_command(asked: Stage) -> None:
+    write(asked, "- ask: How often does acme retry?\n  must: [docs/missing.md]\n")
+    assert "recall@5 is 0.0, and has to be 80" in ran(asked, "--least", "recall@5=80", code=1)
+    ran(asked, "--least", "answered=90")
+    assert "There is no figure 'recal@5'" in asked.run("exam", "run", "--words", "--least", "recal@5=80").err
+    assert "names no number" in asked.run("exam", "run", "--words", "--least", "recall@5").err
+
+
+def test_a_run_is_compared_with_the_one_before_question_by_question(asked: Stage) -> None:
+    ran(asked)
+    (asked.folder / "README.md").write_text("# Acme\n\nNothing is said of that any more.\n", encoding="utf-8")
+    asked.done("ingest", ".", "--mode", "path")
+    told = ran(asked)
+    assert "worse: retries  How often does acme retry?" in told
+    assert "“retries THREE   times”: 1 by " in told
+    assert "→ not found" in told
+    (asked.folder / "README.md").write_text("# Acme\n\nAcme retries three times.\n", encoding="utf-8")
+    asked.done("ingest", ".", "--mode", "path")
+    assert "better: retries" in ran(asked, "--no-keep")
+    assert "better: retries" in ran(asked, "--no-keep")
+    assert len((asked.folder / ".treering/exam/runs.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_line_that_is_no_run_is_reported(asked: Stage) -> None:
+    ran(asked)
+    with (asked.folder / ".treering/exam/runs.jsonl").open("a") as file:
+        file.write('{"at": 1}\n')
+    assert "does not end with a run" in asked.run("exam", "run", "--words").err
+
+
+def test_a_build_server_reads_a_case_for_each_question(asked: Stage) -> None:
+    write(asked, '- ask: "How often does <acme> & \\"co\\" retry?"\n  must: [docs/missing.md]\n', "more.yaml")
+    suite = ET.fromstring(ran(asked, "--format", "junit", "--least", "recall@1=99", code=1).split("\n", 1)[1])
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
+    assert [case.find("failure") is not None for case in suite] == [False, False, True, True]
+
+
+def test_a_pull_request_reads_a_table(asked: Stage) -> None:
+    ran(asked)
+    told = ran(asked, "--format", "markdown")
+    assert "| recall@10 | 100.0 [100.0, 100.0] | 1 | +0.0 [+0.0, +0.0] |" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- must: [a]\n", "question 1, ask"),
+        ("- ask: x\n", "say what the answer must have"),
+        ("- ask: x\n  refuse: true\n  must: [a]\n", "has nothing to find"),
+        ("- ask: x\n  must: [{file: a, says: b}]\n", "give one of file, object and says"),
+        ("- ask: x\n  must: [a]\n  musst: [b]\n", "question 1, musst"),
+        ("- {ask: x, must: [a]}\n- {ask: x, must: [b]}\n", "is there twice"),
+        ("questions: 3\n", "is"),
+        ("other: []\n", "is no exam"),
+        ("[: :", "is no exam"),
+        ("- ask: \xff\n", "must have"),
+    ],
+)
+def test_a_file_that_is_no_exam_is_refused_with_its_place(asked: Stage, text: str, said: str) -> None:
+    write(asked, text)
+    told = asked.run("exam", "run", "--words")
+    assert told.code == 2
+    assert "mine.yaml" in told.err
+    assert said in told.err
+    assert not (asked.folder / ".treering/exam/runs.jsonl").exists()
+
+
+def test_questions_are_proposed_from_history_and_decisions_and_count_once_accepted(stage: Stage) -> None:
+    git(stage, "init", "-q", "-b", "main")
+    for name, subject in (
+        ("sessions.py", "fix(web): Keep sessions in one file"),
+        ("x.py", "Merge it"),
+        ("y.py", "wip"),
+    ):
+        (stage.folder / name).write_text(f"# {subject}\nSESSIONS = 1\n", encoding="utf-8")
+        git(stage, "add", name)
+        git(stage, "commit", "-q", "-m", subject)
+    stage.done("init")
+    stage.done("ingest", ".")
+    stage.done("crystallize", "--kind", "decision", "--title", "One file", "--question", "Where are sessions kept?")
+    stage.done("exam", "make")
+    text = (stage.folder / ".treering/exam/proposed.yaml").read_text()
+    assert "ask: Keep sessions in one file" in text
+    assert "- sessions.py" in text
+    assert "x.py" not in text
+    told = stage.run("exam", "run", "--words")
+    assert "No question at .treering/exam is accepted" in told.err
+    assert '"recall@10"' in ran(stage, "--candidates", "--json")
+    (stage.folder / ".treering/exam/proposed.yaml").write_text(text.replace("candidate", "rejected"))
+    assert "Nothing new to propose" in stage.done("exam", "make").out
+    (stage.folder / ".treering/exam/proposed.yaml").write_text(text.replace("status: candidate", "status: accepted"))
+    ran(stage)
+
+
+def test_without_questions_it_is_said_where_they_belong(stage: Stage) -> None:
+    stage.done("init")
+    told = stage.run("exam", "run")
+    assert "There is no exam at .treering/exam" in told.err
+    assert "treering exam make" in told.err
