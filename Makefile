@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all lint types style docs bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all lint types style docs packages bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +47,8 @@ style: $(VENV)/.developed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 
 # Everything at full size, in hours: all cases, all examples, branch coverage with a threshold, the frameworks that need
@@ -58,6 +60,16 @@ check-all: $(VENV)/.developed-all lint
 # The documentation as a site, in `site`; `python -m http.server -d site` shows it, with its search.
 docs: $(VENV)/.developed-all
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+# The packages of a release in `dist`, checked: built twice to the same bytes, and the wheel used in a new environment.
+packages: $(VENV)-packages/.installed
+	$(VENV)-packages/bin/python tools/packages.py
+
+$(VENV)-packages/.installed: tools/packages.py
+	$(PYTHON) -m venv $(VENV)-packages
+	$(VENV)-packages/bin/python -m pip install --quiet --disable-pip-version-check \
+		'build>=1.3,<2' 'check-wheel-contents>=0.6.3,<0.7' 'cyclonedx-bom>=7,<8' 'twine>=6,<8'
+	touch $@
 
 bench: $(VENV)/.developed
 	$(BIN)/python -m benchmarks
@@ -88,4 +100,4 @@ mutants: $(VENV)-mutants/.developed
 	$(VENV)-mutants/bin/python tests/mutants.py $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-mutants .venv-frameworks mutants site .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-mutants $(VENV)-packages dist .venv-frameworks mutants site .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

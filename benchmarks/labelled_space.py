@@ -20,6 +20,7 @@ from treering.verbs.query.search import SearchReport
 Searcher = Callable[[str, int], Sequence[str]]
 """Given a question and a limit, the ids of passages, best first."""
 
+_ALL = 10**6
 _SPARE = 2  # hits asked for per passage wanted: a long passage may be found by several of its segments
 _EVERYTHING = Reach("/")
 
@@ -32,14 +33,37 @@ class LabelledSpace:
     passages: Mapping[tuple[str, str], str]
 
     @classmethod
-    def of(cls, collection: Collection, embedder: Embedder, *, vectors: bool = True) -> "LabelledSpace":
-        """Bring a collection into a space in memory: turns as conversations, paragraphs as notes."""
-        space = treering.open(":memory:", background=False, embedder=embedder)
-        space.ingest("source", input={"items": list(items_of(collection.passages))}, options={"wait": vectors})
+    def of(cls, collection: Collection, embedder: Embedder) -> "LabelledSpace":
+        """Bring a collection into a space in memory: turns as conversations, paragraphs as notes.
+
+        Texts have vectors of the quick model, and get those of the embedder by `cover`.
+        """
+        space = treering.open(":memory:", background=False, embedder=embedder, quick=True)
+        space.ingest("source", input={"items": list(items_of(collection.passages))})
         sources = space.engine.ledger.select(Selection(scope="/", types=("source",)))
         return cls(space, {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)})
 
-    def search(self, *, graph: bool = True) -> Searcher:
+    def cover(self, percent: int) -> None:
+        """Embed so many of the texts by the embedder, chosen by their hash; the rest keep those of the quick model."""
+        vectors, embedder = self.space.engine.index.vectors, self.space.engine.embedder
+        chosen = [one for one in vectors.pending(_ALL) if int(one.text_hash[:8], 16) % 100 < percent]
+        made = embedder.embed_documents([one.text for one in chosen])
+        vectors.add({one.text_hash: vector for one, vector in zip(chosen, made, strict=True)})
+
+    def covered(self, percent: int) -> Searcher:
+        """Return a searcher that asks the verb `query` where so many texts have a vector of the embedder.
+
+        To be asked before any that wants more of them.
+        """
+        search = self.search()
+
+        def covered(question: str, limit: int) -> Sequence[str]:
+            self.cover(percent)
+            return search(question, limit)
+
+        return covered
+
+    def search(self, *, graph: bool = True, semantic: bool = True) -> Searcher:
         """Return a searcher that asks the verb `query`.
 
         Without the graph it asks for the space as of now: of history the graph knows nothing, and all else is alike.
@@ -47,7 +71,7 @@ class LabelledSpace:
         moment = {} if graph else {"as_of": self.space.engine.ledger.sequence()}
 
         def search(question: str, limit: int) -> Sequence[str]:
-            options = {"limit": _SPARE * limit, **moment}
+            options = {"limit": _SPARE * limit, "semantic": semantic, **moment}
             report = self.space.query("search", input={"text": question}, options=options)
             assert isinstance(report, SearchReport)
             return self._distinct(((hit.source_id, hit.segment_id) for hit in report.hits), limit)

@@ -1,7 +1,8 @@
 """Recall of evidence: which part of the passages that answer a question is among the first k found.
 
 `python -m benchmarks.recall [SET …]` prints the figures of the words arm by itself, which is the baseline that
-everything else has to beat. As a benchmark it asks real spaces, in four configurations.
+everything else has to beat. As a benchmark it asks real spaces: by words, by vectors, by both with and without the
+graph, and while a part of the texts have vectors of the quick model alone.
 """
 
 import sys
@@ -41,12 +42,17 @@ _WHOLE = 100 - 1e-9
 
 WORDS = "words only"
 VECTORS = "vectors only"
+WITHOUT_VECTORS = "default without vectors"
 FUSED = "both fused, without the graph"
 DEFAULT = "default"
+COVERED: Mapping[str, int] = {f"{DEFAULT}, {percent} % by the encoder": percent for percent in (0, 25, 50)}
+"""Configurations in which the other texts have vectors of the quick model."""
 
 
 def measure(plan: Plan) -> list[Row]:
     """Measure words, vectors, both fused, and the default with its graph, on every set that is there.
+
+    The default is measured, too, where none, a quarter and half of the texts have a vector of the encoder.
 
     `quick`: words only. `keep` and `against`: see `benchmarks.paired`.
     """
@@ -128,12 +134,20 @@ def _measured(name: str, plan: Plan) -> list[Row]:
     opened = dict[str, Searcher]()
 
     def open_searchers(collection: Collection) -> Mapping[str, Searcher]:
-        held = LabelledSpace.of(collection, embedder, vectors=not plan.quick)
+        held = LabelledSpace.of(collection, embedder)
         words = {WORDS: held.worded()}
         if plan.quick:
             return words
-        opened[collection.name] = held.search()
-        return {**words, VECTORS: held.nearest(), FUSED: held.search(graph=False), DEFAULT: opened[collection.name]}
+        opened[collection.name] = held.covered(100)
+        by_part = {name: held.covered(percent) for name, percent in COVERED.items()}
+        others = {VECTORS: held.nearest(), FUSED: held.search(graph=False)}
+        return {
+            **words,
+            WITHOUT_VECTORS: held.search(semantic=False),
+            **by_part,
+            DEFAULT: opened[collection.name],
+            **others,
+        }
 
     recalls = evaluate_all(open_searchers, data)
     rows: list[Row] = [
@@ -143,6 +157,8 @@ def _measured(name: str, plan: Plan) -> list[Row]:
     ]
     if not plan.quick:
         rows += gains(recalls[DEFAULT], recalls[FUSED], "the graph")
+        for name in COVERED:
+            rows += gains(recalls[name], recalls[WITHOUT_VECTORS], f"vectors, {name}")
         rows += _all_found(recalls[DEFAULT])
         if sessions := by_session(data):
             recall = evaluate(lambda one: sessions_found(opened[one.name], one), sessions)

@@ -96,5 +96,5 @@ def test_the_setting_names_it_and_a_search_uses_it(tmp_path, monkeypatch):
 
 
 def test_its_cosines_count_for_half_among_paragraphs_and_those_of_others_in_full():
-    assert prose_share_of(_EMBEDDER) == 0.5
+    assert prose_share_of(_EMBEDDER) == 0.25
     assert prose_share_of(HashingEmbedder()) == 1.0

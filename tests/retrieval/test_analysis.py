@@ -232,3 +232,8 @@ def test_a_phrase_in_another_language_stays_a_phrase() -> None:
 )
 def test_names_in_english_text_are_no_other_language(text: str) -> None:
     assert language_of(text) is None
+
+
+def test_a_word_at_the_end_of_a_sentence_has_the_terms_it_has_elsewhere() -> None:
+    assert index_text("It is the boss's. His") == index_text("It is the boss's, his")
+    assert index_text("call send_all. Now") == index_text("call send_all now")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from treering.retrieval.search import fusion
 from treering.retrieval.search.fusion import (
     NEIGHBOURS,
+    QUICK,
     VECTORS,
     WALKED,
     WORDS,
@@ -206,3 +207,19 @@ def test_parts_are_worked_out_for_the_candidates_that_are_asked_for_them(monkeyp
     assert {WORDS, VECTORS} == ranked[-1].parts.keys()
     assert ranked[-1].parts[WORDS].rank == 50
     assert len(made) == 1
+
+
+def test_what_only_the_quick_model_says_of_a_candidate_counts_as_what_is_to_be_expected_of_it() -> None:
+    arms = {VECTORS: {1: 0.8, 2: 0.75, 3: 0.5}, QUICK: {1: 0.7}}
+    assert keys(fuse(arms, {VECTORS: 1.0})) == [2, 1, 3]
+    [_, quick, _] = fuse(arms, {VECTORS: 1.0})
+    assert (quick.parts[VECTORS].raw, quick.parts[QUICK].raw) == (0.8, 0.7)
+    assert QUICK not in fuse(arms, {VECTORS: 1.0})[0].parts
+
+
+def test_a_share_of_the_quick_model_moves_its_candidates_to_the_middle_and_no_others() -> None:
+    arms = {VECTORS: {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.5}, QUICK: {1: 0.9, 4: 0.5}}
+    whole, none = ({hit.key: hit.score for hit in fuse(arms, {VECTORS: 1.0, QUICK: share})} for share in (1.0, 0.0))
+    assert none[1] == none[4]
+    assert (none[2], none[3]) == (pytest.approx(whole[2]), pytest.approx(whole[3]))
+    assert whole[4] < none[4] < whole[1]

@@ -12,6 +12,7 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Lines
 from treering.ports.adapter import (
     AlreadyRead,
+    BranchRead,
     Failed,
     Reading,
     ReadLimits,
@@ -37,7 +38,7 @@ def read(
     readings = RepoAdapter().read(
         str(target), known=known or AlreadyRead(), limits=limits or ReadLimits(), options=options
     )
-    return [one for one in readings if not isinstance(one, RootRead)]
+    return [one for one in readings if not isinstance(one, RootRead | BranchRead)]
 
 
 def by_path(readings: Iterable[Reading]) -> dict[str, Reading]:
@@ -86,7 +87,7 @@ def test_an_unchanged_repository_is_not_read_again(scratch):
             loose.chmod(0o600)
             loose.write_bytes(loose.read_bytes()[:12])
     again = read(scratch.folder, known=remembered(first, commit))
-    assert again == [Unchanged(one.origin) for one in first]
+    assert again == [Unchanged(one.origin, one.fingerprint) for one in first]
 
 
 def test_only_the_edited_file_is_read_again_and_carries_the_new_commit(scratch):
@@ -341,7 +342,9 @@ def test_a_file_read_as_it_lies_is_unchanged_once_it_is_committed(scratch):
     scratch.commit({"a.py": LONG})
     scratch.write("a.py", "x = 1\n")
     first = read(scratch.folder, worktree=True)
-    assert read(scratch.folder, worktree=True, known=remembered(first)) == [Unchanged(o.origin) for o in first]
+    assert read(scratch.folder, worktree=True, known=remembered(first)) == [
+        Unchanged(o.origin, o.fingerprint) for o in first
+    ]
     scratch.commit()
     again = by_path(read(scratch.folder, known=remembered(first)))
     assert isinstance(again["a.py"], Unchanged)
@@ -392,7 +395,7 @@ def test_a_file_name_that_is_no_text_gets_a_printable_stable_origin(scratch):
     committed = drafts(read(scratch.folder))
     assert set(lying) == set(committed) == {"", "caf\\xe9.py", "line\\nbreak.py"}
     assert read(scratch.folder, known=remembered(committed.values())) == [
-        Unchanged(one.origin) for one in committed.values()
+        Unchanged(one.origin, one.fingerprint) for one in committed.values()
     ]
     json.dumps([one.origin for one in committed.values()]).encode("ascii")
 

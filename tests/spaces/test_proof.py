@@ -138,6 +138,17 @@ def test_cited_lines_are_compared_with_a_clone(open_space, clone):
     assert "has no blob" in check_clone(proof, other)[1][0]
 
 
+def test_lines_of_a_file_that_differs_between_branches_are_compared_too(open_space, clone):
+    space = open_space()
+    space.ingest("repo", input={"path": str(clone)})
+    git(clone, "checkout", "-q", "-b", "feature")
+    (clone / "README.md").write_text(f"{LINES}\nThey wait for a second.\n")
+    git(clone, "commit", "-q", "-a", "-m", "two")
+    space.ingest("repo", input={"path": str(clone)})
+    agree, problems = check_clone(read_proof(space.perform("prove", input=ASKED).proof), clone)
+    assert (agree > 0, problems) == (True, [])
+
+
 def test_lines_that_say_something_else_in_the_clone_are_told(open_space, clone):
     space = open_space()
     space.ingest("repo", input={"path": str(clone)})

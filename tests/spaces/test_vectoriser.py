@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from treering.models.vectoriser import BackgroundVectoriser
+from treering.ports.passages import Reach
 from treering.ports.runtime import VECTORS
-from treering.ports.search import Lag
+from treering.ports.search import Lag, TextRequest
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
@@ -136,8 +137,33 @@ def test_finishing_embeds_everything_at_once_in_batches_of_like_length_and_tells
         lambda *step: told.append(step)
     )
     assert space.index.vectors.lag() == Lag(0, 3)
-    assert embedder.batches == [["Bees hum.", "Ants dig."], ["Moths fly by night."]]
+    assert embedder.batches == [["Ants dig.", "Bees hum."], ["Moths fly by night."]]
     assert told[-1] == ("embedding", 3, 3)
+
+
+def test_what_was_asked_for_is_embedded_before_what_waits_longer(space, clock):
+    embedder = Held()
+    embedder.go_on.set()
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, batch=1)
+    [found] = space.index.text.search([TextRequest(Reach("/"), 1, words=("night",))])
+    vectoriser.prefer([found.words[0].key])
+    vectoriser.finish()
+    assert embedder.batches[0] == ["Moths fly by night."]
+    assert space.index.vectors.lag() == Lag(0, 3)
+
+
+def test_a_space_of_an_older_version_gets_quick_vectors_before_those_of_the_encoder(tmp_path, clock, space):
+    quick = HashingEmbedder(32)
+    index = SqliteIndex(Database(str(tmp_path / "space.db")), model_id="hashing/64", dimension=64, quick=quick)
+    encoder = Breaking()
+    vectoriser = BackgroundVectoriser(index.vectors, space.leases, encoder, clock, quick=(index.quick, quick))
+    assert index.quick.lag() == Lag(3, 3)
+    with pytest.raises(RuntimeError, match="no memory left"):
+        vectoriser.finish()
+    assert index.quick.lag() == Lag(0, 3)
+    encoder.broken = False
+    vectoriser.finish()
+    assert index.quick.lag() == Lag(0, 0)
 
 
 def test_it_stops_after_the_batch_it_is_at_which_is_kept(space, clock):

@@ -48,3 +48,7 @@ def test_an_index_finds_what_is_named(plan_of, where, types, index):
 
 def test_all_objects_of_a_type_in_a_scope_are_found_by_the_same_index(plan_of):
     assert "objects_by_name (scope=? AND type=?)" in plan_of(Selection(scope="/", types=("source",)))
+
+
+def test_all_objects_of_a_type_in_a_whole_space_are_found_by_their_ids(plan_of):
+    assert "PRIMARY KEY (id>? AND id<?)" in plan_of(Selection(scope="/", descend=True, types=("knowledge",)))

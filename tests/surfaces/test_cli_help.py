@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import typer
 from cli_stage import Stage
 
+from treering.surfaces.cli import run
 from treering.surfaces.cli.app import command_line
 from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
@@ -112,3 +114,45 @@ def test_asking_a_space_loads_no_discussions_and_nothing_that_draws_bars(tmp_pat
     for arguments in (["init", *space], ["query", "--mode", "search", *space, "bees"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+NOT_FOR_QUESTIONS = (
+    "treering.verbs.crystallize",
+    "treering.verbs.ingest",
+    "treering.verbs.lint",
+    "treering.core.secrets",
+    "treering.surfaces.cli.commands.serve",
+    "treering.surfaces.cli.rendering_changes",
+    "treering.spaces.transfer",
+    "treering.parts",
+    "numpy.ma.",
+    "onnxruntime",
+    "tokenizers",
+)
+
+
+@pytest.mark.parametrize("mode", ["search", "context"])
+def test_asking_a_space_loads_nothing_that_writes_checks_or_serves(tmp_path: Path, mode: str) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        f"print(sorted(name for name in sys.modules if name.startswith({NOT_FOR_QUESTIONS!r})))"
+    )
+    space = ["--space", f"sqlite:{tmp_path / 'space.db'}"]
+    environment = {**os.environ, "TREERING_EMBEDDER": "static"}
+    note = ["ingest", "-", *space, "--no-background"]
+    process = partial(subprocess.run, capture_output=True, text=True, check=True, env=environment)
+    process([sys.executable, "-m", "treering", *note], input="Ada Lovelace met Charles Babbage in London.")
+    done = process([sys.executable, "-c", program, "query", "--mode", mode, *space, "Who met Ada Lovelace?"])
+    assert "Babbage" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_mode_is_where_the_catalogue_says_and_has_its_name() -> None:
+    named = {(tool.name, name): mode.name for tool in TOOLS.values() for name, mode in tool.modes.items()}
+    assert all(name == told for (_, name), told in named.items())
+
+
+def test_a_verb_takes_no_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [*typer.main.get_command(command_line("query")).commands] == ["ingest", "query", "crystallize", "lint"]
+    assert run(["query", "--no-such-flag"]) == 2
+    assert "--no-such-flag" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from treering.ports.index import Behind
 from treering.ports.ledger import Ledger
 from treering.ports.passages import MOST_NAMED, PassageRequest, PassagesFound, Reach
 from treering.ports.search import EdgeType, GraphView, Lag, Near, NearRequest, Pending, TextFound, TextRequest, Vector
-from treering.retrieval.index.projection import PRIORITIES, FeedPosition, follow
+from treering.retrieval.index.projection import FeedPosition, follow, priority_of
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import day_share
 
@@ -133,13 +133,12 @@ class ToyVectors:
     def lag(self) -> Lag:
         with self._index.reading() as tables:
             current = tables.current()
-            pending = sum(row.text_hash not in tables.vectors for row in current)
-            return Lag(pending, len(current), self._index.behind().waiting)
+            return Lag(len(_waiting(tables)), len(current), self._index.behind().waiting)
 
     def pending(self, limit: int) -> Sequence[Pending]:
         with self._index.reading() as tables:
-            waiting = [row for row in tables.current() if row.text_hash not in tables.vectors]
-        waiting.sort(key=lambda row: (PRIORITIES.get(row.passage.role, 0), row.number))
+            waiting = _waiting(tables)
+        waiting.sort(key=lambda row: (_priority(row), row.number))
         texts = {row.text_hash: row.passage.gist for row in waiting}
         return [Pending(text_hash, text) for text_hash, text in texts.items()][:limit]
 
@@ -150,6 +149,14 @@ class ToyVectors:
         with self._index.reading() as tables:
             tables.vectors |= vectors
             tables.keep_vectors()
+
+
+def _waiting(tables: ToyTables) -> list[Row]:
+    return [row for row in tables.current() if row.text_hash not in tables.vectors and _priority(row) is not None]
+
+
+def _priority(row: Row) -> int | None:
+    return priority_of(row.passage.kind, row.passage.role, row.passage.place_role)
 
 
 def _near(tables: ToyTables, request: NearRequest) -> Near:

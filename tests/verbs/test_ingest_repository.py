@@ -158,7 +158,7 @@ def test_going_back_to_an_earlier_commit_brings_its_facts_back(desk, repository)
     ingest(desk, repository)
     repository.commit(pyproject_toml=PYPROJECT.format(version="1.1", second="scipy>=1"))
     ingest(desk, repository)
-    repository.git("checkout", "-q", "HEAD~1")
+    repository.git("reset", "-q", "--hard", "HEAD~1")
     ingest(desk, repository)
     live = {key for key, status in statuses(desk).items() if status == "candidate"}
     assert ("version", "1.0") in live

@@ -17,6 +17,7 @@ from treering.testing.builders import Builder
 from treering.verbs.catalog import TOOLS, call
 from treering.verbs.confined_ledger import confined
 from treering.verbs.envelope import EVERYTHING, Envelope
+from treering.verbs.scoped_ledger import ScopedLedger
 
 NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 
@@ -552,3 +553,12 @@ def test_a_patch_made_without_a_scope_has_no_limit(space):
     assert space.query("page", scope="/a", input={"id": ours}).links == ()
     space.engine.ledger.commit(make.patch(MoveScope(id=theirs, expected_revision=1, to="/a")))
     assert len(space.query("page", scope="/a", input={"id": ours}).links) == 1
+
+
+def test_the_newest_in_sight_are_not_hidden_by_newer_ones_elsewhere(space):
+    near = [task(space, f"Feed the walrus {place}", scope="/a") for place in range(3)]
+    for place in range(3):
+        task(space, f"Feed the seal {place}", scope="/b")
+    seen = ScopedLedger(space.engine.ledger, scope="/a", descend=True)
+    found = seen.select(Selection("/", descend=True, types=("work_item",), newest=2))
+    assert [item.id for item in found] == near[1:]

@@ -133,6 +133,15 @@ class Definition(BaseModel):
     last: int = Field(ge=1)
 
 
+class SegmentPlace(BaseModel):
+    """Where a segment stands in some contents of its source, which are named by their fingerprint."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    contents: str
+    locator: Locator
+
+
 class Segment(BaseModel):
     """A stretch of a source, word for word.
 
@@ -156,6 +165,16 @@ class Segment(BaseModel):
     """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
     """What it imports, calls and uses of other code, as the code says it (`retrieval.index.code_names`)."""
+    places: tuple[SegmentPlace, ...] = Field(default=(), exclude_if=lambda places: not places)
+    """Where it stands in each of the contents it is part of, where its source holds several (`core.versions`)."""
+
+    def place_in_contents(self, contents: str | None) -> Locator | None:
+        """Return where it stands in some contents of its source; `None` where they do not have it."""
+        if contents is None:
+            return None
+        if not self.places:
+            return self.locator
+        return next((one.locator for one in self.places if one.contents == contents), None)
 
 
 class EvidenceRef(BaseModel):
@@ -168,6 +187,11 @@ class EvidenceRef(BaseModel):
     role: Literal["supports", "contradicts"] = "supports"
     quote_hash: str = ""
     verified_at: Instant | None = None
+    contents: str = Field(default="", exclude_if=lambda contents: not contents)
+    """The contents of the source that it was read from, such as `git-blob:1f3c…`; empty where they have no such name.
+
+    With the path and the commit that the place of the segment names, this is where to look it up in git.
+    """
 
 
 def segment_hash(excerpt: str, *, salt: str) -> str:

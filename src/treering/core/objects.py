@@ -4,6 +4,7 @@ They are values: frozen, complete, checked when made. Everything that changes on
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -318,15 +319,17 @@ TYPES: dict[str, type[Object]] = {
     "work_item": WorkItem,
 }
 
-_ANY: TypeAdapter[Object] = TypeAdapter(AnyObject)
-
 
 def parse_object(data: Mapping[str, Any]) -> Object:
     """Read an object from JSON data. Raises `InvalidInput` naming each wrong field."""
     named = TYPES.get(str(data.get("type")))
+    if named is not None:
+        with suppress(ValidationError):
+            return named.model_validate(data)
+    # The checks of all types are made only to say what is wrong.
     try:
-        # Of one type, because the checks of all others need not be made for it. What is wrong is told alike.
-        return _ANY.validate_python(data) if named is None else named.model_validate(data)
+        checks: TypeAdapter[Object] = TypeAdapter(AnyObject)
+        return checks.validate_python(data)
     except ValidationError as error:
         raise invalid_fields(error, known=known_fields(data)) from error
 

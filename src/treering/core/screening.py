@@ -8,12 +8,14 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from treering.core.canonical import digest
-from treering.core.secrets.redaction import redact
+
+if TYPE_CHECKING:
+    from treering.core.secrets.redaction import Redacted
 
 _Value = TypeVar("_Value")
 
@@ -55,6 +57,14 @@ def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
 def kept_key(key: str | None) -> str | None:
     """Return an idempotency key as it is kept: a digest where it holds a secret, so that different ones stay so."""
     return f"redacted:{digest(key)}" if key and redact(key).findings else key
+
+
+def redact(text: str) -> "Redacted":
+    """Redact the secrets of a text."""
+    # Imported here: whoever reads needs none of the patterns of secrets, and they take long to make.
+    from treering.core.secrets.redaction import redact
+
+    return redact(text)
 
 
 def _texts(value: Any) -> Iterator[str]:

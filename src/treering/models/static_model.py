@@ -31,7 +31,15 @@ DIMENSION = 256
 UNRELATED_BELOW = 0.34
 """The cosine that as many pairs of a question and a text reach as reach that of the built-in model (0.62)."""
 
-PROSE_SHARE = 0.5
+EXPECTED = (0.715, -0.137)
+"""What is to be expected of a cosine of the built-in model, of both how far above what is unrelated: slope and offset.
+
+By least squares over the 100 texts nearest to each of 3,991 questions (`tools/distil`, sources that were held out):
+the cosine of the built-in model is 0.428 + 0.412 times that of this one, and 0.058 the standard deviation from it. A
+map of ranks to ranks would be steeper: what is first by a model that errs is mostly not as near as that model says.
+"""
+
+PROSE_SHARE = 0.25
 """Paragraphs that answer together are found by names more than by such vectors: more costs 2 points of recall."""
 
 LONGEST = 512
@@ -73,6 +81,7 @@ class StaticEmbedder:
     dimension = DIMENSION
     unrelated_below = UNRELATED_BELOW
     prose_share = PROSE_SHARE
+    expected = EXPECTED
 
     def __init__(self, threads: int = 1, *, folder: Traversable | None = None) -> None:
         if threads < 1:

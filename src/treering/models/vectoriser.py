@@ -9,7 +9,7 @@ from treering.core.errors import Unavailable
 from treering.ports.index import Upkeep
 from treering.ports.models import Embedder
 from treering.ports.runtime import VECTORS, Clock, Leases
-from treering.ports.search import Pending, VectorClaims, Vectors
+from treering.ports.search import ChosenPending, Pending, VectorClaims, Vectors
 from treering.verbs.engine import Progress, Vectoriser, silent
 
 BUDGET_SECONDS = 1_800.0
@@ -18,6 +18,7 @@ LEASE_SECONDS = 60.0
 
 BATCH = 32
 _FETCHED = 512  # texts sorted by length at a time, so that a batch has little padding
+_MOST_PREFERRED = 256  # passages that were asked for: a few batches
 _CLAIMED = 128  # texts of which one process keeps the others out at a time
 _POLL_SECONDS = 0.2
 _LOOKS = 6  # per length of a lease, while another process is at it
@@ -32,6 +33,7 @@ class BackgroundVectoriser:
 
     Where `claims` are given, processes share the texts that wait instead, and the lease is for the rest of the work.
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
+    Where `quick` is given, texts that have no vector at all get one of the quick model first.
     Where `follow` is given, what follows the vectors is brought up to date after them, for as long as it may go on.
     Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
     stays in `last_error` until a run succeeds. Call `stop` before the index is closed; where nobody did, the thread is
@@ -46,6 +48,7 @@ class BackgroundVectoriser:
         clock: Clock,
         *,
         claims: VectorClaims | None = None,
+        quick: tuple[Vectors, Embedder] | None = None,
         upkeep: Upkeep | None = None,
         follow: Callable[[Callable[[], bool]], None] | None = None,
         budget_seconds: float = BUDGET_SECONDS,
@@ -58,6 +61,7 @@ class BackgroundVectoriser:
         self._embedder = embedder
         self._clock = clock
         self._claims = claims
+        self._quick = quick
         self._upkeep = upkeep
         self._follow = follow
         self._budget = budget_seconds
@@ -68,6 +72,7 @@ class BackgroundVectoriser:
         self._embedding = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
+        self._preferred: dict[int, None] = {}
         self._steps = 0
         self._stopping = threading.Event()
 
@@ -80,6 +85,15 @@ class BackgroundVectoriser:
                 self._thread = threading.Thread(target=self._work, name="treering-vectoriser", daemon=True)
                 _AT_WORK.add(self)
                 self._thread.start()
+
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Embed the texts of these passages first, if this process is the one that makes the vectors."""
+        with self._lock:
+            for key in keys:
+                self._preferred.pop(key, None)
+                self._preferred[key] = None
+            for key in list(self._preferred)[:-_MOST_PREFERRED]:
+                del self._preferred[key]
 
     def finish(self, progress: Progress = silent) -> None:
         """Embed everything that waits, here and now, or wait until the process that is at it has.
@@ -162,7 +176,10 @@ class BackgroundVectoriser:
         # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
         with self._embedding:
             try:
-                done = self._index(run, is_over, progress) and self._make_vectors(run, is_over, progress)
+                done = self._index(run, is_over, progress)
+                if done and self._quick:
+                    self._embed_quickly(*self._quick, is_over)
+                done = done and self._make_vectors(run, is_over, progress)
                 if done and self._follow:
                     done = run.hold()
                     self._follow(lambda: not is_over() and run.hold())
@@ -180,6 +197,16 @@ class BackgroundVectoriser:
             progress(_INDEXING, behind.done, behind.total)
         return True
 
+    def _embed_quickly(self, quick: Vectors, embedder: Embedder, is_over: Callable[[], bool]) -> None:
+        """Embed with the quick model what has no vector: texts of a space that an older version wrote.
+
+        Two processes that are at it do the same, which costs less than to keep them apart.
+        """
+        while not is_over() and (waiting := quick.pending(_FETCHED)):
+            vectors = embedder.embed_documents([item.text for item in waiting])
+            quick.add({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
+            self._steps += 1
+
     def _make_vectors(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
         if self._claims:
             return self._embed_claimed(_Share(self._claims, self._clock, self._lease_seconds), is_over, progress)
@@ -190,6 +217,7 @@ class BackgroundVectoriser:
             for batch in _batches(waiting, self._batch):
                 if is_over() or not run.hold():
                     return is_over()
+                self._embed_preferred()
                 self._embed_batch(batch)
             self._tell(progress)
         return True
@@ -201,11 +229,20 @@ class BackgroundVectoriser:
                     if is_over():
                         return True
                     share.keep()
+                    self._embed_preferred()
                     self._embed_batch(batch)
                 self._tell(progress)
             return is_over() or not share.others_are_at_it()
         finally:
             share.give_back()
+
+    def _embed_preferred(self) -> None:
+        """Embed what was asked for since the last batch."""
+        with self._lock:
+            keys, self._preferred = list(self._preferred), {}
+        if keys and isinstance(self._vectors, ChosenPending):
+            for batch in _batches(self._vectors.pending_of(keys), self._batch):
+                self._embed_batch(batch)
 
     def _embed_batch(self, batch: Sequence[Pending]) -> None:
         vectors = self._embedder.embed_documents([item.text for item in batch])
@@ -312,6 +349,10 @@ class OnRequest:
 
     def start(self) -> None:
         """Leave what waits to a later request."""
+
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Embed these first, in a later request."""
+        self._inner.prefer(keys)
 
     def finish(self, progress: Progress) -> None:
         """Embed everything that waits."""

@@ -91,9 +91,13 @@ class SourceDraft:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """An item whose fingerprint the ledger already holds; it was not read."""
+    """An item whose fingerprint the ledger already holds; it was not read.
+
+    `fingerprint`: what it has on the branch that is read, where other branches may have other contents.
+    """
 
     origin: str
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,30 @@ class Vanished:
 
     origin: str
     moved_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRead:
+    """Which branch of a repository is read. It comes before what is said of its files.
+
+    `root` is the origin of the repository. `existing` are the branches that there are, `None` where that is not known;
+    then none is taken for deleted. `place` says where: another clone has branches of its own.
+    """
+
+    root: str
+    branch: str
+    commit: str
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """The payload of the repository's map as it was until now; empty where there is none."""
+    existing: frozenset[str] | None = None
+    heads: Mapping[str, str] = field(default_factory=dict)
+    """The newest commit of each of the branches that there are."""
+    place: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The origin of the repository."""
+        return self.root
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +183,7 @@ class RootRead:
     survey: Callable[[], RootNodes]
 
 
-Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed | RootRead
+Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed | RootRead | BranchRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +252,48 @@ class FileLookup(Protocol):
 
         What is not a file, or lies where nobody may look, is left out.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOut:
+    """A work tree: its folder, the git folder that all work trees of its repository share, and what is checked out."""
+
+    top: Path
+    place: str
+    branch: str
+    """The branch, or what stands in its place where none is checked out (`core.versions.DETACHED`)."""
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class LyingFile:
+    """A file as it lies: what its contents are called (`core.versions.GIT_BLOB`), and its bytes; `None` without one."""
+
+    contents: str
+    data: bytes | None
+
+
+class TreeLookup(Protocol):
+    """Looks up trees of the repositories whose files a space knows. Nothing is written, and nothing is run there."""
+
+    def here(self) -> CheckedOut | None:
+        """Return the work tree that is asked from; `None` outside of one."""
+        ...
+
+    def commit(self, place: str, revision: str) -> str:
+        """Return the commit that a revision names in the repository at a place; empty where there is none."""
+        ...
+
+    def differing(self, place: str, before: str, after: str) -> Mapping[str, str | None] | None:
+        """Return by path the blob that the second commit has where the first has another one, `None` for no file.
+
+        `None` in all where the repository cannot be read there.
+        """
+        ...
+
+    def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
+        """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""
         ...
 
 

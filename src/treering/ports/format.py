@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 from treering.core.errors import InvalidInput
-from treering.core.secrets.redaction import Redacted, redact
 from treering.ports.adapter import (
     ContentType,
     Failed,
@@ -19,6 +18,9 @@ from treering.ports.adapter import (
     Skipped,
     SourceDraft,
 )
+
+if TYPE_CHECKING:
+    from treering.core.secrets.redaction import Redacted
 
 # The port for cutting an inline text into segments.
 
@@ -62,11 +64,14 @@ class FileToRead:
         """Return the ending of its name in small letters, with the dot."""
         return PurePosixPath(self.path).suffix.lower()
 
-    def cleaned(self, text: str) -> Redacted:
+    def cleaned(self, text: str) -> "Redacted":
         """Return a text of the file with its secrets replaced, unless they are to stay.
 
         A format calls it on every text before it cuts it: no segment may hold a secret.
         """
+        # Imported here: who asks a space reads no files, and the patterns of secrets take long to make.
+        from treering.core.secrets.redaction import Redacted, redact
+
         return redact(text) if self.redact_secrets else Redacted(text)
 
 

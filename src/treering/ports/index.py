@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from treering.core.objects import Object
 from treering.ports.passages import Passages
@@ -89,6 +89,24 @@ class Index(Protocol):
     def upkeep(self) -> Upkeep:
         """What keeps all of them right."""
         ...
+
+
+@runtime_checkable
+class TwoStageIndex(Protocol):
+    """An ability that an index may have: texts get a vector of a quick model when they are written.
+
+    It stands for the vector of the space's own model until that is made.
+    """
+
+    @property
+    def quick(self) -> Vectors | None:
+        """Search by the vectors of the quick model; `lag` counts the passages that wait for the space's own model."""
+        ...
+
+
+def quick_vectors(index: Index) -> Vectors | None:
+    """Return the vectors of a quick model that an index has, if it has some."""
+    return index.quick if isinstance(index, TwoStageIndex) else None
 
 
 # The port of projections: what is made of a ledger's changes, and may be made anew from them at any time.

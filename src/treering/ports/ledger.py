@@ -58,6 +58,8 @@ class Head:
     updated_at: datetime
     origin: str = ""
     """Of a source, where it comes from."""
+    fingerprint: str = ""
+    """Of a source, which contents it holds (`core.versions`)."""
 
 
 def head_of(item: Object) -> Head:
@@ -73,6 +75,7 @@ def head_of(item: Object) -> Head:
         origin_channel=item.origin_channel,
         updated_at=item.updated_at,
         origin=item.origin if isinstance(item, Source) else "",
+        fingerprint=item.fingerprint if isinstance(item, Source) else "",
     )
 
 
@@ -86,6 +89,8 @@ class Selection:
     """Empty: all types."""
     where: Filter = EVERYTHING
     as_of: AsOf = None
+    newest: int = 0
+    """Only so many, those with the greatest ids; 0: all."""
 
 
 def selects(selection: Selection, item: Object) -> bool:

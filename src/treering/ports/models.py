@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -251,6 +251,27 @@ def prose_share_of(embedder: Embedder) -> float:
     return embedder.prose_share if isinstance(embedder, CoarseEmbedder) else 1.0
 
 
+@runtime_checkable
+class QuickEmbedder(Protocol):
+    """An ability that an embedder may have: it is cheap enough to embed a text in the transaction that writes it.
+
+    Its vectors stand for those of a larger model until these are made.
+    """
+
+    @property
+    def expected(self) -> tuple[float, float]:
+        """How far above what is unrelated the cosine of a larger model is to be expected: a slope and an offset.
+
+        Both cosines are counted so: 0 at what is unrelated to that model, 1 at what is the same.
+        """
+        ...
+
+
+def expected_of(embedder: Embedder) -> tuple[float, float]:
+    """Return what of the cosines of an embedder is to be expected of those of a larger model."""
+    return embedder.expected if isinstance(embedder, QuickEmbedder) else (1.0, 0.0)
+
+
 # The port for reading a question and a text together.
 
 
@@ -319,6 +340,23 @@ class Extraction:
     triples: tuple[Triple, ...] = ()
 
 
+Statement = tuple[str, str, str]
+"""The subject, the relation and the object of a triple."""
+
+
+class PlainExtraction(NamedTuple):
+    """The names of the entities and the statements of an `Extraction`, without places and kinds."""
+
+    names: Sequence[str]
+    statements: Sequence[Statement]
+
+    @classmethod
+    def of(cls, extraction: Extraction) -> "PlainExtraction":
+        """Leave out places and kinds."""
+        stated = [(one.subject, one.relation, one.object) for one in extraction.triples]
+        return cls([one.name for one in extraction.entities], stated)
+
+
 class Extractor(Protocol):
     """Finds entities and triples."""
 
@@ -329,4 +367,13 @@ class Extractor(Protocol):
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
         """Read excerpts, each by itself; return one extraction for each, in the order given."""
+        ...
+
+
+@runtime_checkable
+class PlainExtractor(Extractor, Protocol):
+    """An extractor that can leave out what an index does not keep, which makes it quicker."""
+
+    def extract_plainly(self, excerpts: Sequence[Excerpt]) -> Sequence[PlainExtraction]:
+        """Return what `extract` gives, as `PlainExtraction.of` writes it; a name may come less often."""
         ...

@@ -109,13 +109,16 @@ Vector = npt.NDArray[np.float32]
 class NearRequest:
     """What to compare with some vectors (`float32[dimension]`, unit length).
 
-    The `limits[i]` passages nearest to `vectors[i]` are looked for, and `keys` are compared besides.
+    The `limits[i]` passages nearest to `vectors[i]` are looked for, and `keys` are compared besides. `quick[i]` is what
+    `vectors[i]` is to the quick model, where there are passages that have a vector of that model alone; `vectors` is
+    empty where all have.
     """
 
     reach: Reach
     vectors: tuple[Vector, ...]
     limits: tuple[int, ...]
     keys: tuple[int, ...] = ()
+    quick: tuple[Vector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ class Near:
     found: frozenset[int]
     cosines: Sequence[Mapping[int, float]]
     """By vector: the cosine of each passage in `found` or asked for by key that has a vector."""
+    quick: Sequence[Mapping[int, float]] = ()
+    """By vector of the quick model: the cosines of passages that have a vector of that model alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +137,19 @@ class Lag:
     """How many live passages wait for their vector, of how many.
 
     `behind`: how many objects or changes the index does not know yet, because it is being made anew, or lives
-    elsewhere and is late (`ports.index.Behind`). Their passages are in neither of the two numbers.
+    elsewhere and is late (`ports.index.Behind`). Their passages are in neither of the two numbers. `quick`: how many of
+    those that wait have a vector of the quick model meanwhile.
     """
 
     pending: int
     total: int
     behind: int = 0
+    quick: int = 0
+
+    @property
+    def without(self) -> int:
+        """Count the passages that have no vector at all."""
+        return self.pending - self.quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +172,7 @@ class Vectors(Protocol):
         ...
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        """Return texts that wait for a vector, those first that gain most (`index.projection.priority_of`)."""
         ...
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
@@ -168,6 +180,15 @@ class Vectors(Protocol):
 
         Raises `InvalidInput` for a vector of another dimension.
         """
+        ...
+
+
+@runtime_checkable
+class ChosenPending(Protocol):
+    """An ability that vectors may have: they tell which texts of some passages wait, so that these come first."""
+
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages, by key, that wait for a vector."""
         ...
 
 

@@ -13,6 +13,7 @@ from treering.core.scope import ROOT
 from treering.ports.copying import Told
 from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.models import Embedder
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
 from treering.ports.search import VectorClaims
 from treering.ports.vector_engine import VectorFeed
@@ -22,13 +23,15 @@ from treering.ports.vector_engine import VectorFeed
 class Needs:
     """What stores are opened with, whatever their technology.
 
-    `model_id` and `dimension` are those of the embedder whose vectors the index keeps. With `create` a space that is
+    `model_id` and `dimension` are those of the embedder whose vectors the index keeps; `quick` embeds each text in the
+    transaction that writes it, and is another one, or the same where that costs little. With `create` a space that is
     not there is made; without it, it raises `NotFound`.
     """
 
     clock: Clock
     model_id: str
     dimension: int
+    quick: Embedder | None = None
     policy: Policy | None = None
     """By what to read a space that holds no policy and cannot be written. Any other holds the policy in force."""
     anchor: AnchorStore | None = None

@@ -311,6 +311,8 @@ def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
+    found = [entry.file for entry in plan.entries if isinstance(entry, FoundFile)]
+    yield from filter(None, (owner.read() for owner in _owners(plan.place, found, plan.origins)))
     yield from (Renamed(before, origin) for before, origin in plan.known.renamed.items())
     gone = _gone(plan)
     moves = _moves(plan, gone) if gone else {}

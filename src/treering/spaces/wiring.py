@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -13,11 +13,11 @@ from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.models.onnx import BUILT_IN_EMBEDDER, BgeSmall
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
-from treering.ports.adapter import Adapter, FileAccess, ReadLimits
+from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
-from treering.ports.index import Index
+from treering.ports.index import Index, quick_vectors
 from treering.ports.ledger import Ledger
-from treering.ports.models import Embedder, Reranker
+from treering.ports.models import Embedder, QuickEmbedder, Reranker
 from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, ServerDirectory, Stores
 from treering.registry import Place, Table
@@ -91,6 +91,16 @@ def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
     }
 
 
+def _trees(access: FileAccess) -> Callable[[], TreeLookup]:
+    @cache
+    def looked_up() -> TreeLookup:
+        from treering.sources.repository.trees import RepositoryTrees
+
+        return RepositoryTrees(access)
+
+    return looked_up
+
+
 def _segmenters() -> Mapping[str, Segmenter]:
     from treering.sources.formats import formats_here
 
@@ -111,8 +121,10 @@ BACKENDS: Table[Backend[OpenStores]] = Table(
 )
 """Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
 
+QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
-    "treering.embedders", {BUILT_IN_EMBEDDER: BgeSmall, "static": Place("treering.models.static_model:StaticEmbedder")}
+    "treering.embedders",
+    {BUILT_IN_EMBEDDER: BgeSmall, QUICK_EMBEDDER: Place("treering.models.static_model:StaticEmbedder")},
 )
 """What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
 
@@ -139,6 +151,11 @@ class Opening:
     """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
     background."""
     embedder: Embedder | None = None
+    quick: bool | None = None
+    """Whether texts get a vector of the quick model when they are written.
+
+    By default as the settings say, and not where a program gives an embedder of its own.
+    """
     reranker: Reranker | str | None = None
     """What reads hits again, or its place; by default what the settings name."""
     files: FileAccess = field(default_factory=AnyFile)
@@ -167,7 +184,8 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     load_stores = _loaded(opening.address, backends)
     embedder = _listening(_embedder(opening), opening)
     given = policy_file(opening.address.place if opening.address.is_file else MEMORY, _named_policy(opening))
-    needs = _needs(opening, embedder, given)
+    quick = _quick(opening, embedder)
+    needs = _needs(opening, embedder, given, quick)
     with ExitStack() as closing:
         stores = load_stores(opening.address, needs)
         closing.callback(stores.close)
@@ -186,11 +204,13 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             embedder,
             needs.clock,
             claims=stores.claims,
+            quick=(meanwhile, quick) if quick and (meanwhile := quick_vectors(stores.index)) else None,
             upkeep=None if stores.read_only else upkeep,
             follow=selected.follow if selected and not stores.read_only else None,
         )
         closing.callback(vectoriser.stop)
-        engine = replace(_engine(opening, stores, embedder, vectoriser, needs.clock), selection=selected)
+        engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
+        engine = replace(engine, selection=selected, quick=quick if quick_vectors(stores.index) else None)
         if not stores.read_only:
             _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
         return Opened(engine, closing.pop_all().close, stores.back_up, vectoriser.take_turn)
@@ -206,7 +226,9 @@ def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
 def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Stores:
     """Open all that the space an address names keeps, without an engine around it. Raises as `open_ledger`."""
-    return _loaded(opening.address, backends)(opening.address, _needs(opening, _embedder(opening), None))
+    embedder = _embedder(opening)
+    needs = _needs(opening, embedder, None, _quick(opening, embedder))
+    return _loaded(opening.address, backends)(opening.address, needs)
 
 
 def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
@@ -298,6 +320,21 @@ def _embedder(opening: Opening) -> Embedder:
     return opening.embedder or open_embedder(opening.settings)
 
 
+def _quick(opening: Opening, embedder: Embedder) -> Embedder | None:
+    """Return what embeds texts where they are written: the quick model beside the embedder, or one that is quick."""
+    if isinstance(embedder, QuickEmbedder):
+        return embedder
+    named = opening.embedder is None or isinstance(embedder, BgeSmall)
+    wanted = (named and opening.settings.quick) if opening.quick is None else opening.quick
+    return _the_quick_one() if wanted else None
+
+
+@cache
+def _the_quick_one() -> Embedder:
+    """Open the quick model once for all spaces of a process: what it remembers of words serves all of them."""
+    return EMBEDDERS[QUICK_EMBEDDER](1)
+
+
 def open_embedder(settings: Settings) -> Embedder:
     """Return the embedding model that the settings name. Raises `InvalidInput` for one that is not installed."""
     name = settings.embedder or BUILT_IN_EMBEDDER
@@ -328,12 +365,13 @@ def _named_policy(opening: Opening) -> Path | None:
     return opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
 
 
-def _needs(opening: Opening, embedder: Embedder, given: PolicyFile | None) -> Needs:
+def _needs(opening: Opening, embedder: Embedder, given: PolicyFile | None, quick: Embedder | None) -> Needs:
     return Needs(
         clock=SystemClock(),
         policy=given.policy if given else None,
         model_id=embedder.model_id,
         dimension=embedder.dimension,
+        quick=quick,
         anchor=anchor_at(opening.anchor or opening.settings.anchor),
         create=opening.create,
         connection=opening.connection,
@@ -355,6 +393,7 @@ def _engine(
         protection=stores.protection,
         adapters=LazyMapping(partial(_adapters, opening.files)),
         files=opening.files,
+        trees=_trees(opening.files),
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),

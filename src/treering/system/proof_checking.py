@@ -150,20 +150,23 @@ def _check_object(identity: str, held: Mapping[str, Any], state: Mapping[str, An
 
 
 def _cited_lines(proof: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], str]]:
-    """Yield the mark, the blob, the place and the text of each citation of lines of a file under git."""
+    """Yield the mark, the blob, the place and the text of each citation of lines of a file under git.
+
+    A segment that stands in several contents of its file, on several branches, names them: the first is enough.
+    """
     for cited in proof["cited"]:
         held = proof["objects"][cited["object_id"]]
         said = json.loads(held["stored"])
-        blob = str(said.get("fingerprint", ""))
         for segment in said.get("segments", ()):
-            lines = segment["locator"]
-            if segment["segment_id"] == cited["segment_id"] and lines["type"] == "lines" and blob.startswith(_BLOB):
-                yield (
-                    cited["mark"],
-                    blob.removeprefix(_BLOB).partition(":")[0],
-                    lines,
-                    held["segments"][cited["segment_id"]],
-                )
+            if segment["segment_id"] != cited["segment_id"]:
+                continue
+            first = next(
+                iter(segment.get("places", ())), {"contents": said["fingerprint"], "locator": segment["locator"]}
+            )
+            blob, lines = str(first["contents"]), first["locator"]
+            if blob.startswith(_BLOB) and lines["type"] == "lines":
+                blob = blob.removeprefix(_BLOB).partition(":")[0]
+                yield cited["mark"], blob, lines, held["segments"][cited["segment_id"]]
 
 
 def _named(clone: Path, lines: Mapping[str, Any]) -> str | None:

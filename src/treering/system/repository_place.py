@@ -11,7 +11,7 @@ _MOST_CHARS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryPlace:
+class GitPlace:
     """Where the parts of a repository lie. All of its work trees have one `common` folder, with objects and refs.
 
     `git_dir` has what belongs to one work tree, such as `HEAD`; `top` is the work tree, `None` inside a bare one.
@@ -53,7 +53,7 @@ class RepositoryPlace:
         return ""
 
 
-def repository_at(folder: Path, environment: Mapping[str, str] | None = None) -> RepositoryPlace | None:
+def repository_at(folder: Path, environment: Mapping[str, str] | None = None) -> GitPlace | None:
     """Return the repository that a folder lies in, or is; `None` without one.
 
     `environment` may name it, as git does for its hooks: `GIT_DIR`, `GIT_COMMON_DIR`, `GIT_WORK_TREE`.
@@ -75,7 +75,7 @@ def _upwards(folder: Path) -> Iterator[Path]:
     yield from folder.parents
 
 
-def _at(place: Path) -> RepositoryPlace | None:
+def _at(place: Path) -> GitPlace | None:
     entry = place / _GIT
     if entry.is_file():
         named = _text(entry)
@@ -83,24 +83,24 @@ def _at(place: Path) -> RepositoryPlace | None:
     return _of(entry, place) or _of(place, None)
 
 
-def _of(git_dir: Path, top: Path | None, *, common: str = "") -> RepositoryPlace | None:
+def _of(git_dir: Path, top: Path | None, *, common: str = "") -> GitPlace | None:
     if not os.path.lexists(git_dir / "HEAD"):
         return None
     git_dir = git_dir.resolve()
     shared = (git_dir / (common or _text(git_dir / "commondir") or ".")).resolve()
     if not all((shared / name).is_dir() for name in ("objects", "refs")):
         return None
-    return RepositoryPlace(git_dir, shared, top.resolve() if top else None)
+    return GitPlace(git_dir, shared, top.resolve() if top else None)
 
 
-def _with_top(found: RepositoryPlace, folder: Path) -> RepositoryPlace:
+def _with_top(found: GitPlace, folder: Path) -> GitPlace:
     """Return a repository that `GIT_DIR` names, with its work tree: git takes the folder it is called in for it."""
     linked = _text(found.git_dir / "gitdir")  # of a work tree that was added: where its `.git` file lies
     if linked:
-        return RepositoryPlace(found.git_dir, found.common, Path(linked).parent)
+        return GitPlace(found.git_dir, found.common, Path(linked).parent)
     if found.git_dir.name == _GIT:
-        return RepositoryPlace(found.git_dir, found.common, found.git_dir.parent)
-    return RepositoryPlace(found.git_dir, found.common, folder.resolve())
+        return GitPlace(found.git_dir, found.common, found.git_dir.parent)
+    return GitPlace(found.git_dir, found.common, folder.resolve())
 
 
 def _text(file: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput
 from treering.system.address import Address, file_address, parse_address
-from treering.system.repository_place import RepositoryPlace, repository_at
+from treering.system.repository_place import GitPlace, repository_at
 
 FOLDER = ".treering"
 FILE = "treering.db"
@@ -59,6 +59,8 @@ class Settings:
     """`TREERING_THREADS`: texts embedded side by side."""
     embedder: str = ""
     """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, or a name that a package gives an embedder."""
+    quick: bool = True
+    """`TREERING_QUICK=0`: no vectors of the quick model stand for those that are still to be made."""
     reranker: str = ""
     """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
@@ -108,6 +110,7 @@ class Settings:
             threads=int(threads),
             reranker=given.get("TREERING_RERANKER", ""),
             embedder=given.get("TREERING_EMBEDDER", ""),
+            quick=given.get("TREERING_QUICK", "1").casefold() not in _FALSE,
             upstream=given.get("TREERING_UPSTREAM", ""),
             wiki_model=given.get("TREERING_WIKI_MODEL", ""),
             memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
@@ -136,7 +139,7 @@ class Settings:
         return next(iter(self._within(place)), self._of_repository(place)) if place else self.own_space
 
     @property
-    def repository(self) -> RepositoryPlace | None:
+    def repository(self) -> GitPlace | None:
         """The git repository the working folder lies in; `None` without one."""
         return repository_at(self.folder, self.of_git)
 
@@ -178,7 +181,7 @@ class Settings:
             return parse_address(text, named=self.data_dir)
         return file_address(self.data_dir / "keys.db") if space.is_file else space
 
-    def _within(self, place: RepositoryPlace) -> Iterator[Address]:
+    def _within(self, place: GitPlace) -> Iterator[Address]:
         """Yield the spaces of the folders from the working folder up to the top of its work tree, the nearest first."""
         folder = self.folder.resolve()
         if place.top is None or not folder.is_relative_to(place.top):
@@ -189,7 +192,7 @@ class Settings:
             if one == place.top:
                 return
 
-    def _of_repository(self, place: RepositoryPlace) -> Address:
+    def _of_repository(self, place: GitPlace) -> Address:
         main = place.main_top
         return file_address(main / FOLDER / FILE if main else place.common / IN_GIT / FILE)
 

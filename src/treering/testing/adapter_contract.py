@@ -20,6 +20,7 @@ from treering.core.errors import InvalidInput
 from treering.ports.adapter import (
     Adapter,
     AlreadyRead,
+    BranchRead,
     Failed,
     Reading,
     ReadLimits,
@@ -230,7 +231,7 @@ def _read(
     target: str | None = None,
 ) -> list[Reading]:
     """Return what is told of items; how a root's nodes belong together is told of none."""
-    return [one for one in _reading(material, known, limits, target) if not isinstance(one, RootRead)]
+    return [one for one in _reading(material, known, limits, target) if not isinstance(one, RootRead | BranchRead)]
 
 
 def _take(readings: Iterator[Reading]) -> None:

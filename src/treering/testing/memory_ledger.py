@@ -234,7 +234,7 @@ class MemoryLedger(LedgerWrites):
         with self._lock:
             seq = self.sequence(selection.as_of)
             found = [self._tables.get_as_of(identity, seq) for identity in sorted(self._tables.revisions)]
-        yield from (item for item in found if item and selects(selection, item))
+        yield from [item for item in found if item and selects(selection, item)][-selection.newest :]
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""

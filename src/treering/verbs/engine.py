@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from treering.core.errors import Conflict, InvalidInput, TreeringError
 from treering.core.patch import Author
-from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, ReadLimits
+from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
@@ -25,11 +25,19 @@ def silent(_what: str, _done: int, _total: int | None) -> None:
     """Discard reports of progress."""
 
 
+def no_trees() -> None:
+    """Return nothing that looks up trees of repositories."""
+
+
 class Vectoriser(Protocol):
     """Makes the vectors that wait, in the background."""
 
     def start(self) -> None:
         """Have what waits embedded, by this process or another. Returns at once."""
+        ...
+
+    def prefer(self, keys: Sequence[int]) -> None:
+        """Have the texts of these passages embedded first: they were asked for."""
         ...
 
     def finish(self, progress: Progress) -> None:
@@ -58,6 +66,10 @@ class Engine:
     """Which of the files that a call names may be read; the adapters keep to the same."""
     file_lookups: Callable[[], Sequence[FileLookup]] = tuple
     """What looks where files lie that were read before: nothing where files may not be read."""
+    trees: Callable[[], TreeLookup | None] = no_trees
+    """What looks up trees of repositories, and files as they lie: nothing where files may not be read."""
+    quick: Embedder | None = None
+    """The quick model, whose vectors stand for those of `embedder` until these are made."""
     reranker: Reranker | None = None
     """What reads the best hits again where a search asks for it."""
     selection: EngineSelection | None = None

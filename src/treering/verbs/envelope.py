@@ -18,7 +18,7 @@ from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
 from treering.ports.runtime import Staleness, late_reads
-from treering.verbs.engine import Engine
+from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
 
 # What operations do beyond reading a space, and what surfaces let their callers do. One value says both.
@@ -230,6 +230,13 @@ class Report(Value):
     """How old the answer may be, where a replica gave it; left out where it is of now."""
 
 
+def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return the first `limit` different warnings, and how many more there are."""
+    different = list(dict.fromkeys(warnings))
+    more = len(different) - limit
+    return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A checked call, as a mode's function receives it."""
@@ -373,7 +380,8 @@ def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:
         return engine
     lookups = partial(_file_lookups, engine.adapters) if granted.reads_files else tuple
     adapters = engine.adapters if rights.fetches else {}
-    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups)
+    trees = engine.trees if granted.reads_files else no_trees
+    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups, trees=trees)
 
 
 def _file_lookups(adapters: Mapping[str, Adapter]) -> Sequence[FileLookup]:

@@ -19,14 +19,17 @@ from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.graph.association import WaysBack, passages_on, tell_path
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld
-from treering.retrieval.search.fusion import WALKED
+from treering.retrieval.index.rounds import lag_of
+from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import WordsKnown, words_in
 from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.verbs.confined_ledger import ConfinedLedger
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value
 from treering.verbs.scoped_ledger import whole
+from treering.verbs.trees import AskedTree, tree_of
 
 _LAST_SEQUENCE = 2**63 - 1
 
@@ -73,6 +76,11 @@ class SearchOptions(ReadOptions):
         default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
     )
     withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
+    at: str = Field(
+        default="",
+        max_length=300,
+        description="What holds on this branch or commit; default: the work tree asked from.",
+    )
     semantic: bool = Field(default=True, description="false: words and names only.")
     deep: bool = Field(default=False, description="Ask again with what was found: finds more, takes longer.")
     rerank: int = Field(
@@ -130,7 +138,9 @@ class ShownHit(Value):
     reply: ShownReply | None = None
     """In a conversation, the turn that answers a hit which ends in a question."""
     current: bool = True
-    """Whether it is how things stand; what is not is only shown where `withdrawn` was asked for."""
+    """Whether it is how things stand in the tree that is asked about."""
+    note: str = ""
+    """Why it is not, where that is due to the tree: `not on this branch (feature/x)`, or `changed since: …`."""
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
     """Where hits are grouped by source: its other passages that answer, best first."""
@@ -155,7 +165,12 @@ class ReadReport(Report):
     trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
 
 
-def reach_of(call: Call, options: SearchOptions) -> Reach:
+def asked_tree(call: Call, options: SearchOptions) -> AskedTree | None:
+    """Return the tree of a repository that a read is about. Raises as `tree_of`."""
+    return tree_of(call.engine, call.scope, at=options.at, past=options.as_of is not None)
+
+
+def reach_of(call: Call, options: SearchOptions, tree: AskedTree | None = None) -> Reach:
     """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""
     moment = options.moment()
     at = None if moment is None else call.engine.ledger.sequence(moment)
@@ -166,6 +181,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
+        tree=tree.view if tree else None,
     )
 
 
@@ -184,15 +200,25 @@ def time_of(call: Call, moment: AsOf) -> datetime:
 
 
 def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime | None = None) -> Question:
-    """Prepare a question, asked `now`; without a single vector in the space none is made for it."""
+    """Prepare a question, asked `now`; no model is asked that no passage has a vector of."""
     engine = call.engine
-    lag = engine.index.vectors.lag()
-    embedder = engine.embedder if semantic and lag.pending < lag.total else None
-    return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
+    lag = lag_of(engine.index)
+    embedder = engine.embedder if semantic and lag.without < lag.total else None
+    quick = engine.quick if lag.quick else None
+    return Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
 
 
-def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> ShownHit:
-    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for."""
+def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
+    """Have those of the hits embedded first that only the quick model has read."""
+    if keys := [hit.head.key for hit in hits if QUICK in hit.fused.parts]:
+        engine.vectoriser.prefer(keys)
+
+
+def show(hit: Hit, *, now: datetime, explanations: "Explanations | None", note: str = "") -> ShownHit:
+    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for.
+
+    `note`: why it does not hold in the tree that is asked about.
+    """
     head, state = hit.head, hit.state
     return ShownHit(
         origin=head.origin or head.object_id,
@@ -213,7 +239,8 @@ def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> Sho
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
         reply=_shown_reply(hit),
-        current=state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
+        current=not note and state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
+        note=note,
         explain=explanations.of(hit) if explanations else None,
     )
 
@@ -289,9 +316,9 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     told = WordsKnown.of(words, found.counts).told()
-    if question.lag.pending:
+    if question.lag.without:
         hint = f"{told} Vectors are still being made; ask again.".lstrip()
-        return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
+        return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:
         return Empty(reason="known_but_empty", hint=f"{told} Nothing here says anything about that.".lstrip())
     hint = f"No word of the question occurs here; ingest what knows it. {told}".rstrip()
@@ -312,10 +339,10 @@ def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tu
 
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:
-    """Warn where the index lacks objects, and where vectors lag, because meaning is then found less well than words."""
-    if not lag.pending:
+    """Warn where the index lacks objects or passages have no vector, for meaning is then found less well than words."""
+    if not lag.without:
         return behind_warning(lag.behind)
-    pending = f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only."
+    pending = f"{lag.without} of {lag.total} passages have no vector yet: those are found by words and names only."
     return (*behind_warning(lag.behind), pending)
 
 
@@ -396,8 +423,10 @@ def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
     return frozenset(head.id for head in current) - over
 
 
-def shown_status(status: str, *, current: bool) -> str:
-    """Return a status for people: `over` stands beside one that does not say so itself."""
+def shown_status(status: str, *, current: bool, note: str = "") -> str:
+    """Return a status for people, with what is to be said of it; `over` stands beside one that does not say so."""
+    if note:
+        return f"{status}, {note}"
     return status if current or status not in _STANDING else f"{status}, over"
 
 

@@ -4,6 +4,7 @@ Every verb works through this view, so none of them can tell of, name or change 
 elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -137,7 +138,9 @@ class ScopedLedger:
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the selected objects that lie in sight, oldest first (by id)."""
-        return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
+        found = self.whole.select(replace(selection, newest=0), altered=altered)
+        seen = (item for item in found if self._sees(item.scope))
+        return iter(deque(seen, maxlen=selection.newest)) if selection.newest else seen
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""

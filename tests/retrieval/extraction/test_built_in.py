@@ -60,6 +60,26 @@ def test_each_excerpt_is_read_by_itself_and_in_order() -> None:
     assert together == [BuiltInExtractor().extract([one])[0] for one in excerpts]
 
 
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("In 1843 Ada Lovelace wrote to Charles Babbage.\n\n# Letters\n- London: a city", "prose"),
+        ("Ada: I met Bob in Paris last week. Bob likes Paris.", "dialogue"),
+        (
+            "from retry import retry_call as again\n\ndef send(self):\n    self.flush(retry_call(2), retry_call(3))",
+            "code",
+        ),
+        ("a: 1", "data"),
+    ],
+)
+def test_plain_extraction_gives_the_same_names_and_statements(text: str, form: Form) -> None:
+    excerpt = Excerpt(text, "Ledger.send", "Ledger.send", form)
+    [whole] = BuiltInExtractor().extract([excerpt])
+    [plain] = BuiltInExtractor().extract_plainly([excerpt])
+    assert list(dict.fromkeys(plain.names)) == list(dict.fromkeys(one.name for one in whole.entities))
+    assert list(plain.statements) == [(one.subject, one.relation, one.object) for one in whole.triples]
+
+
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     "unit", ["a", "A", "A ", "A. ", "1,", "!", '"', "`", "a-", "A of ", "漢", "한", "\ud800", "a b-", "A: b\n", "a("]

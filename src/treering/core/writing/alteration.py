@@ -20,6 +20,7 @@ from treering.core.patch import (
     check_object,
 )
 from treering.core.policy import INITIAL, changes_words, check_transition, less_trusted
+from treering.core.versions import GIT_BLOB, SEVERAL, HeldContents
 from treering.core.writing.draft import Draft, changed, created, merge_unique, resolved_link, revise
 from treering.core.writing.integrity import (
     check_acyclic,
@@ -372,7 +373,15 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
             hint="Leave quote_hash out to take the segment as it stands, or read it again.",
             details={"segment_id": ref.segment_id},
         )
-    return ref.model_copy(update={"quote_hash": segment.hash, "source_id": source.id, "verified_at": draft.now})
+    now = {"quote_hash": segment.hash, "source_id": source.id, "verified_at": draft.now}
+    return ref.model_copy(update={**now, "contents": _contents(source, segment)})
+
+
+def _contents(source: Source, segment: Segment) -> str:
+    """Return the contents of a file of a repository that evidence in it is read from."""
+    if not source.fingerprint.startswith((GIT_BLOB, SEVERAL)):
+        return ""
+    return segment.places[0].contents if segment.places else HeldContents.parse(source.fingerprint).fingerprints[0]
 
 
 def check_lineage(item: Knowledge, draft: Draft) -> None:

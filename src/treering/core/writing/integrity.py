@@ -9,6 +9,7 @@ from treering.core.evidence import EvidenceRef
 from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
 from treering.core.patch import Link
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
+from treering.core.versions import SEVERAL, HeldContents
 from treering.core.writing.draft import Draft, Erased, Put
 
 REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -138,11 +139,12 @@ def settle_claims(draft: Draft) -> list[str]:
     Gives the ids that became contested.
     """
     contested: list[str] = []
-    for touched in draft.touched_knowledge():
+    met = _on_other_branches_now(draft)
+    for touched in (*draft.touched_knowledge(), *met):
         item = draft.find(touched.id)
         if isinstance(item, Knowledge) and item.status in _LIVE:
             contested += _settle(item, draft)
-    for key in _touched_keys(draft):
+    for key in dict.fromkeys([*_touched_keys(draft), *filter(None, (item.claim_key() for item in met))]):
         _free_rivals(key, draft)
     return contested
 
@@ -153,7 +155,47 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
     if key is None or not is_functional(item, draft.policy):
         return []
     ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
-    return [other for other in draft.knowledge(sorted(ids)) if _contradict(item, other)]
+    found = [other for other in draft.knowledge(sorted(ids)) if _contradict(item, other)]
+    return [other for other in found if _may_meet(item, other, draft)] if found else []
+
+
+def _may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
+    """Tell whether two claims may stand on one branch: what two branches say of a thing is no contradiction."""
+    first, second = _branches_of(one, draft), _branches_of(other, draft)
+    return first is None or second is None or not first.isdisjoint(second)
+
+
+def _branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
+    """Return the branches that what supports a claim stands on; `None` for every one, or where that is not known."""
+    found: set[str] = set()
+    for ref in item.evidence_refs:
+        source = draft.find(ref.source_id) if ref.role == "supports" else None
+        if not isinstance(source, Source):
+            continue
+        segment = next((part for part in source.segments if part.segment_id == ref.segment_id), None)
+        if segment is None:
+            continue
+        contents = [one.contents for one in segment.places] or HeldContents.parse(source.fingerprint).fingerprints
+        branches = HeldContents.parse(source.fingerprint).branches_of(contents)
+        if branches is None:
+            return None
+        found.update(branches)
+    return frozenset(found) or None
+
+
+def _on_other_branches_now(draft: Draft) -> list[Knowledge]:
+    """Return claims that rest on sources whose contents stand on other branches than before."""
+    moved = [
+        write.after.id
+        for write in draft.writes
+        if isinstance(write, Put)
+        and isinstance(write.before, Source)
+        and isinstance(write.after, Source)
+        and write.before.fingerprint != write.after.fingerprint
+        and SEVERAL in (write.before.fingerprint + write.after.fingerprint)
+    ]
+    found = {item.id: item for source in moved for item in draft.dependents(source)}
+    return [item for item in found.values() if item.claim_key()]
 
 
 def is_functional(item: Knowledge, policy: Policy) -> bool:

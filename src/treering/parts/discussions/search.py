@@ -16,8 +16,9 @@ from treering.parts.discussions.keywords import KeywordText, is_question, keywor
 from treering.parts.discussions.summaries.memories import Memory, memories_in
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
-from treering.ports.search import NamePart, NearRequest, Scored, TextRequest
+from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.rounds import lag_of, nearest
 from treering.retrieval.search.question import asks, reply_among
 from treering.retrieval.search.relevance import IdfWeights, related_hits
 from treering.retrieval.search.retrieval import retrieve
@@ -158,7 +159,7 @@ def search(
     if not query.strip():
         return DiscussionHits()
     # Asked before the search: an index that catches up meanwhile is warned of in vain, one that is late never unsaid.
-    lag = engine.index.vectors.lag()
+    lag = lag_of(engine.index)
     looked = _Search(engine, scope, descend, options)
     found = looked.found(query)
     if options.expand_entities and found and len(found) < options.limit:
@@ -259,9 +260,11 @@ class _Search:
         )
 
     def _near(self, query: str, limit: int) -> list[_Candidate]:
-        vector = self.engine.embedder.embed_query(query)
-        (near,) = self.engine.index.vectors.search([NearRequest(self._reach(), (vector,), (limit,))])
-        (cosines,) = near.cosines
+        meaning = question_of(Call(self.engine, self.scope), query).meaning
+        if meaning is None:
+            return []
+        (near,) = nearest([meaning.request(reach=self._reach(), limit=limit)], self.engine.index)
+        cosines = meaning.cosines(near) | meaning.expected_of(near)
         return self._candidates([Scored(key, score) for key, score in cosines.items()])
 
     def _retrieved(self, query: str, limit: int) -> list[_Candidate]:

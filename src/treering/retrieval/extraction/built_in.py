@@ -1,10 +1,10 @@
 """The extractor that needs no model: rules for prose, dialogue and code."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from treering.core.evidence import Triple
-from treering.ports.models import Entity, EntityKind, Excerpt, Extraction
+from treering.ports.models import Entity, EntityKind, Excerpt, Extraction, PlainExtraction, Statement
 from treering.retrieval.extraction.names import (
     AUXILIARIES,
     CONNECTIVES,
@@ -42,10 +42,29 @@ class BuiltInExtractor:
 
     def extract(self, excerpts: Sequence[Excerpt]) -> list[Extraction]:
         """Read excerpts, each by itself; return one extraction for each, in the order given."""
-        return [_read(excerpt) for excerpt in excerpts]
+        return [_extraction(*_read(excerpt)) for excerpt in excerpts]
+
+    def extract_plainly(self, excerpts: Sequence[Excerpt]) -> list[PlainExtraction]:
+        """Return the names and the statements of what `extract` gives; a name of code comes once."""
+        return [_read_plainly(excerpt) for excerpt in excerpts]
 
 
-def _read(excerpt: Excerpt) -> Extraction:
+_Found = tuple[Sequence[Entity], Sequence[Statement]]
+
+
+def _extraction(entities: Sequence[Entity], statements: Sequence[Statement]) -> Extraction:
+    triples = (Triple(subject=subject, relation=relation, object=end) for subject, relation, end in statements)
+    return Extraction(tuple(entities), tuple(triples))
+
+
+def _read_plainly(excerpt: Excerpt) -> PlainExtraction:
+    if excerpt.form == "code":
+        return _names_in_code(excerpt)
+    entities, statements = _read(excerpt)
+    return PlainExtraction([entity.name for entity in entities], statements)
+
+
+def _read(excerpt: Excerpt) -> _Found:
     match excerpt.form:
         case "dialogue":
             return read_dialogue(excerpt)
@@ -57,12 +76,12 @@ def _read(excerpt: Excerpt) -> Extraction:
             return _read_prose(excerpt)
 
 
-def _read_names(excerpt: Excerpt) -> Extraction:
+def _read_names(excerpt: Excerpt) -> _Found:
     """Read what data is called. What it holds is values, which words find; as entities they would tie everything."""
-    return Extraction(_front(bare_title(excerpt.title), heading_parts(excerpt.heading)))
+    return _front(bare_title(excerpt.title), heading_parts(excerpt.heading)), ()
 
 
-def _read_prose(excerpt: Excerpt) -> Extraction:
+def _read_prose(excerpt: Excerpt) -> _Found:
     title = bare_title(excerpt.title)
     headings = heading_parts(excerpt.heading)
     subject = title or (headings[-1].name if headings else "")
@@ -71,8 +90,8 @@ def _read_prose(excerpt: Excerpt) -> Extraction:
     if items:
         reading = NamedEntities(without_overlaps([*items, *reading.entities]), reading.ends)
     related = relate(excerpt.text, reading, subject=subject)
-    triples = distinct([*listed, *related]) if listed else related
-    return Extraction((*_front(title, headings), *reading.entities), tuple(triples))
+    stated = distinct([*listed, *related]) if listed else related
+    return (*_front(title, headings), *reading.entities), stated
 
 
 def _front(title: str, headings: Sequence[Entity]) -> tuple[Entity, ...]:
@@ -88,17 +107,17 @@ def heading_parts(heading: str) -> list[Entity]:
     return [Entity(part.strip(), "heading") for part in heading.split(" > ") if part.strip()]
 
 
-def outlined(text: str, *, heading: str) -> tuple[list[Entity], list[Triple | None]]:
+def outlined(text: str, *, heading: str) -> tuple[list[Entity], list[Statement | None]]:
     """Return headings and the heads of list items in Markdown `text`, and which heading each item is under."""
     entities: list[Entity] = []
-    triples: list[Triple | None] = []
+    stated: list[Statement | None] = []
     for entity in _lines(text):
         entities.append(entity)
         if entity.kind == "heading":
             heading = entity.name
         else:
-            triples.append(statement(heading, "lists", entity.name))
-    return entities, triples
+            stated.append(statement(heading, "lists", entity.name))
+    return entities, stated
 
 
 _LINE = re.compile(
@@ -127,16 +146,16 @@ def _trimmed(match: re.Match[str], group: str) -> Iterator[Entity]:
 # What is said in a conversation: who speaks, of what, in which words.
 
 
-def read_dialogue(excerpt: Excerpt) -> Extraction:
+def read_dialogue(excerpt: Excerpt) -> _Found:
     """Read one turn, or several that each begin with `Name:` on a line. `I` is who speaks."""
     entities: list[Entity] = []
-    triples: list[Triple | None] = []
+    stated: list[Statement | None] = []
     for speaker, start, text in _turns(excerpt):
         reading = _read_turn(text)
         entities += [Entity(speaker, "speaker")] if speaker else []
         entities += [Entity(one.name, one.kind, one.start + start, one.end + start) for one in reading.entities]
-        triples += _said(text, reading, speaker)
-    return Extraction(tuple(entities), tuple(distinct(triples)))
+        stated += _said(text, reading, speaker)
+    return entities, distinct(stated)
 
 
 _TURN = re.compile(r"^(?:\[[^\]\n]{0,40}\] ?)?(?P<speaker>[^\W\d_][^\n:]{0,30}):[ \t]", re.MULTILINE)
@@ -162,14 +181,14 @@ def _read_turn(text: str) -> NamedEntities:
     return NamedEntities(without_overlaps([*named, *noun_chunks(text)]), reading.ends)
 
 
-def _said(text: str, reading: NamedEntities, speaker: str) -> Iterator[Triple | None]:
+def _said(text: str, reading: NamedEntities, speaker: str) -> Iterator[Statement | None]:
     if not speaker:
         return
     for begin, topics in by_sentence(reading):
         yield from _sentence(text, begin, topics[:_MOST_TOPICS], speaker)
 
 
-def _sentence(text: str, begin: int, topics: Sequence[Entity], speaker: str) -> Iterator[Triple | None]:
+def _sentence(text: str, begin: int, topics: Sequence[Entity], speaker: str) -> Iterator[Statement | None]:
     relation, place = "", begin
     for topic in topics:
         words = telling_words(text[place : topic.start], most=_MOST_RELATION_WORDS).split()
@@ -230,7 +249,7 @@ def _chunk(text: str, run: list[tuple[int, int]], opened: bool) -> Iterator[Enti
 # What code names: the symbol it defines, what it imports, calls and defines, and its constants and types.
 
 
-def read_code(excerpt: Excerpt) -> Extraction:
+def read_code(excerpt: Excerpt) -> _Found:
     """Read a stretch of code in any of the usual languages; its heading is the symbol it stands for.
 
     A call on the instance itself (`self.flush()` in `Ledger.commit`) is related to the full symbol (`Ledger.flush`).
@@ -238,18 +257,39 @@ def read_code(excerpt: Excerpt) -> Extraction:
     symbol = excerpt.heading or excerpt.title
     entities = [Entity(symbol, "symbol")] if symbol.strip() else []
     stated: dict[tuple[str, str], None] = {}  # code uses the same again and again
-    for relation, entity, target in _uses(excerpt.text, symbol):
-        entities.append(entity)
+    for relation, kind, name, span, target in _uses(excerpt.text, symbol):
+        entities.append(Entity(name, kind, *span))
         if relation:
             stated[relation, target] = None
-    triples = (statement(symbol, relation, target) for relation, target in stated)
-    return Extraction(tuple(entities), tuple(distinct(triples)) if symbol.strip() else ())
+    return entities, _stated_of(symbol, stated)
 
 
+def _names_in_code(excerpt: Excerpt) -> PlainExtraction:
+    """Read code as `read_code` does, and keep each name once."""
+    symbol = excerpt.heading or excerpt.title
+    names: dict[str, None] = {symbol: None} if symbol.strip() else {}
+    stated: dict[tuple[str, str], None] = {}
+    for relation, _, name, _, target in _uses(excerpt.text, symbol):
+        names[name] = None
+        if relation:
+            stated[relation, target] = None
+    return PlainExtraction(list(names), _stated_of(symbol, stated))
+
+
+def _stated_of(symbol: str, stated: Iterable[tuple[str, str]]) -> list[Statement]:
+    return distinct(statement(symbol, *said) for said in stated) if symbol.strip() else []
+
+
+_BEGINS_USE = (
+    "pub|from|import|use|using|require|include"
+    "|def|class|function|fn|func|struct|interface|trait|enum|protocol|module|type"
+)
 _PATH = r"[A-Za-z_@][\w@]*+(?:(?:\.|::|/|-)\w++)*+"
 _USE = re.compile(
     r"(?=[A-Za-z_#]|^[ \t])(?:"  # where any of these can begin: most other places are passed by at once
-    rf"^[ \t]{{0,40}}(?:pub )?(?:from[ ]++(?P<from>\.*+[\w.]*+)[ ]++import[ ]++\(?(?P<names>[^\n()#]{{0,300}})"
+    # Words of which none of these can be made, with what stands behind them on the line: most of a text.
+    rf"(?:(?!(?:{_BEGINS_USE})\b)[a-z_]\w*+(?![(.:!\-])[^A-Za-z_#\n]*+)+"
+    rf"|^[ \t]{{0,40}}(?:pub )?(?:from[ ]++(?P<from>\.*+[\w.]*+)[ ]++import[ ]++\(?(?P<names>[^\n()#]{{0,300}})"
     rf"|(?:import|use|using|require|include)[ ]++(?:static )?(?P<module>{_PATH}))"
     r"|#include[ ]*+[<\"](?P<header>[^>\"\n]{1,200})[>\"]"
     r"|\b(?:from|require|import)[ ]?\(?[ ]?['\"](?P<path>[^'\"\n]{1,200})['\"]"
@@ -288,9 +328,12 @@ _EVERYWHERE = frozenset(
 )
 
 
-def _uses(text: str, symbol: str) -> Iterator[tuple[str, Entity, str]]:
-    """Return each use in order: how it is related, what is used, and what that is called in a triple."""
-    owner = symbol.rpartition(".")[0]
+_CodeName = tuple[str, EntityKind, str, tuple[int, int], str]
+
+
+def _uses(text: str, symbol: str) -> Iterator[_CodeName]:
+    """Return each use in order: how it is related, what is used, where, and what that is called in a statement."""
+    owner, _, own = symbol.rpartition(".")
     for match in _USE.finditer(text):
         group = match.lastgroup
         if group is None:
@@ -299,18 +342,18 @@ def _uses(text: str, symbol: str) -> Iterator[tuple[str, Entity, str]]:
             yield from _imports(match)
             continue
         name = match[group]
-        if _is_telling(name) and name != symbol.rpartition(".")[2]:
+        if name != own and _is_telling(name):
             relation, kind = _KINDS[group]
             target = f"{owner}.{name}" if group == "own" and owner else name
-            yield relation, Entity(name, kind, *match.span(group)), target
+            yield relation, kind, name, match.span(group), target
 
 
-def _imports(match: re.Match[str]) -> Iterator[tuple[str, Entity, str]]:
+def _imports(match: re.Match[str]) -> Iterator[_CodeName]:
     module = match["from"]
     if module:
-        yield "imports", Entity(module, "module", *match.span("from")), module
+        yield "imports", "module", module, match.span("from"), module
     for one in _IMPORTED.finditer(match.string, *match.span("names")):
-        yield "imports", Entity(one["name"], "symbol", *one.span("name")), one["name"]
+        yield "imports", "symbol", one["name"], one.span("name"), one["name"]
 
 
 def _is_telling(name: str) -> bool:

@@ -35,6 +35,7 @@ _SIGN = re.compile(
     # Kept: dots, slashes and colons inside a path or an identifier, decimal points, `c++`, `c#`, `50%`.
     r"(?<=\d)[.:/](?=\d)|(?<=\w\w)(?:[./]|::)(?=\w\w)|(?<=\w)#(?!\w)|(?<=\d)%|(?P<joined>['’ʼ`´])|(?P<and>&)|[^\w\s]"
 )
+_DOTTED = re.compile(r"(?:\w+[a-z0-9]\.)+\w{2,}", re.ASCII)  # `_SIGN` keeps such dots
 _STEADY = 4  # rounds; folding some rare letters opens the way for one more folding
 
 
@@ -51,7 +52,8 @@ def _folded(name: str) -> str:
 
 def _bare(folded: str) -> str:
     text = folded
-    if not folded.replace(" ", "").isalnum():  # words alone have no sign to look at
+    # Words, and the names and paths of code, have no sign to look at.
+    if not folded.replace(" ", "").replace("_", "").isalnum() and not _DOTTED.fullmatch(folded):
         text = _OWNED.sub("", _INITIALS.sub(_run_together, folded))
         text = " ".join(_SIGN.sub(_plain, _GROUPED.sub("", text)).split())
     return _ARTICLES.sub("", text, count=1) if _ARTICLES.match(text) else text
@@ -88,6 +90,8 @@ def plain_form(key: str) -> str:
     steady; names that are all digits and signs are their own form.
     """
     bare = key if key.isascii() else _without_accents(key)
+    if " " not in bare and bare.isascii():
+        return stem(bare)
     return " ".join(stem(word) if word.isascii() and word.isalpha() else word for word in bare.split())
 
 

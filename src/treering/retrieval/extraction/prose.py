@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from treering.core.evidence import Triple
-from treering.ports.models import Entity, EntityKind
+from treering.ports.models import Entity, EntityKind, Statement
 from treering.retrieval.extraction.names import (
     BODIES,
     CONNECTIVES,
@@ -255,24 +254,24 @@ _GRAMMATICAL = frozenset(word.capitalize() for word in OPENERS)
 # Statements of three parts from running text: what is named, the words between, what is named next.
 
 
-def relate(text: str, reading: NamedEntities, *, subject: str) -> list[Triple]:
+def relate(text: str, reading: NamedEntities, *, subject: str) -> list[Statement]:
     """Relate what each sentence names to its neighbour there, and to `subject`, what the whole text is about.
 
     A short name stands for the longer one that ends with it (`Strauss` for `Johann Strauss`).
     """
     full = full_names(reading.entities, subject)
-    found: list[Triple | None] = []
+    found: list[Statement | None] = []
     for begin, sentence in by_sentence(reading):
         found += _sentence(text, begin, sentence, subject, full)
     return distinct(found)
 
 
-def statement(subject: str, relation: str, object_: str) -> Triple | None:
-    """Make a triple, unless it would relate a thing to itself or a part of it is blank."""
+def statement(subject: str, relation: str, object_: str) -> Statement | None:
+    """Make a statement, unless it would relate a thing to itself or a part of it is blank."""
     subject, object_ = _sound(subject), _sound(object_)
     if not subject or not object_ or entity_key(subject) == entity_key(object_):
         return None
-    return Triple(subject=subject, relation=_sound(relation), object=object_)
+    return subject, _sound(relation), object_
 
 
 def by_sentence(reading: NamedEntities) -> Iterator[tuple[int, list[Entity]]]:
@@ -305,9 +304,9 @@ def full_names(entities: Iterable[Entity], subject: str) -> dict[str, str]:
     return {name.rsplit(" ", 1)[-1]: name for name in reversed(longer) if " " in name and " of " not in name}
 
 
-def distinct(found: Iterable[Triple | None]) -> list[Triple]:
-    """Return each triple once, in order, without those that could not be made."""
-    return list({(one.subject, one.relation, one.object): one for one in found if one}.values())
+def distinct(found: Iterable[Statement | None]) -> list[Statement]:
+    """Return each statement once, in order, without those that could not be made."""
+    return list(dict.fromkeys(filter(None, found)))
 
 
 _ANY_WORD = re.compile(rf"{WORD_SIGN}++(?:[’'\-]{WORD_SIGN}++)*+")
@@ -323,7 +322,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def _sentence(
     text: str, begin: int, named: Sequence[Entity], subject: str, full: dict[str, str]
-) -> Iterator[Triple | None]:
+) -> Iterator[Statement | None]:
     first = named[0]
     lead = telling_words(text[begin : first.start], most=_MOST_WORDS)
     # What opens a sentence is its subject; otherwise the sentence goes on about what the text is about.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from treering.ports.search import Edges, EdgeType, GraphView, Nodes, Statements, TextQuery
 from treering.retrieval.extraction.names import entity_key, plain_form
 from treering.retrieval.graph.pagerank import Walk, walk
+from treering.retrieval.index.tables import distinct
 from treering.retrieval.index.ties import word_code
 
 Found = Sequence[tuple[int, float]]
@@ -141,7 +142,7 @@ class _Ties:
     def around(cls, read: Sequence[int], stated: Statements, named: Mapping[str, int], view: GraphView) -> "_Ties":
         own = _occurrences(view.edges(view.of_passages(np.array(read, np.int64))))
         known = np.array(list(named.values()), np.int64)
-        entities = np.unique(np.concatenate([own.target, stated.subject, stated.object, known]))
+        entities = distinct(np.concatenate([own.target, stated.subject, stated.object, known]))
         degrees = view.degrees(entities)
         rare = np.flatnonzero(degrees <= HUB)
         found = _occurrences(view.edges(entities[rare]))
@@ -181,7 +182,7 @@ def _by_source(edges: Edges) -> Edges:
 
 def _coverage(stated: Statements, words: Sequence[str]) -> npt.NDArray[np.float64]:
     """Give, for each statement, the part of the question's words that it has."""
-    asked = np.unique(np.array([word_code(word) for word in words], np.uint16))
+    asked = distinct(np.array([word_code(word) for word in words], np.uint16))
     if not len(asked) or not len(stated.passage):
         return np.zeros(len(stated.passage))
     hits = np.concatenate([[0], np.cumsum(np.isin(stated.words, asked))])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
-from treering.retrieval.index.tables import MAX_KEY, Scalar
+from treering.retrieval.index.tables import MAX_KEY, Packed, Scalar, distinct, unfit
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
@@ -166,39 +166,25 @@ _PATIENCE = 64
 _SLACK = 8  # an array that has to grow grows by one part in this many
 
 
-_OF_ROWS = ("buffer", "starts", "keys", "scopes", "directory")
-_OF_RUN = ("nodes", "bounds", "references", "rows")
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A table as counts and arrays, by name."""
-
-    counts: Mapping[str, int]
-    arrays: Mapping[str, npt.NDArray[Any]]
-
-
-PACKED_TYPES: Mapping[str, type[np.generic]] = {
+_OF_ROWS: Mapping[str, type[np.generic]] = {
     "buffer": np.uint32,
     "starts": np.int64,
     "keys": np.int32,
     "scopes": np.int32,
     "directory": np.int32,
+}
+_OF_RUN: Mapping[str, type[np.generic]] = {
     "nodes": np.uint32,
     "bounds": np.int32,
     "references": np.uint32,
     "rows": np.int32,
 }
-"""The type of each array of a packed table."""
+"""The arrays of a packed table, and their types."""
 
 
 def _is_run(run: EdgeRun) -> bool:
     fits = len(run.bounds) == len(run.nodes) + 1 and len(run.references) == len(run.rows)
     return fits and int(run.bounds[-1]) == len(run.rows)
-
-
-def _unfit() -> Corrupt:
-    return Corrupt("A packed graph does not fit together.", hint="Remove it: it is made anew from the space.")
 
 
 class GraphTable:
@@ -220,8 +206,6 @@ class GraphTable:
         """So many rows have their ends in runs."""
         self._asked = 0
         """How often edges were asked for."""
-        self.put_since = 0
-        """How many records were put since the table was made, or unpacked."""
 
     def __len__(self) -> int:
         return self._rows.live
@@ -246,7 +230,6 @@ class GraphTable:
         buffer, lengths = buffer_of(records), lengths_of(records)
         layout = checked_layout(buffer, lengths)
         self.discard(keys)
-        self.put_since += len(keys)
         if of > len(keys) > 0 and not self._rows.count:
             self._rows.reserve(of, len(buffer) * of // len(keys))
         self._rows.append(keys, scopes, buffer, layout.starts, lengths // 4)
@@ -293,38 +276,33 @@ class GraphTable:
         """Return the numbers of the entities and objects that some passages tie together, each once."""
         return self._rows.numbers(keys)
 
-    def rows(self) -> Packed:
-        """Return all but the runs. The arrays are those of the table, and not copies."""
-        rows = self._rows
-        counts = {"count": rows.count, "live": rows.live, "used": rows.used}
-        return Packed(counts, {name: getattr(rows, name) for name in _OF_ROWS})
-
-    def ends(self) -> tuple[int, Iterator[EdgeRun]]:
-        """Return all ends in one run, part by part, and how many there are at most."""
+    def packed(self) -> Packed:
+        """Return the whole table as arrays, all ends in one run that comes in parts."""
         self._sort()
-        return sum(run.size for run in self._runs), merged_parts(self._runs, self._rows.scopes)
+        rows = self._rows
+        numbers = {"count": rows.count, "live": rows.live, "used": rows.used}
+        most = sum(run.size for run in self._runs) + 1
+        return Packed(numbers, {name: getattr(rows, name) for name in _OF_ROWS}, most, self._ends())
 
-    @classmethod
-    def of(cls, packed: Packed) -> "GraphTable":
-        """Return the table that `rows` and `ends` gave. Raises `Corrupt` where they do not fit together."""
-        count, live, used = (packed.counts[name] for name in ("count", "live", "used"))
-        arrays = packed.arrays
-        table = cls()
-        rows = table._rows = _Rows(count, live, used, *(arrays[name] for name in _OF_ROWS))
-        run = EdgeRun(*(arrays[name] for name in _OF_RUN))
-        ends = min(len(rows.starts), len(rows.keys), len(rows.scopes))
-        if not (0 <= live <= count <= ends and 0 <= used <= len(rows.buffer) and _is_run(run)):
-            raise _unfit()
-        table._runs, table._sorted = [run], count
-        return table
+    def unpack(self, packed: Packed) -> None:
+        """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
+        run = EdgeRun(*(packed.array(name, kind, None) for name, kind in _OF_RUN.items()))
+        arrays = {name: packed.array(name, kind, None) for name, kind in _OF_ROWS.items()}
+        count = packed.number("count", most=min(len(arrays[name]) for name in ("starts", "keys", "scopes")))
+        used = packed.number("used", most=len(arrays["buffer"]))
+        if not _is_run(run):
+            raise unfit()
+        self._rows = _Rows(count, packed.number("live", most=count), used, **arrays)
+        self._runs, self._sorted = [run], count
 
-    def copied(self) -> "GraphTable":
-        """Return the same table over arrays of its own."""
-        rows, copy = self._rows, GraphTable()
-        copy._rows = _Rows(rows.count, rows.live, rows.used, *(getattr(rows, name).copy() for name in _OF_ROWS))
-        copy._runs = [EdgeRun(*(getattr(run, name).copy() for name in _OF_RUN)) for run in self._runs]
-        copy._sorted, copy._asked = self._sorted, self._asked
-        return copy
+    def _ends(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+        """Yield all ends in one run, part by part."""
+        size = 0
+        yield {"bounds": np.zeros(1, np.int32)}
+        for part in merged_parts(self._runs, self._rows.scopes):
+            bounds = part.bounds[1:] + np.int32(size)
+            yield {"nodes": part.nodes, "bounds": bounds, "references": part.references, "rows": part.rows}
+            size += part.size
 
     def _sort(self) -> None:
         """Sort the ends of rows that came since, and merge runs; of large ones two at a time, and not at once."""
@@ -406,7 +384,7 @@ class _Rows:
 
     def discard(self, keys: Keys) -> None:
         """Empty the rows of keys."""
-        rows = np.unique(self.found(keys)[1])
+        rows = distinct(self.found(keys)[1])
         starts = self.starts[rows]
         _, at = spans(starts, self._ends(rows) - starts)
         self.buffer[at] = 0
@@ -471,7 +449,7 @@ class _Rows:
 
     def numbers(self, keys: Keys) -> Places:
         """Return the numbers that the rows of keys hold, each once."""
-        return np.unique(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
+        return distinct(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
 
     def runs(self, first: int) -> list[EdgeRun]:
         """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""

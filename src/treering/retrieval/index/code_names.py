@@ -152,6 +152,7 @@ def names_of_code(passage: Passage, *, first: bool) -> tuple[str, ...]:
     return tuple(found)[:MAX_NAMES]
 
 
+@lru_cache(maxsize=1 << 14)  # what many files import and use
 def name_code(name: str) -> int:
     """Return the number that stands for a name in an index: 48 bits of BLAKE2b. What is found by it is read again."""
     return int.from_bytes(blake2b(name.encode(errors="surrogatepass"), digest_size=6).digest())

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from treering.core.filters import EVERYTHING
-from treering.ports.index import Behind, Index
+from treering.ports.index import Behind, Index, quick_vectors
 from treering.ports.ledger import Ledger, ObjectRequest
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.runtime import check_interrupt
-from treering.ports.search import GraphView, NearRequest, TextRequest
+from treering.ports.search import GraphView, Lag, Near, NearRequest, TextRequest, Vector
 
 Result = TypeVar("Result")
 
@@ -58,7 +58,7 @@ def _ports(index: Index, ledger: Ledger) -> Mapping[type[Any], Callable[[list[An
     """Return what answers each kind of request, in the order in which a search comes to them."""
     return {
         TextRequest: index.text.search,
-        NearRequest: index.vectors.search,
+        NearRequest: lambda requests: nearest(requests, index),
         PassageRequest: index.passages.read,
         GraphRequest: lambda requests: _views(requests, index),
         ObjectRequest: ledger.read,
@@ -75,6 +75,41 @@ def _views(requests: Sequence[GraphRequest], index: Index) -> list[GraphView]:
             views[reach] = index.graph.view(reach)
         found.append(views[reach])
     return found
+
+
+def nearest(requests: Sequence[NearRequest], index: Index) -> list[Near]:
+    """Compare for several requests: with the vectors of the space's model, and of the quick one where these are asked.
+
+    What has a vector of both counts as what the space's own says of it.
+    """
+    own = [_with(one, one.vectors) for one in requests]
+    quick = [_with(one, one.quick) for one in requests]
+    nothing = Near(frozenset(), ())
+    found = list(index.vectors.search(own)) if any(one.vectors for one in own) else [nothing] * len(requests)
+    meanwhile = quick_vectors(index)
+    if meanwhile is None or not any(one.vectors for one in quick):
+        return found
+    both = zip(found, meanwhile.search(quick), strict=True)
+    return [_merged(of_own, of_quick) for of_own, of_quick in both]
+
+
+def _with(request: NearRequest, vectors: tuple[Vector, ...]) -> NearRequest:
+    return replace(request, vectors=vectors, limits=request.limits[: len(vectors)], quick=())
+
+
+def _merged(own: Near, quick: Near) -> Near:
+    known = own.cosines[0] if own.cosines else {}
+    others = [{key: of for key, of in cosines.items() if key not in known} for cosines in quick.cosines]
+    return Near(own.found | quick.found, own.cosines, others)
+
+
+def lag_of(index: Index) -> Lag:
+    """Tell how far vectors lag behind, and how many of the passages that wait have one of the quick model."""
+    lag, quick = index.vectors.lag(), quick_vectors(index)
+    if quick is None or not lag.pending:
+        return lag
+    waiting = quick.lag()
+    return replace(lag, quick=min(lag.pending, waiting.total - waiting.pending))
 
 
 @dataclass(slots=True)

@@ -1,15 +1,15 @@
 """Tables in memory: vectors for exact cosine search, and postings of words for BM25."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import Corrupt, InvalidInput
 from treering.ports.runtime import check_interrupt
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -35,6 +35,12 @@ _BLOCK = 512  # rows turned into floats at a time: 0.8 MB at 384 dimensions, whi
 _SIGNS_BLOCK = 16_384
 
 
+def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Return the values, each once, in ascending order. `np.unique` loads masked arrays for it, which nobody uses."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
 def stored_form(vectors: Floats) -> Stored:
     """Return vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
     rounded: Stored = np.rint(vectors.astype(np.float32) * _SCALE).astype(np.int16)
@@ -44,6 +50,42 @@ def stored_form(vectors: Floats) -> Stored:
 def restored(stored: Stored) -> npt.NDArray[np.float32]:
     """Return the vectors that `stored_form` kept."""
     return stored.astype(np.float32) / _SCALE
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A table as numbers and arrays, by name. The arrays are those of the table, and not copies."""
+
+    numbers: Mapping[str, int]
+    arrays: Mapping[str, npt.NDArray[Any]]
+    most: int = 0
+    """So many elements has an array at most that comes in parts."""
+    parts: Iterable[Mapping[str, npt.NDArray[Any]]] = ()
+    """Further arrays, part by part: put together they would take as much memory again."""
+
+    def array(self, name: str, kind: type[np.generic], *shape: int | None) -> npt.NDArray[Any]:
+        """Return an array. Raises `Corrupt` where it is not of this type and shape (`None`: any length)."""
+        found = self.arrays.get(name)
+        if (
+            found is None
+            or found.dtype != kind
+            or found.ndim != len(shape)
+            or any(wanted not in {None, there} for wanted, there in zip(shape, found.shape, strict=True))
+        ):
+            raise unfit()
+        return found
+
+    def number(self, name: str, *, most: int) -> int:
+        """Return a number. Raises `Corrupt` where it is not there, or not between 0 and `most`."""
+        found = self.numbers.get(name)
+        if not isinstance(found, int) or not 0 <= found <= most:
+            raise unfit()
+        return found
+
+
+def unfit() -> Corrupt:
+    """Return the error for a packed table whose arrays do not belong together."""
+    return Corrupt("A packed table does not fit together.", hint="Remove it: it is made anew from the space.")
 
 
 class VectorTable:
@@ -75,6 +117,20 @@ class VectorTable:
 
     def __contains__(self, key: int) -> bool:
         return self._rows_of(np.array([key], np.int64)).size > 0
+
+    def packed(self) -> Packed:
+        """Return the whole table as arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {"keys": self._keys, "matrix": self._matrix, "signs": self._signs}
+        return Packed({"count": self._count}, {**arrays, "directory": self._directory})
+
+    def unpack(self, packed: Packed) -> None:
+        """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
+        keys = packed.array("keys", np.int64, None)
+        matrix = packed.array("matrix", np.int16, None, self._dimension)
+        signs = packed.array("signs", np.uint64, len(self._signs), None)
+        directory = packed.array("directory", np.int32, None)
+        self._count = packed.number("count", most=min(len(keys), len(matrix), signs.shape[1]))
+        self._keys, self._matrix, self._signs, self._directory = keys, matrix, signs, directory
 
     def keys(self) -> Keys:
         """Return all keys, in ascending order."""
@@ -177,7 +233,7 @@ class VectorTable:
         if len(keys) == 0:
             return
         self._directory = _grown(self._directory, int(keys.max()) + 1)
-        new = np.unique(keys[self._directory[keys] == 0])
+        new = distinct(keys[self._directory[keys] == 0])
         start, end = self._count, self._count + len(new)
         self._keys = _grown(self._keys, end)
         self._matrix = _grown(self._matrix, end)

@@ -1,17 +1,17 @@
 """What one passage ties together in the entity graph: what it mentions, states, belongs to and links."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import Corrupt
-from treering.core.evidence import Triple
-from treering.ports.models import Entity, Excerpt, Extraction, Form
+from treering.ports.models import Excerpt, Extraction, Form, PlainExtraction, Statement
 from treering.ports.passages import Passage, PassageHead
 from treering.ports.search import EdgeType
 from treering.retrieval.extraction.names import bare_title, entity_key, plain_form
@@ -26,8 +26,7 @@ _WORDS = 24
 _TITLE_WORDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """Two entities or objects tied by a passage. `words` are codes of what the statement says, for facts."""
 
     one: str
@@ -57,25 +56,27 @@ def excerpt_of(passage: Passage) -> Excerpt:
     return Excerpt(passage.text, _called(passage), passage.heading, _FORMS.get(passage.role, "prose"))
 
 
-def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ()) -> Ties:
+def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: Iterable[str] = ()) -> Ties:
     """Write down what a passage ties together. `links` are the objects that its own object refers to.
 
     Triples that the passage carries come before those that were read from its text: together they find more than
     either (MuSiQue, `docs/decisions`).
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
-    given = _stated(passage.triples)
-    facts = _facts(given, _stated(extraction.triples))
-    mentioned = sorted(_mentioned(given, extraction.entities) - {title, ""})[:MAX_TIES]
-    nodes = [*((key, EdgeType.MENTION) for key in mentioned), *([(title, EdgeType.TITLE)] if title else [])]
-    named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
-    forms = (Pair(key, form, EdgeType.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
+    read = PlainExtraction.of(extraction) if isinstance(extraction, Extraction) else extraction
+    given = _stated((one.subject, one.relation, one.object) for one in passage.triples)
+    stated = _joined(given, _stated(read.statements))
+    mentioned = {_KEYS[name] for name in read.names}.union(*given) - {title, ""}
+    mentions = sorted(mentioned)[:MAX_TIES]
+    nodes = [(key, _MENTION) for key in mentions]
+    if title:
+        nodes.append((title, EdgeType.TITLE))
+    named = sorted({*mentions, *([title] if title else []), *chain.from_iterable(stated)})
     own = passage.object_id
+    facts = [Pair(*ends, _FACT, tuple(sorted(codes)[:_WORDS])) for ends, codes in islice(stated.items(), MAX_TIES)]
+    forms = (Pair(key, form, _FORM) for key in named if (form := _PLAIN_FORMS[key]))
     linked = (Pair(own, other, EdgeType.LINK) for other in sorted(set(links)) if other != own)
-    return Ties(
-        (*nodes, (own, EdgeType.PART)),
-        (*facts[:MAX_TIES], *list(forms)[:MAX_TIES], *linked),
-    )
+    return Ties((*nodes, (own, EdgeType.PART)), (*facts, *islice(forms, MAX_TIES), *linked))
 
 
 def is_turn(passage: Passage | PassageHead) -> bool:
@@ -99,51 +100,54 @@ def _called(passage: Passage) -> str:
 _Ends = tuple[str, str]
 
 
-def _stated(triples: Iterable[Triple]) -> dict[_Ends, set[int]]:
-    """Return the codes of what is said of each two entities, in the order of the triples."""
+def _stated(statements: Iterable[Statement]) -> dict[_Ends, set[int]]:
+    """Return the codes of what is said of each two entities, in the order of the statements."""
     stated: dict[_Ends, set[int]] = {}
-    known: dict[str, tuple[int, ...]] = {}  # a passage states most of what it says of one thing
-    for triple in triples:
-        ends = (entity_key(triple.subject), entity_key(triple.object))
-        if all(ends) and ends[0] != ends[1]:  # a name of spaces alone has no key
-            said = stated.setdefault(ends, set())
-            for part in (triple.subject, triple.relation, triple.object):
-                if part not in known:
-                    known[part] = _codes_of(part)
-                said.update(known[part])
+    for subject, relation, end in statements:
+        one, other = _KEYS[subject], _KEYS[end]
+        if one and other and one != other:  # a name of spaces alone has no key
+            said = stated.get((one, other))
+            if said is None:
+                stated[one, other] = said = set()
+            said.update(_CODES[subject], _CODES[relation], _CODES[end])
     return stated
 
 
-def _mentioned(given: Iterable[_Ends], entities: Iterable[Entity]) -> set[str]:
-    return {*(end for ends in given for end in ends), *(entity_key(entity.name) for entity in entities)}
+def _joined(given: dict[_Ends, set[int]], read: dict[_Ends, set[int]]) -> dict[_Ends, set[int]]:
+    return given | {ends: given[ends] | codes if ends in given else codes for ends, codes in read.items()}
 
 
-def _facts(*statements: Mapping[_Ends, set[int]]) -> list[Pair]:
-    words: dict[_Ends, set[int]] = {}
-    for stated in statements:
-        for ends, codes in stated.items():
-            words[ends] = words[ends] | codes if ends in words else codes
-    return [Pair(one, other, EdgeType.FACT, tuple(sorted(codes)[:_WORDS])) for (one, other), codes in words.items()]
+_Known = TypeVar("_Known")
+
+
+class _Memo(dict[str, _Known]):
+    """What was made of texts before: names and relations repeat, and a look-up is all that a repetition costs."""
+
+    def __init__(self, make: Callable[[str], _Known]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, text: str) -> _Known:
+        made = self._make(text)
+        if len(text) <= _LONGEST_REMEMBERED:  # odd input shall not fill the memory
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[text] = made
+        return made
 
 
 def _codes_of(part: str) -> tuple[int, ...]:
-    """Return the codes of the words of one part."""
-    return tuple(chain.from_iterable(map(_CODES.__getitem__, terms_by_token(part))))
+    """Return the codes of the words of one part of a statement."""
+    return tuple(chain.from_iterable(map(_TERM_CODES.__getitem__, terms_by_token(part))))
 
 
-class _Codes(dict[str, tuple[int, ...]]):
-    """The codes of the terms of tokens seen before: parts differ, their words repeat."""
-
-    def __missing__(self, terms: str) -> tuple[int, ...]:
-        codes = tuple(map(word_code, terms.split()))
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        self[terms] = codes
-        return codes
-
-
-_CODES = _Codes()
-_REMEMBERED = 1 << 16  # tokens
+_REMEMBERED = 1 << 16  # texts
+_LONGEST_REMEMBERED = 200  # characters
+_KEYS = _Memo(entity_key)
+_PLAIN_FORMS = _Memo(lambda key: "" if (form := plain_form(key)) == key else form)
+_CODES = _Memo(_codes_of)
+_TERM_CODES = _Memo(lambda terms: tuple(map(word_code, terms.split())))
+_MENTION, _FACT, _FORM = EdgeType.MENTION, EdgeType.FACT, EdgeType.FORM
 
 
 # How the part of the graph that one passage vouches for is kept: its ties by number, in a few bytes.
@@ -208,8 +212,9 @@ def reference(number: int, tie: EdgeType) -> int:
 
 def pack_ties(ties: NumberedTies) -> bytes:
     """Write ties as a record."""
-    nodes = sorted(ties.nodes, key=lambda node: (node[1] is not EdgeType.PART, node))
-    long = [len(nodes), len(ties.facts), len(ties.pairs), *(reference(number, tie) for number, tie in nodes)]
+    nodes = sorted([number << TIE_BITS | tie for number, tie in ties.nodes])
+    nodes.sort(key=_is_not_part)
+    long = [len(nodes), len(ties.facts), len(ties.pairs), *nodes]
     for subject, end, _ in ties.facts:
         long += (subject, end)
     for one, other, tie in ties.pairs:
@@ -217,6 +222,10 @@ def pack_ties(ties: NumberedTies) -> bytes:
     short = [len(words) for _, _, words in ties.facts] + [word for _, _, words in ties.facts for word in words]
     short += [0] * (len(short) % 2)
     return struct.pack(f"<{len(long)}I{len(short)}H", *long, *short)
+
+
+def _is_not_part(node: int) -> bool:
+    return node & TIE_MASK != EdgeType.PART
 
 
 def unpack_ties(record: bytes) -> NumberedTies:

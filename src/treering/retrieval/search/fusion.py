@@ -21,6 +21,7 @@ from treering.retrieval.index.passages import days_of
 from treering.retrieval.index.projection import places_of
 
 VECTORS = "vectors"
+QUICK = "quick"
 WORDS = "words"
 NAMES = "names"
 PLACES = "places"
@@ -32,8 +33,11 @@ BRIDGED = "bridged"
 TITLE_MATCH = "title_match"
 NAMED = "named"
 
-LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
+LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, QUICK: 0.5, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
 """What each arm counts for before the graph is asked; those that gave nothing leave the whole to the others.
+
+With the whole weight of vectors, those of a quick model would choose where the walk begins, and lead it astray
+(5 points of the first two paragraphs of chains of questions).
 
 `DATED` has no weight anywhere: it only brings candidates, which the clue of the date then favours.
 """
@@ -94,10 +98,20 @@ def fuse(
     Each arm is brought to 0..1 between its floor and its ceiling, or its best score. An arm in `FLOORS` scores what
     it did not find as 0. Any other arm does not know what it has no score for (a vector not yet made), and takes
     the middle of what it knows. Ties go to the lower key, and a weight that is missing counts as 0.
+
+    `QUICK` is no arm of its own: it says what the arm of vectors is to take for passages that only the quick model
+    embedded. Its weight is what these count for, against 1 for the others: so much of the way from the middle.
     """
-    scales = {arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm)) for arm, scores in arms.items() if scores}
+    quick = arms.get(QUICK, {})
+    scales = {
+        arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm), quick if arm == VECTORS else {})
+        for arm, scores in arms.items()
+        if scores and arm != QUICK
+    }
     totals = _totals(set().union(*arms.values()), scales, weights)
     best = _best(totals, limit)
+    if quick:
+        scales[QUICK] = _Scale.of(quick, None, None, {})
     return [Fused(key, totals[key], _Parts(key, scales)) for key in best]
 
 
@@ -163,33 +177,46 @@ class _Scale:
     low: float
     high: float
     unknown: float
+    expected: Mapping[int, float]
+    """What counts in the place of some of the scores."""
 
     @classmethod
-    def of(cls, scores: Mapping[int, float], floor: float | None, ceiling: float | None) -> "_Scale":
-        high = max(scores.values()) if ceiling is None else ceiling
+    def of(
+        cls, scores: Mapping[int, float], floor: float | None, ceiling: float | None, expected: Mapping[int, float]
+    ) -> "_Scale":
+        counted = {**scores, **expected} if expected else scores
+        high = max(counted.values()) if ceiling is None else ceiling
         if floor is not None:
-            return cls(scores, floor, high, 0.0)
-        scale = cls(scores, min(min(scores.values()), high - _LEAST_SPREAD * abs(high)), high, 0.0)
-        return replace(scale, unknown=scale.place(median_low(scores.values())))
+            return cls(scores, floor, high, 0.0, expected)
+        scale = cls(scores, min(min(counted.values()), high - _LEAST_SPREAD * abs(high)), high, 0.0, expected)
+        return replace(scale, unknown=scale.place(median_low(counted.values())))
 
     def place(self, raw: float) -> float:
         width = self.high - self.low
         return min(1.0, max(0.0, (raw - self.low) / width)) if width > 0 else 0.0
 
-    def placed(self) -> Iterator[tuple[int, float]]:
-        """Place all scores at once: an arm may have thousands."""
+    def placed(self, share: float) -> Iterator[tuple[int, float]]:
+        """Place all scores at once: an arm may have thousands. What is only expected counts for `share`."""
         low, width = self.low, self.high - self.low
         if width <= 0:
             return ((key, 0.0) for key in self.scores)
-        return ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self.scores.items())
+        places = ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self._counted.items())
+        if not self.expected or share == 1:
+            return places
+        middle = self.unknown
+        return ((key, middle + share * (of - middle) if key in self.expected else of) for key, of in places)
+
+    @property
+    def _counted(self) -> Mapping[int, float]:
+        return {**self.scores, **self.expected} if self.expected else self.scores
 
     @cached_property
     def ranks(self) -> Mapping[int, int]:
         """Rank all keys, from 1."""
-        return {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
+        return {key: rank for rank, key in enumerate(_best(self._counted, None), start=1)}
 
     def part(self, key: int) -> ArmScore:
-        return ArmScore(self.ranks[key], self.scores[key], self.place(self.scores[key]))
+        return ArmScore(self.ranks[key], self.scores[key], self.place(self.expected.get(key, self.scores[key])))
 
 
 class _Parts(Mapping[str, ArmScore]):
@@ -221,7 +248,7 @@ def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mappin
     totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
     for arm, share in shares.items():
         scale = scales[arm]
-        for key, placed in scale.placed():
+        for key, placed in scale.placed(weights.get(QUICK, 1.0)):
             totals[key] += share * (placed - scale.unknown)
     return totals
 

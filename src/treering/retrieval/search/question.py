@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treering.core.evidence import Locator, Segment, Turn
-from treering.ports.models import Embedder, prose_share_of
+from treering.ports.models import Embedder, expected_of, prose_share_of
 from treering.ports.passages import AskedDays, PassageHead, Reach
 from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
 from treering.retrieval.index.ties import is_turn
@@ -29,14 +29,28 @@ class Meaning:
     """What a question means, as a vector; in deep search with `leads`: the question together with what it led to.
 
     Adding what was found first to the question and asking again is what finds the second hop of a chain
-    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below` and `prose_share` are what the embedder says of its
-    cosines.
+    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below`, `prose_share` and `expected` are what the embedder
+    says of its cosines. `quick`: what it means to the quick model, for passages that have a vector of that one alone;
+    `own` is `None` where all of them are such.
     """
 
-    own: Vector
+    own: Vector | None
     unrelated_below: float
     prose_share: float = 1.0
+    expected: tuple[float, float] = (1.0, 0.0)
     leads: tuple[Vector, ...] = ()
+    quick: "Meaning | None" = None
+
+    @classmethod
+    def of(cls, text: str, embedder: Embedder, *, encode: bool = True) -> "Meaning":
+        """Embed a text; without `encode` only what the embedder says of its cosines is taken."""
+        own = embedder.embed_query(text) if encode else None
+        return cls(own, embedder.unrelated_below, prose_share_of(embedder), expected_of(embedder))
+
+    @property
+    def vectors(self) -> tuple[Vector, ...]:
+        """The vectors of the question and of each lead."""
+        return () if self.own is None else (self.own, *self.leads)
 
     def is_related(self, cosine: float) -> bool:
         """Tell whether a text this near to the question may say something about it, by its meaning alone."""
@@ -47,15 +61,41 @@ class Meaning:
 
         With `limit` 0 nothing is looked for.
         """
-        limits = (limit, *(min(limit, _LED_POOL) for _ in self.leads))
-        return NearRequest(reach, (self.own, *self.leads), limits, tuple(sorted(keys)))
+        quick = self.quick.vectors if self.quick else ()
+        limits = (limit, *(min(limit, _LED_POOL) for _ in max(self.leads, quick[1:], key=len)))
+        return NearRequest(reach, self.vectors, limits, tuple(sorted(keys)), quick)
 
     def cosines(self, near: Near) -> dict[int, float]:
-        """Return the cosines of what was compared: half of each is that of the best lead, if there are any."""
-        own, *led = near.cosines
-        if not led:
-            return dict(own)
-        return {key: (1 - LED_SHARE) * of + LED_SHARE * max(one[key] for one in led) for key, of in own.items()}
+        """Return the cosines of what was compared: half of each is that of the best lead, if there are any.
+
+        One of the quick model is told on the scale of the other: as far above what is unrelated.
+        """
+        told = self.quick.unrelated_below if self.quick else 0.0
+        return _with_leads(near.cosines) | {
+            key: self._at((cosine - told) / (1 - told)) for key, cosine in _with_leads(near.quick).items()
+        }
+
+    def expected_of(self, near: Near) -> dict[int, float]:
+        """Return the cosines to be expected of what has a vector of the quick model alone."""
+        if self.quick is None:
+            return {}
+        told, (slope, offset) = self.quick.unrelated_below, self.quick.expected
+        return {
+            key: self._at(slope * (cosine - told) / (1 - told) + offset)
+            for key, cosine in _with_leads(near.quick).items()
+        }
+
+    def _at(self, above: float) -> float:
+        return self.unrelated_below + above * (1 - self.unrelated_below)
+
+
+def _with_leads(cosines: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    if not cosines:
+        return {}
+    own, *led = cosines
+    if not led:
+        return dict(own)
+    return {key: (1 - LED_SHARE) * of + LED_SHARE * max(one[key] for one in led) for key, of in own.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +110,50 @@ class Question:
     terms: TextQuery
     meaning: Meaning | None
     embedder: Embedder | None = None
+    quick: Embedder | None = None
     days: tuple[AskedDays, ...] = ()
     unread: int = 0
     lag: Lag = _NO_LAG
     """How far the vectors lagged behind when it was asked."""
 
     @classmethod
-    def of(cls, text: str, *, embedder: Embedder | None, now: datetime | None = None, lag: Lag = _NO_LAG) -> "Question":
-        """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
+    def of(
+        cls,
+        text: str,
+        *,
+        embedder: Embedder | None,
+        quick: Embedder | None = None,
+        now: datetime | None = None,
+        lag: Lag = _NO_LAG,
+    ) -> "Question":
+        """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days.
+
+        `quick`: the quick model, where passages have vectors of that alone. What no passage has a vector of is not
+        asked: `lag` tells.
+        """
         read = text[:LONGEST_QUERY]
         told = essence_of(read) if is_long(read) else read
-        meaning = _meaning(told, embedder) if embedder else None
+        meaning = None
+        if embedder:
+            meaning = Meaning.of(told, embedder, encode=quick is None or lag.pending < lag.total)
+            meaning = replace(meaning, quick=Meaning.of(told, quick)) if quick else meaning
         days = tuple(days_asked(read, now))
-        return cls(read, terms_of(read), meaning, embedder, days, unread=len(text) - len(read), lag=lag)
+        return cls(read, terms_of(read), meaning, embedder, quick, days, unread=len(text) - len(read), lag=lag)
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question asked together with each of some texts. Costs an encoding for each."""
         if self.meaning is None or self.embedder is None:
             return self
-        vectors = tuple(self.embedder.embed_query(f"{self.text} {lead}") for lead in leads)
-        return replace(self, meaning=replace(self.meaning, leads=vectors))
+        meaning = _led(self.meaning, self.embedder, asked := [f"{self.text} {lead}" for lead in leads])
+        if meaning.quick and self.quick:
+            meaning = replace(meaning, quick=_led(meaning.quick, self.quick, asked))
+        return replace(self, meaning=meaning)
 
 
-def _meaning(told: str, embedder: Embedder) -> Meaning:
-    return Meaning(embedder.embed_query(told), embedder.unrelated_below, prose_share_of(embedder))
+def _led(meaning: Meaning, embedder: Embedder, asked: Sequence[str]) -> Meaning:
+    if meaning.own is None:
+        return meaning
+    return replace(meaning, leads=tuple(map(embedder.embed_query, asked)))
 
 
 def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:

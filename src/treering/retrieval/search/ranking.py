@@ -28,6 +28,7 @@ from treering.retrieval.search.fusion import (
     PLACES,
     POOL,
     PROSE_WEIGHTS,
+    QUICK,
     TITLE_MATCH,
     VECTORS,
     WALKED,
@@ -45,6 +46,7 @@ from treering.retrieval.text.analysis import index_text
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
 
 
+_BY_MEANING = (VECTORS, QUICK)
 _LONG = timedelta(days=100)
 _PLACE_WORDS = 6
 _PART_WORDS = 3
@@ -105,7 +107,7 @@ def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[
     near: Near = yield question.meaning.request(reach=reach, limit=pool, keys=known)
     cosines = question.meaning.cosines(near)
     arms[DATED] = _scores(nsmallest(pool, found.days, key=lambda hit: -cosines.get(hit.key, 0.0)))
-    return {**arms, VECTORS: _kept(cosines, near.found.union(*arms.values()))}
+    return {**arms, **_compared(question.meaning, near, near.found.union(*arms.values()))}
 
 
 def _may_be_code(where: Filter) -> bool:
@@ -120,11 +122,18 @@ def with_meaning(
     arms: Arms, question: Question, reach: Reach, *, pool: int = POOL
 ) -> Steps[dict[str, dict[int, float]]]:
     """Return the arms with the one of vectors made anew."""
-    others = {name: dict(scores) for name, scores in arms.items() if name != VECTORS}
+    others = {name: dict(scores) for name, scores in arms.items() if name not in _BY_MEANING}
     if question.meaning is None:
         return others
     near: Near = yield question.meaning.request(reach=reach, limit=pool, keys=set().union(*others.values()))
-    return {**others, VECTORS: question.meaning.cosines(near)}
+    return {**others, **_compared(question.meaning, near)}
+
+
+def _compared(meaning: Meaning, near: Near, keys: Iterable[int] | None = None) -> dict[str, dict[int, float]]:
+    """Return the arm of vectors, of some keys or all, and what of it only the quick model says."""
+    found = {VECTORS: meaning.cosines(near), QUICK: meaning.expected_of(near)}
+    kept = {arm: scores if keys is None else _kept(scores, keys) for arm, scores in found.items()}
+    return {arm: scores for arm, scores in kept.items() if scores or arm == VECTORS}
 
 
 def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
@@ -135,11 +144,16 @@ def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
     vectors, meaning = arms.get(VECTORS, {}), question.meaning
     if meaning is None or not vectors:
         return arms
-    found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
+    found = set().union(*(scores for name, scores in arms.items() if name not in _BY_MEANING))
     far = {key for key, score in vectors.items() if key not in found and not meaning.is_related(score)}
     if found or len(far) < len(vectors):
         far -= {key for key, head in candidates.known(far).items() if is_turn(head)}
-    return {**arms, VECTORS: {key: score for key, score in vectors.items() if key not in far}}
+    near = {
+        name: {key: score for key, score in arms[name].items() if key not in far}
+        for name in _BY_MEANING
+        if name in arms
+    }
+    return {**arms, **near}
 
 
 def widen(question: Question, arms: Arms, association: Association, candidates: Candidates) -> Steps[Arms]:
@@ -153,11 +167,12 @@ def widen(question: Question, arms: Arms, association: Association, candidates: 
         NAMED: association.named,
     }
     wide = {name: _kept(scores, known) for name, scores in by_graph.items()}
-    vectors = arms.get(VECTORS, {})
-    if question.meaning is not None and (new := known - vectors.keys()):
+    vectors = {name: arms.get(name, {}) for name in _BY_MEANING}
+    if question.meaning is not None and (new := known - vectors[VECTORS].keys()):
         near: Near = yield question.meaning.request(reach=candidates.reach, limit=0, keys=new)
-        vectors = {**vectors, **question.meaning.cosines(near)}
-    return {**arms, VECTORS: vectors, **wide}
+        more = _compared(question.meaning, near)
+        vectors = {name: {**scores, **more.get(name, {})} for name, scores in vectors.items()}
+    return {**arms, **vectors, **wide}
 
 
 def _parts_of_names(question: Question) -> tuple[NamePart, ...]:
@@ -293,6 +308,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
         "graph": _told(found.association) if found.association else _why_not_walked(reach, kind),
     }
+    if quick := question.lag.quick:
+        trace["vectors"] = f"{quick} of {question.lag.total} passages by the quick model so far"
     return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside)
 
 
@@ -310,7 +327,7 @@ def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
 
     Names and the graph bring passages of a file together by themselves, and would count for it twice.
     """
-    telling = {arm: arms.get(arm, {}) for arm in (WORDS, VECTORS)}
+    telling = {arm: arms.get(arm, {}) for arm in (WORDS, VECTORS, QUICK)}
     return {hit.key: hit.score for hit in fuse(telling, weights)}
 
 
@@ -347,7 +364,11 @@ def _weights(kind: Route, form: Form | None, found: _Found, meaning: Meaning | N
     if form == "prose":
         compared = kind == "comparison" and len(found.association.named) >= _COMPARED
         weights = COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
-        return {**weights, VECTORS: weights[VECTORS] * meaning.prose_share} if meaning else weights
+        if meaning is None:
+            return weights
+        weights = {**weights, VECTORS: weights[VECTORS] * meaning.prose_share}
+        # Paragraphs that answer together are found by names more than by vectors of a quick model.
+        return {**weights, QUICK: meaning.quick.prose_share} if meaning.quick else weights
     return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 

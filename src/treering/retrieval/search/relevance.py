@@ -86,8 +86,7 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bo
     meaning = question.meaning
     if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
-    far = meaning is not None and not question.lag.pending
-    return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=far) for hit in hits)
+    return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=_is_compared(hit)) for hit in hits)
 
 
 def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -106,6 +105,8 @@ def _is_related(idf: IdfWeights, question: Question, hit: Hit) -> bool:
     meaning = question.meaning
     if meaning is None:
         return True  # by words alone too much would be left out that stands beside them
+    if not _is_compared(hit):
+        return True  # as a body of code, which has no vector
     near = meaning.unrelated_below - RELATED_SHARE * (1 - meaning.unrelated_below)
     return _cosine(hit) >= near or idf.coverage(_terms_of(hit)) >= RELATED_COVERAGE
 
@@ -119,6 +120,11 @@ def _least(hit: Hit, *, far: bool) -> float:
 def _terms_of(hit: Hit) -> frozenset[str]:
     """Return the index terms of a hit as it is shown."""
     return frozenset(index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split())
+
+
+def _is_compared(hit: Hit) -> bool:
+    """Tell whether a hit was compared with the question by a vector."""
+    return VECTORS in hit.fused.parts
 
 
 def _cosine(hit: Hit) -> float:

@@ -26,7 +26,9 @@ def spelled(word: str) -> str:
     """Return a folded word as it is spelled in America; the singular, where the plural of a term is irregular."""
     if word in _ALONE:
         return _ALONE[word]
-    if len(word) < _SHORTEST or (found := _BRITISH.fullmatch(word)) is None:
+    if len(word) < _SHORTEST or not ("our" in word or "is" in word or "lys" in word or "ogue" in word):
+        return word
+    if (found := _BRITISH.fullmatch(word)) is None:
         return word
     if found["our"] is not None:
         return word if found["our"] in _NO_COLOR else f"{found['our']}or{found['our_end'] or ''}"
@@ -150,15 +152,19 @@ _LETTERS = rf"[\w{''.join(_marks())}]+"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
-_ASCII_TOKEN = re.compile(r"\w++(?:[.'\-]\w++)*+", re.ASCII)
+_ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
 _NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
 _ASCII_NAME = re.compile(r"\w++(?:[./:\-]{1,2}+\w++)*+", re.ASCII)
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_UNSPACED_SIGN = re.compile(f"[{_UNSPACED}]")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _POSSESSIVE = re.compile(r"['’][sS]$")
 _APOSTROPHE = re.compile(r"['’]")
 _SEPARATORS = re.compile(r"[_.\-]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_OTHER_SIGN = re.compile(r"[^A-Za-z_.\-]")
+_LETTERS_ALONE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""What `_SEPARATORS` and `_CAMEL` part a token into that has no `_OTHER_SIGN`."""
 _DIGITS = re.compile(r"(?<=[0-9])(?=[^\W\d])|(?<=[^\W\d])(?=[0-9])")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.]|[.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
@@ -177,7 +183,7 @@ class _Memory(dict[str, str]):
     """The terms of tokens seen before: text repeats itself, and a look-up in a dict is all a repetition costs."""
 
     def __missing__(self, token: str) -> str:
-        terms = " ".join(map(stem, _analysed(token, query=False)))
+        terms = stem(token.lower()) if _is_word(token) else " ".join(map(stem, _analysed(token, query=False)))
         if len(token) <= _LONGEST_TOKEN:  # odd input shall not fill the memory
             if len(self) >= _REMEMBERED:
                 self.clear()
@@ -212,7 +218,7 @@ class _Sought:
 
 def _analysed(token: str, *, query: bool) -> Iterator[str]:
     """Return the words of a token, folded and not yet stemmed."""
-    if token.isascii():
+    if token.isascii() or not _UNSPACED_SIGN.search(token):
         yield from _compound(token)
         return
     for run in _RUNS.finditer(token):
@@ -229,20 +235,24 @@ def _pairs(run: str, *, singles: bool) -> Iterator[str]:
     yield from map("".join, pairwise(run))
 
 
-def _compound(token: str) -> Iterator[str]:
+def _compound(token: str) -> list[str]:
     """Return the whole of a token and, where it has several, its parts."""
-    if _is_plain(token) and len(token) <= _LONGEST_TOKEN:
-        yield token.lower()
-        return
+    if _is_word(token):
+        return [token.lower()]
     bare = token[:_LONGEST_TOKEN]
     if "'" in bare or not bare.isascii():
         bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", bare))
-    pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
-    parts = [part for part in map(_folded, pieces) if part]
-    if len(parts) > 1:
-        # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-        yield "".join(map(spelled, parts))
-    yield from parts
+    if _OTHER_SIGN.search(bare):
+        parts = [part for stretch in _SEPARATORS.split(bare) for part in map(_folded, _pieces(stretch)) if part]
+    else:
+        parts = list(map(str.lower, _LETTERS_ALONE.findall(bare)))
+    # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
+    return ["".join(map(spelled, parts)), *parts] if len(parts) > 1 else parts
+
+
+def _is_word(token: str) -> bool:
+    """Tell whether a token is its own only part."""
+    return len(token) <= _LONGEST_TOKEN and _is_plain(token)
 
 
 def _is_plain(token: str) -> bool:
@@ -252,8 +262,8 @@ def _is_plain(token: str) -> bool:
 
 
 def _pieces(stretch: str) -> list[str]:
-    if _is_plain(stretch):
-        return [stretch]
+    if stretch.isalpha() and (stretch.islower() or stretch[1:].islower() or stretch.isupper()):
+        return [stretch]  # nothing in it to part at
     return [piece for camel in _CAMEL.split(stretch) for piece in _digit_pieces(camel)]
 
 
@@ -277,9 +287,10 @@ def stem(word: str) -> str:
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:
     found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
+    once = dict.fromkeys(found)  # most words of a text come more than once
     if any_word:
-        return dict.fromkeys(_folded(word[:_LONGEST_NAME]) for word in found if len(word) >= _SHORTEST_NAME)
-    return dict.fromkeys(filter(None, map(_SIGNED_NAMES.__getitem__, found)))
+        return dict.fromkeys(_folded(word[:_LONGEST_NAME]) for word in once if len(word) >= _SHORTEST_NAME)
+    return dict.fromkeys(filter(None, map(_SIGNED_NAMES.__getitem__, once)))
 
 
 class _SignedNames(dict[str, str]):

@@ -6,7 +6,7 @@ Lines are 1-based and inclusive. Positions inside the parser are UTF-8 bytes and
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tree_sitter import Node, Parser, QueryCursor, Tree
@@ -400,13 +400,17 @@ def serve() -> None:
 
 def _answered(question: bytes) -> bytes:
     found = outline(*json.loads(question))
-    return json.dumps(asdict(found) if found else None).encode()
+    return json.dumps(found and _told_of(found)).encode()
 
 
-def _outline_of(told: dict[str, Any] | None) -> CodeOutline | None:
+def _told_of(found: CodeOutline) -> list[Any]:
+    symbols = [[getattr(symbol, name) for name in Symbol.__slots__] for symbol in found.symbols]
+    return [found.language, symbols, found.imports, found.module_doc, found.public, found.uses]
+
+
+def _outline_of(told: list[Any] | None) -> CodeOutline | None:
     if told is None:
         return None
-    symbols = tuple(Symbol(**symbol) for symbol in told["symbols"])
-    uses = tuple((line, use) for line, use in told["uses"])
-    named = tuple(told["imports"]), told["module_doc"], tuple(told["public"])
-    return CodeOutline(told["language"], symbols, *named, uses)
+    language, symbols, imports, doc, public, uses = told
+    made = tuple(Symbol(*symbol) for symbol in symbols)
+    return CodeOutline(language, made, tuple(imports), doc, tuple(public), tuple((line, use) for line, use in uses))

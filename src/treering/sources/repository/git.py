@@ -72,9 +72,9 @@ class GitRepository:
 
     `home` is the work tree, or the git folder of a repository without one; `top` the work tree, `None` without;
     `prefix` the folder asked for, relative to `top`, with forward slashes (empty: the whole). `common` holds what all
-    its work trees share, and `linked` says whether this is one that was added. Every method raises
-    `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part of the repository
-    lies outside of what may be read.
+    its work trees share, `git_dir` what belongs to this one, and `linked` says whether this is one that was added.
+    Every method raises `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part
+    of the repository lies outside of what may be read.
     """
 
     home: Path
@@ -82,6 +82,7 @@ class GitRepository:
     prefix: str
     shallow: bool
     common: Path
+    git_dir: Path
     linked: bool
     _config: RepositoryConfig
     _git: PrivateGitFolder
@@ -112,6 +113,26 @@ class GitRepository:
         """Return the branch checked out, `None` where HEAD is detached."""
         return self._ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
+    def branches(self) -> dict[str, str]:
+        """Return the branches there are, also those a remote had when it was last asked, each with its commit."""
+        listing = self._run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes", "refs/heads")
+        found: dict[str, str] = {}
+        for line in listing.split(b"\n"):
+            commit, _, ref = printable(line).partition(" ")
+            kind, _, name = ref.removeprefix("refs/").partition("/")
+            # `refs/remotes/origin/feature/x` is the branch that people call `feature/x`.
+            found[name if kind == "heads" else name.partition("/")[2]] = commit
+        for none in ("", "HEAD"):
+            found.pop(none, None)
+        return found
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Tell whether one commit is another one, or lies before it."""
+        done = run_git(
+            git_command("merge-base", "--is-ancestor", commit, of), self._git.environment(), folder=self._git.folder
+        )
+        return done.returncode == 0
+
     def committed_at(self, commit: str) -> datetime:
         """Return the time of `commit`."""
         return _instant(self._run("log", "-1", "--format=%ct", commit, "--"))
@@ -129,6 +150,18 @@ class GitRepository:
         """List every file, symbolic link and submodule of `commit`, in git's order (bytes of the path)."""
         listing = self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
         return (self._entry(record) for record in listing.split(b"\0") if record)
+
+    def differing(self, before: str, after: str) -> dict[str, str | None]:
+        """Return by path the blob that one commit has where another one has a different one; `None` for no file."""
+        listing = self._run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", before, after, "--")
+        found: dict[str, str | None] = {}
+        fields = iter(listing.split(b"\0"))
+        for head in fields:
+            if head.startswith(b":"):
+                _, mode, _, blob, _ = head.split(b" ")
+                path = printable(next(fields))
+                found[path] = None if mode == b"000000" or mode in _KINDS else blob.decode()
+        return found
 
     def diff(self, before: str, after: str) -> list[TreeChange]:
         """List what changed from one commit to another; a moved file is `renamed` even if it was edited."""
@@ -237,6 +270,7 @@ def open_repository(target: Path | str, access: FileAccess | None = None) -> Git
         prefix=printable(os.fsencode(inner.as_posix())) if inner.parts else "",
         shallow=bool(read_part(layout.common / "shallow", access)),
         common=layout.common,
+        git_dir=layout.git_dir,
         linked=layout.linked,
         _config=config,
         _git=PrivateGitFolder(layout, config, access),

@@ -10,8 +10,10 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
+from treering.core.versions import HeldContents, known_branches
 from treering.ports.adapter import (
     AlreadyRead,
+    BranchRead,
     Failed,
     FileAccess,
     Reading,
@@ -37,6 +39,7 @@ from treering.sources.repository.git_blobs import changed_together, often_change
 from treering.sources.repository.repo_identity import (
     RepositoryIdentity,
     SettledRepository,
+    detached_trees,
     git_fingerprint,
     known_by_path,
     names_below,
@@ -118,6 +121,9 @@ class _Plan:
     known: AlreadyRead
     renamed: Mapping[str, str]
     reader: FileReader
+    branch: BranchRead
+    held: Mapping[str, frozenset[str]]
+    """By origin, all contents that the ledger holds of a file, where these are several."""
 
     @classmethod
     def make(
@@ -129,7 +135,9 @@ class _Plan:
         items = snapshot(repository, commit, selection, reader)
         settled = identity.settle(known.repositories())
         known, renamed = _by_todays_origins(known, identity, settled, items)
-        plan = cls(identity, settled, commit, items, selection, known, renamed, reader)
+        branch = _branch_read(identity, settled, commit, selection)
+        known, held = _on_branch(known, settled, branch.branch)
+        plan = cls(identity, settled, commit, items, selection, known, renamed, reader, branch, held)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
                 f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
@@ -190,6 +198,25 @@ class _Plan:
     def terrain(self) -> RepoTerrain:
         return RepoTerrain(self.slug, [item.entry for item in self.own])
 
+    @cached_property
+    def moves(self) -> Mapping[str, str | None]:
+        """The origins that are gone from the branch, each with the one it has now, if that is known."""
+        present = {self.origin(item.entry.path) for item in self.items}
+        below = (origin for origin in self.known.fingerprints if origin.startswith(self.origin("")))
+        gone = [origin for origin in below if origin not in present and not _lies_uncommitted(self, origin)]
+        moves = _moves(self, gone) if gone else {}
+        return {origin: moves.get(origin) for origin in gone}
+
+    @cached_property
+    def arrivals(self) -> frozenset[str]:
+        """The origins that files moved to: these are read, whatever is known of them."""
+        return frozenset(filter(None, self.moves.values()))
+
+    def is_known(self, origin: str, fingerprint: str) -> bool:
+        """Tell whether the ledger holds these contents of a file, be it for another branch."""
+        there = self.known.fingerprints.get(origin) == fingerprint or fingerprint in self.held.get(origin, ())
+        return there and origin not in self.arrivals
+
     def knows_folder(self) -> bool:
         start = self.origin(f"{self.selection.folder}/")
         return any(origin.startswith(start) for origin in self.known.fingerprints)
@@ -210,6 +237,45 @@ class _Plan:
                 yield item, read_lying(item.file, self.reader.max_bytes(item.entry.path, item.entry.size))
         blobs = self.repository.blobs(item.entry for item in stored)
         yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
+
+
+def _branch_read(
+    identity: RepositoryIdentity, settled: SettledRepository, commit: str | None, selection: RepoSelection
+) -> BranchRead:
+    """Tell which branch is read: the one checked out, or the one that a commit was asked for by or lies on."""
+    repository = identity.repository
+    branches = repository.branches() if commit else {}
+    current = repository.branch()
+    branch = current or identity.detached
+    if selection.commit in branches:
+        branch = str(selection.commit)
+    elif selection.commit and commit and not (current and repository.is_ancestor(commit, "HEAD")):
+        branch = identity.detached
+    return BranchRead(
+        settled.root,
+        branch,
+        commit or "",
+        known=settled.known.payload if settled.known else {},
+        existing=frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)}),
+        heads=branches,
+        place=str(repository.common),
+    )
+
+
+def _on_branch(
+    known: AlreadyRead, settled: SettledRepository, branch: str
+) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
+    """Return what is known as it stands on a branch, and all contents of the files that have several."""
+    here: dict[str, str] = {}
+    held: dict[str, frozenset[str]] = {}
+    for origin, fingerprint in known.fingerprints.items():
+        versions = HeldContents.parse(fingerprint)
+        if not versions.is_everywhere:
+            held[origin] = frozenset(versions.fingerprints)
+        if (stands := versions.on(branch)) is not None:
+            here[origin] = stands
+    before = known_branches(settled.known.payload).get(branch) if settled.known else None
+    return replace(known, fingerprints=here, commit=before or known.commit), held
 
 
 def _by_todays_origins(
@@ -238,6 +304,7 @@ def _by_todays_origins(
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
+    yield plan.branch
     yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
     if plan.commit is None and not plan.selection.worktree:
         yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads the files as they lie")
@@ -268,7 +335,8 @@ def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | N
     mark = plan.attributes.sets_aside(entry.path)
     if mark:
         return Skipped(origin, f"marked {mark} in .gitattributes")
-    return Unchanged(origin) if plan.known.fingerprints.get(origin) == plan.fingerprint(entry) else None
+    fingerprint = plan.fingerprint(entry)
+    return Unchanged(origin, fingerprint) if plan.is_known(origin, fingerprint) else None
 
 
 def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
@@ -310,11 +378,7 @@ def _ground(plan: _Plan) -> RootNodes:
 
 
 def _vanished(plan: _Plan) -> Iterator[Vanished]:
-    present = {plan.origin(item.entry.path) for item in plan.items}
-    below = (origin for origin in plan.known.fingerprints if origin.startswith(plan.origin("")))
-    gone = [origin for origin in below if origin not in present and not _lies_uncommitted(plan, origin)]
-    moves = _moves(plan, gone) if gone else {}
-    yield from (Vanished(origin, moves.get(origin)) for origin in gone)
+    yield from (Vanished(origin, moved_to) for origin, moved_to in plan.moves.items())
 
 
 def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
@@ -361,7 +425,7 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
     state = sha256(repr((_MAP_VERSION, branch, plan.selection.redact, changed)).encode()).hexdigest()
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
-        return Unchanged(plan.root)
+        return Unchanged(plan.root, fingerprint)
     draft = draw_map(
         _facts(plan, branch, len(changed)),
         [item.entry for item in plan.own],

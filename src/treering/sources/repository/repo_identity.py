@@ -14,9 +14,11 @@ from pathlib import Path
 
 from treering.core.characters import printable
 from treering.core.errors import TreeringError
-from treering.ports.adapter import AlreadyRead, FileAccess, KnownRepository
+from treering.core.versions import DETACHED, GIT_BLOB
+from treering.ports.adapter import AlreadyRead, BranchRead, FileAccess, KnownRepository
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.sources.repository.git_blobs import blob_id
+from treering.sources.repository.git_process import read_part
 
 _PREFIX = "repo:"
 _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+)?[:/](?P<path>.+)", re.IGNORECASE)
@@ -44,6 +46,11 @@ class RepositoryIdentity:
     def origin(self) -> str:
         """Return `repo:` and the remote's address, or the path of the (main) work tree without a remote."""
         return _origin(self.repository.remote() or _main_place(self.repository).as_posix())
+
+    @property
+    def detached(self) -> str:
+        """What stands in the place of a branch where this work tree has none checked out."""
+        return _detached(self.repository.git_dir.name if self.repository.linked else "")
 
     @cached_property
     def root_commit(self) -> str | None:
@@ -95,6 +102,20 @@ class RepositoryIdentity:
             return other.repository.home.resolve() == place and other.root_commit == self.root_commit
         except TreeringError:
             return False
+
+
+def detached_trees(repository: GitRepository, access: FileAccess) -> Iterator[str]:
+    """Yield what stands in the place of a branch in each work tree of a repository that has none checked out."""
+    trees = repository.common / "worktrees"
+    linked = sorted(trees.iterdir()) if trees.is_dir() else []
+    for folder in (repository.common, *linked):
+        head = read_part(folder / "HEAD", access)
+        if head is not None and not head.startswith(b"ref:"):
+            yield _detached("" if folder == repository.common else folder.name)
+
+
+def _detached(tree: str) -> str:
+    return f"{DETACHED} of {tree}" if tree else DETACHED
 
 
 def identity_at(place: Path, access: FileAccess) -> RepositoryIdentity | None:
@@ -161,6 +182,13 @@ class OwningRepository:
     top: Path
     settled: SettledRepository
     head: str
+    branch: str = ""
+    """The branch checked out, where the repository is known."""
+
+    def read(self) -> BranchRead | None:
+        """Tell which branch its files are read of; `None` where the repository is not known."""
+        known = self.settled.known
+        return BranchRead(self.settled.root, self.branch, self.head, known.payload) if known else None
 
     def path(self, place: Path) -> str:
         """Return the path of a file in the repository, as git writes it."""
@@ -208,7 +236,9 @@ class FileOrigins:
         identity = identity_at(folder, self.access)
         if identity is None or identity.repository.top is None:
             return None
-        return OwningRepository(folder, identity.settle(self.repositories()), identity.repository.head() or "")
+        settled, head = identity.settle(self.repositories()), identity.repository.head() or ""
+        branch = (identity.repository.branch() or identity.detached) if settled.known else ""
+        return OwningRepository(folder, settled, head, branch)
 
 
 def path_origin(place: Path) -> str:
@@ -228,7 +258,7 @@ def earlier_origins(place: Path) -> Iterator[str]:
 def git_fingerprint(blob: str, *, redact: bool) -> str:
     """Return the fingerprint of a file of a repository."""
     # Turning redaction on has to reach files that were read without it.
-    return f"git-blob:{blob}" + ("" if redact else "+unredacted")
+    return f"{GIT_BLOB}{blob}" + ("" if redact else "+unredacted")
 
 
 def known_by_path(place: Path, known: AlreadyRead) -> dict[str, str]:

@@ -10,10 +10,10 @@ from threading import RLock
 import numpy as np
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.ports.index import Index, Upkeep
+from treering.ports.index import Index, Upkeep, quick_vectors
 from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
-from treering.ports.search import Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
+from treering.ports.search import ChosenPending, Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
 from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, Keys, VectorFeed
 from treering.retrieval.index.engine_following import (
     EngineFollower,
@@ -362,6 +362,10 @@ class EngineVectors:
         """Return texts that wait for a vector."""
         return self._own.pending(limit)
 
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages that wait for a vector."""
+        return self._own.pending_of(keys) if isinstance(self._own, ChosenPending) else ()
+
     def add(self, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors by content hash, durably. The engine learns of them through the feed."""
         self._own.add(vectors)
@@ -454,6 +458,11 @@ class EngineIndex:
     def vectors(self) -> Vectors:
         """Search by meaning, with the engine in use."""
         return self._vectors
+
+    @property
+    def quick(self) -> Vectors | None:
+        """Search by the vectors of the quick model, which no engine follows."""
+        return quick_vectors(self._own)
 
     @property
     def graph(self) -> Graph:

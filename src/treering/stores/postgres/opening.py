@@ -28,7 +28,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         lent = None if needs.connection is None else LentPool(needs.connection)
         space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
         closing.callback(space.close)
-        index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension)
+        index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         return Stores(
             # The index moves in the ledger's own transactions: what was committed is found.
             ledger=PostgresLedger(space, clock=needs.clock, followers=[index], anchor=needs.anchor),

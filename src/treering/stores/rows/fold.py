@@ -10,9 +10,26 @@ from treering.ports.index import Change
 from treering.ports.models import Extractor
 from treering.ports.passages import Passage
 from treering.ports.search import Scored
+from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import days_of, gist_hash, passages_of
-from treering.retrieval.index.projection import PRIORITIES, Began, Ended, Entry, Forgotten, Step, Touched, ties_in
-from treering.retrieval.index.ties import Ties
+from treering.retrieval.index.projection import (
+    CODE,
+    DATA,
+    GENERATED,
+    PARAGRAPH,
+    SUPPORT,
+    SUPPORTING_PLACES,
+    SYMBOL,
+    TURN,
+    Began,
+    Ended,
+    Entry,
+    Forgotten,
+    Step,
+    Touched,
+    ties_in,
+)
+from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
 from treering.retrieval.search.fusion import SHORTEST, name_share
 
 _BATCH = 500  # passages read for the graph at a time
@@ -64,6 +81,8 @@ class PassageFold:
     rows: PassageRows
     texts: set[int] = field(default_factory=set)
     """Texts that gained or lost a passage."""
+    gists: dict[int, str] = field(default_factory=dict)
+    """What is embedded of texts that gained a current passage."""
     lost: set[int] = field(default_factory=set)
     """Texts that lost a passage."""
     revealed: list[int] = field(default_factory=list)
@@ -109,6 +128,7 @@ class PassageFold:
         key, text = self.rows.begin(entry, seq)
         self.texts.add(text)
         if entry.passage.live:
+            self.gists[text] = entry.passage.gist
             self.shown += 1
             self._tell(key, entry)
             self._name(key, come=entry)
@@ -265,11 +285,23 @@ def _backwards(folded: str) -> str:
 # Texts that wait for a vector: in which order, and what is embedded.
 
 
-# Not `CASE role WHEN`: Citus writes that down wrongly for its workers.
-_RANKS = " ".join(f"WHEN role = '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
+def _places(places: Iterable[str]) -> str:
+    return "place_role IN (" + ", ".join(f"'{place}'" for place in sorted(places)) + ")"
 
-PRIORITY = f"min(CASE {_RANKS} ELSE 0 END)"
-"""How early a text is embedded, as SQL over the passages that have it: lower numbers come first."""
+
+# Not `CASE role WHEN`: Citus writes that down wrongly for its workers.
+_TURNS = ", ".join(f"'{kind}'" for kind in sorted(DIALOGUE_KINDS))
+_RANKS = (
+    f"WHEN {_places({GENERATED})} OR (role IN ('code', 'data') AND NOT {_places({NO_PLACE})}) THEN NULL "
+    f"WHEN role = 'code' THEN {CODE} WHEN role = 'data' THEN {DATA} WHEN kind IN ({_TURNS}) THEN {TURN} "
+    f"WHEN {_places(SUPPORTING_PLACES)} THEN {SUPPORT} WHEN role = 'symbol' THEN {SYMBOL} ELSE {PARAGRAPH}"
+)
+
+PRIORITY = f"min(CASE {_RANKS} END)"
+"""How early a text is embedded, as SQL over the passages that have it (`retrieval.index.projection.priority_of`).
+
+Lower numbers come first; NULL where none of the passages gains by a vector.
+"""
 
 
 def gists_of(objects: Iterable[Object]) -> dict[str, str]:

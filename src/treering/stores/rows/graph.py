@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,9 @@ import numpy.typing as npt
 from treering.core.errors import Corrupt
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
+from treering.retrieval.index.tables import Packed
 from treering.retrieval.index.ties import NumberedTies, Ties, unpack_ties
-from treering.stores.rows.passage_log import Moment, PassageLog, follow_log
+from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog
 
 # Names of the nodes of the graph in memory: about 40 bytes for each beside its letters.
 
@@ -198,28 +199,6 @@ class NamedGraphRows(GraphRows, Protocol):
 
 
 Rows = TypeVar("Rows", bound=GraphRows)
-Rows_contra = TypeVar("Rows_contra", bound=GraphRows, contravariant=True)
-
-LEAST_KEPT = 5_000
-"""So many passages at least: fewer are read and sorted faster than a file is opened twice."""
-_CHANGED_SHARE = 16
-"""A table is kept anew where a process had to read one passage in so many again."""
-
-
-class KeptGraph(Protocol[Rows_contra]):
-    """A table of the graph that lies ready for the next process."""
-
-    def read(self, rows: Rows_contra) -> tuple[GraphTable, Moment] | None:
-        """Return the table and the moment it is of; `None` where there is none, or the space has no such moment."""
-        ...
-
-    def keep(self, rows: Rows_contra, table: GraphTable) -> GraphTable | None:
-        """Keep a table of the moment of the rows; return what a next process reads, `None` where it was not kept."""
-        ...
-
-    def is_gone(self) -> bool:
-        """Tell whether what was read or kept here lies there no more, because something was erased."""
-        ...
 
 
 class NodeNames(Protocol):
@@ -234,48 +213,32 @@ class NodeNames(Protocol):
         ...
 
 
-class FollowedGraph(Generic[Rows]):
+class FollowedGraph(FollowedTable[Rows]):
     """A table of the graph that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, names: NodeNames, kept: "KeptGraph[Rows] | None" = None) -> None:
+    def __init__(self, names: NodeNames, kept: KeptTable[Rows] | None = None) -> None:
+        super().__init__(kept)
         self.table = GraphTable()
         self.names = names
-        self._kept = kept
         self._lock = threading.Lock()
-        self._seen: Moment | None = None
 
     def view(self, rows: Rows, scopes: frozenset[int] | None) -> "FollowedGraphView":
         """Return the graph at the moment of the rows, for a read that sees some scopes (`None`: all)."""
         with self._lock:
-            if self._kept and self._seen is None:
-                self._begin(rows, self._kept)
-            elif self._kept and self._kept.is_gone():
-                self._let_go(rows, self._kept)
             self._follow(rows)
             return FollowedGraphView(self.table, self._lock, scopes, self.names)
 
-    def _follow(self, rows: Rows) -> None:
-        self._seen = follow_log(
-            rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
-        )
+    def _size(self) -> int:
+        return len(self.table)
 
-    def _begin(self, rows: Rows, kept: "KeptGraph[Rows]") -> None:
-        """Begin with the table that an earlier process kept; keep it anew where there is none, or much has changed."""
-        self.table, self._seen = GraphTable(), None
-        if found := kept.read(rows):
-            self.table, self._seen = found
-        self._follow(rows)
-        if found and self.table.put_since <= len(self.table) // _CHANGED_SHARE:
-            return
-        if len(self.table) >= LEAST_KEPT and (again := kept.keep(rows, self.table)):
-            self.table = again
+    def _packed(self) -> Packed:
+        return self.table.packed()
 
-    def _let_go(self, rows: Rows, kept: "KeptGraph[Rows]") -> None:
-        """Take what was kept anew in place of what is gone; where nothing was, what is in memory goes on alone."""
-        if found := kept.read(rows):
-            self.table, self._seen = found
-        else:
-            self.table = self.table.copied()
+    def _unpack(self, packed: Packed) -> None:
+        # Another table: who reads the one of before does so to the end.
+        table = GraphTable()
+        table.unpack(packed)
+        self.table = table
 
     def _load(self, rows: Rows) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""
@@ -439,21 +402,23 @@ def plain_name(stored: bytes) -> str:
 
 def names_in(ties: Ties) -> set[str]:
     """Return all names that ties take."""
-    ends = (_KINDS[pair.tie] + end for pair in ties.pairs for end in (pair.one, pair.other))
-    return {*(_KINDS[tie] + name for name, tie in ties.nodes), *ends}
+    names = {_KINDS[tie] + name for name, tie in ties.nodes}
+    for one, other, tie, _ in ties.pairs:
+        names.update((_KINDS[tie] + one, _KINDS[tie] + other))
+    return names
 
 
 def numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
     """Write ties with the numbers of their names."""
-    ends = [
-        (numbers[_KINDS[pair.tie] + pair.one], numbers[_KINDS[pair.tie] + pair.other], pair.tie, pair.words)
-        for pair in ties.pairs
-    ]
-    fact = EdgeType.FACT
+    facts, pairs = [], []
+    for one, other, tie, words in ties.pairs:
+        ends = numbers[_KINDS[tie] + one], numbers[_KINDS[tie] + other]
+        if tie is EdgeType.FACT:
+            facts.append((*ends, words))
+        else:
+            pairs.append((*ends, tie))
     return NumberedTies(
-        tuple((numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes),
-        tuple((one, other, words) for one, other, tie, words in ends if tie is fact),
-        tuple((one, other, tie) for one, other, tie, _ in ends if tie is not fact),
+        tuple([(numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes]), tuple(facts), tuple(pairs)
     )
 
 

@@ -5,17 +5,19 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from treering.core.errors import Corrupt
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, lineage, sees
 from treering.ports.passages import Passage, Reach
 from treering.ports.search import Vector
 from treering.ports.vector_engine import VectorChanges
 from treering.retrieval.index.code_places import NO_PLACE
-from treering.retrieval.index.tables import Keys, restored
+from treering.retrieval.index.tables import Keys, Packed, restored
 from treering.stores.rows.packing import REINDEX, rows_of
 
 Moment = tuple[int, int]
@@ -57,6 +59,120 @@ def follow_log(
     elif changed:
         reread(changed)
     return now
+
+
+# A table in memory, which begins with what an earlier process kept.
+
+
+LEAST_KEPT = 5_000
+"""So many passages at least: fewer are read faster than a file is opened twice."""
+_CHANGED_SHARE = 16
+"""A table is kept anew where a process had to read one passage in so many again."""
+
+Log = TypeVar("Log", bound=PassageLog)
+Log_contra = TypeVar("Log_contra", bound=PassageLog, contravariant=True)
+
+
+class KeptTable(Protocol[Log_contra]):
+    """A table that lies ready for the next process."""
+
+    def read(self, log: Log_contra) -> tuple[Packed, Moment] | None:
+        """Return the table and the moment it is of; `None` where there is none, or the space has no such moment."""
+        ...
+
+    def keep(self, log: Log_contra, packed: Packed) -> Packed | None:
+        """Keep a table of the moment of the log; return what a next process reads, `None` where it was not kept."""
+        ...
+
+    def is_gone(self) -> bool:
+        """Tell whether what was read or kept here lies there no more, because something was erased."""
+        ...
+
+    def damaged(self) -> None:
+        """Remove what cannot be used."""
+        ...
+
+
+class FollowedTable(ABC, Generic[Log]):
+    """A table in memory that is brought up to date by a log. Not locked."""
+
+    def __init__(self, kept: KeptTable[Log] | None = None) -> None:
+        self._kept = kept
+        self._seen: Moment | None = None
+        self._changed = 0
+        """How many passages were read since the table was made or unpacked."""
+
+    def _follow(self, log: Log) -> None:
+        """Bring the table to the moment of the log."""
+        if self._kept and self._seen is None:
+            self._begin(log, self._kept)
+        elif self._kept and self._kept.is_gone() and not self._unpacked(log, self._kept):
+            self._unpack(_copied(self._packed()))
+        self._advance(log)
+
+    def _begin(self, log: Log, kept: KeptTable[Log]) -> None:
+        """Begin with the table that an earlier process kept; keep it anew where there is none, or much has changed."""
+        found = self._unpacked(log, kept)
+        self._advance(log)
+        size = self._size()
+        if size < LEAST_KEPT or (found and self._changed <= size // _CHANGED_SHARE):
+            return
+        if again := kept.keep(log, self._packed()):
+            self._unpack(again)
+
+    def _unpacked(self, log: Log, kept: KeptTable[Log]) -> bool:
+        """Begin with what was kept; tell whether there is something."""
+        found = kept.read(log)
+        if found is None:
+            return False
+        try:
+            self._unpack(found[0])
+        except Corrupt:
+            kept.damaged()
+            return False
+        self._seen, self._changed = found[1], 0
+        return True
+
+    def _advance(self, log: Log) -> None:
+        def load() -> None:
+            self._load(log)
+            self._changed = self._size()
+
+        def reread(keys: Sequence[int]) -> None:
+            self._reread(log, keys)
+            self._changed += len(keys)
+
+        self._seen = follow_log(log, self._seen, load=load, reread=reread)
+
+    @abstractmethod
+    def _load(self, log: Log) -> None:
+        """Fill the table anew."""
+
+    @abstractmethod
+    def _reread(self, log: Log, keys: Sequence[int]) -> None:
+        """Read some passages anew."""
+
+    @abstractmethod
+    def _size(self) -> int:
+        """Tell how many passages the table has."""
+
+    @abstractmethod
+    def _packed(self) -> Packed:
+        """Return the table as arrays."""
+
+    @abstractmethod
+    def _unpack(self, packed: Packed) -> None:
+        """Take arrays for the table. Raises `Corrupt`, and changes nothing, where they do not fit together."""
+
+
+def _copied(packed: Packed) -> Packed:
+    """Return the same table over arrays of its own."""
+    parts: dict[str, list[npt.NDArray[Any]]] = {}
+    for part in packed.parts:
+        for name, array in part.items():
+            parts.setdefault(name, []).append(array)
+    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return Packed(packed.numbers, {name: array.copy() for name, array in packed.arrays.items()} | joined)
 
 
 # A moment of the feed that engines follow, where a log of passages and the audit log lie in a database.

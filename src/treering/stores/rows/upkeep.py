@@ -11,6 +11,7 @@ from treering.ports.index import Behind, Change
 from treering.ports.models import Extractor
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.stores.rows.packing import REINDEX, rows_of
+from treering.stores.rows.vectors import DatabaseVectors
 
 VERSION = "projection_version"
 """The state that names the version that made the passages; 0 while they are being made."""
@@ -293,6 +294,9 @@ class FollowingIndex(ABC, Generic[T]):
     `upkeep.advance`.
     """
 
+    quick: DatabaseVectors[T] | None = None
+    """The vectors of a quick model, which the first write that needs it makes known to the space."""
+
     def __init__(self, vectors: _ModelVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
         self._extractor = extractor or BuiltInExtractor()
         self._model_vectors = vectors
@@ -304,6 +308,8 @@ class FollowingIndex(ABC, Generic[T]):
 
     def is_prepared(self, transaction: T, /) -> bool:
         """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
+        if self.quick:
+            self.quick.recognise(transaction)
         return self.replay(transaction).is_made() and self._model_vectors.recognise(transaction)
 
     def prepare(self, transaction: T, /) -> None:

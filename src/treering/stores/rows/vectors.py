@@ -4,6 +4,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
@@ -11,15 +12,17 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING
 from treering.core.objects import Object
+from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, Near, NearRequest, Pending, Scored, Vector
-from treering.retrieval.index.tables import Keys, Stored, VectorTable, restored, stored_form
+from treering.retrieval.index.tables import Keys, Packed, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.fold import gists_of
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import Moment, PassageLog, PassingCache, Scopes, follow_log
+from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog, PassingCache, Scopes
 
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
 
@@ -71,16 +74,16 @@ def undamaged_vectors(
     }
 
 
-class FollowedVectors:
+class FollowedVectors(FollowedTable[VectorRows]):
     """A table of vectors that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self, dimension: int, passing: PassingCache) -> None:
+    def __init__(self, dimension: int, passing: PassingCache, kept: KeptTable[VectorRows] | None = None) -> None:
+        super().__init__(kept)
         self._dimension = dimension
         self._lock = threading.Lock()
         self._table = VectorTable(dimension)
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
-        self._seen: Moment | None = None
         self._passing = passing
 
     def near(self, rows: VectorRows, request: NearRequest, scopes: Scopes) -> Near:
@@ -137,11 +140,17 @@ class FollowedVectors:
         seen[0] = False
         return np.flatnonzero(seen[self._scopes])
 
-    def _follow(self, rows: VectorRows) -> None:
-        """Bring the table in memory to the moment of the rows."""
-        self._seen = follow_log(
-            rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
-        )
+    def _size(self) -> int:
+        return len(self._table)
+
+    def _packed(self) -> Packed:
+        packed = self._table.packed()
+        return replace(packed, arrays={**packed.arrays, "scopes": self._scopes})
+
+    def _unpack(self, packed: Packed) -> None:
+        scopes = packed.array("scopes", np.int32, None)
+        self._table.unpack(packed)
+        self._scopes = scopes
 
     def _load(self, rows: VectorRows) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would jump about in the file."""
@@ -227,6 +236,9 @@ def is_damaged(
 # The vectors of one model, which are kept in a database.
 
 
+QUICK = "quick:"
+"""How the name of a model begins whose vectors only stand for those of another: no text is queued for it."""
+
 T = TypeVar("T")
 
 
@@ -245,13 +257,14 @@ class DatabaseVectors(ABC, Generic[T]):
         read: Callable[[], AbstractContextManager[T]],
         write: Callable[[], AbstractContextManager[T]],
         passing: PassingCache | None = None,
+        kept: KeptTable[VectorRows] | None = None,
     ) -> None:
         self._model = model
         self._dimension = dimension
         self._model_id = 0
         self._hold = read
         self._hold_to_write = write
-        self._followed = FollowedVectors(dimension, passing or PassingCache())
+        self._followed = FollowedVectors(dimension, passing or PassingCache(), kept)
         self._counted: tuple[Hashable, Lag] | None = None
 
     def recognise(self, transaction: T) -> bool:
@@ -279,10 +292,32 @@ class DatabaseVectors(ABC, Generic[T]):
             return known[1]
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        """Return texts that wait for a vector: paragraphs first (`projection.priority_of`), of these the newest."""
         with self._read() as transaction:
             waiting = self._waiting(transaction, limit)
             return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
+
+    def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
+        """Return those of the texts of some passages that wait for a vector."""
+        with self._read() as transaction:
+            waiting = self._waiting_of(transaction, keys)
+            return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
+
+    def embed_at_once(self, embedder: Embedder, transaction: T, gists: Mapping[int, str]) -> None:
+        """Embed those of some texts, by number, that wait: in the transaction that writes them."""
+        waiting = self._waiting_among(transaction, list(gists)) if gists else []
+        if not waiting:
+            return
+        texts = [gists[text] for text in waiting]
+        stored = [
+            stored_vector(vector, model=self._model, dimension=self._dimension)
+            for vector in embedder.embed_documents(texts)
+        ]
+        digests = [
+            vector_digest(self._model, bytes.fromhex(digest(text)), vector)
+            for text, vector in zip(texts, stored, strict=True)
+        ]
+        self._keep_waiting(transaction, list(zip(waiting, stored, digests, strict=True)))
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
@@ -304,6 +339,8 @@ class DatabaseVectors(ABC, Generic[T]):
     def _read(self) -> Iterator[T]:
         """Hold a snapshot, and the rows of the index to what they should be."""
         with rows_of("the index", hint=REINDEX), self._hold() as transaction:
+            if not self._model_id:  # a quick model is made known by the first write that needs it
+                self.recognise(transaction)
             yield transaction
 
     @abstractmethod
@@ -326,6 +363,18 @@ class DatabaseVectors(ABC, Generic[T]):
     @abstractmethod
     def _waiting(self, transaction: T, limit: int) -> Sequence[tuple[str, str]]:
         """Return content hash and object of texts that wait, those to embed first at the front."""
+
+    @abstractmethod
+    def _waiting_of(self, transaction: T, keys: Sequence[int]) -> Sequence[tuple[str, str]]:
+        """Return content hash and object of those of the texts of passages that wait."""
+
+    @abstractmethod
+    def _waiting_among(self, transaction: T, text_ids: Sequence[int]) -> Sequence[int]:
+        """Return those of some texts that may wait for a vector."""
+
+    @abstractmethod
+    def _keep_waiting(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Keep vectors (number of the text, stored form, digest) of those of the texts that wait, and of no other."""
 
     @abstractmethod
     def _objects(self, transaction: T, object_ids: Sequence[str]) -> Iterable[Object]: ...

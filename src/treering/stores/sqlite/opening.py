@@ -36,7 +36,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
     with ExitStack() as closing:
         database = Database(address.place, create=needs.create, arriving=needs.arriving)
         closing.callback(database.close)
-        index = SqliteIndex(database, model_id=needs.model_id, dimension=needs.dimension)
+        index = SqliteIndex(database, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         jobs = SqliteJobs(database)
         ledger = SqliteLedger(
             database,

@@ -125,6 +125,10 @@ class QueryFlags:
     descend: Annotated[bool, Option("--descend", help="Also see the scopes below.")] = False
     explain: Annotated[bool, Option("--explain", help="Say how each hit was found.")] = False
     withdrawn: Annotated[bool, Option("--withdrawn", help="Also show what is stale or superseded.")] = False
+    at: Annotated[
+        str | None,
+        Option("--at", metavar="TREE", help="What holds on a branch or commit. Default: the work tree you are in."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,8 @@ def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
 
 
 def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
-    state = "" if hit.status in _USUAL and hit.current else f", {shown_status(hit.status, current=hit.current)}"
+    status = shown_status(hit.status, current=hit.current, note=hit.note)
+    state = "" if hit.status in _USUAL and hit.current else f", {status}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     called = "" if fenced else one_line(title or hit.origin)
     text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)

@@ -56,7 +56,7 @@ def render_ingest(report: IngestReport) -> Iterator[IndentedLine]:
     yield from render_items([item for item in report.items if item.outcome in TOLD])
     yield from _drift(report.staled, report.contested)
     if report.pending_vectors and not report.dry_run:
-        yield line(f"Found by words now; {report.pending_vectors} texts still wait for their vector.")
+        yield line(f"Found now; {report.pending_vectors} texts still wait for their vector of the encoder.")
 
 
 def render_job(report: JobReport) -> Iterator[IndentedLine]:
@@ -254,7 +254,7 @@ def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
     if report.rebuilt:
         yield line(f"{report.rebuilt} passages were made anew.")
     if report.pending_vectors:
-        yield line(f"{report.pending_vectors} texts wait for their vector.")
+        yield line(f"{report.pending_vectors} texts wait for their vector of the encoder.")
 
 
 def render_audit(report: AuditReport) -> Iterator[IndentedLine]:

@@ -130,7 +130,7 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
 
 def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
     for number, hit in enumerate(report.hits, start=1):
-        status = shown_status(hit.status, current=hit.current)
+        status = shown_status(hit.status, current=hit.current, note=hit.note)
         state = "" if status == "active" else f" ({status})"
         warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
         name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))

@@ -70,6 +70,7 @@ def open_space(
     background: bool | None = None,
     whole: bool = True,
     embedder: Embedder | None = None,
+    quick: bool | None = None,
     reranker: Reranker | str | None = None,
     files: FileAccess | Path | str | None = None,
 ) -> "Space":
@@ -81,6 +82,9 @@ def open_space(
     function told each new head of the audit log.
     `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
     it such an index is finished first; with `whole=False` it is left to other processes.
+    `embedder`: what makes vectors; by default what the settings name. `quick`: whether a text that is written gets a
+    vector of the quick model at once, which stands for that of the embedder until it is made; by default it does,
+    unless an `embedder` is given.
     `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
     `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
     others decide what is ingested.
@@ -97,6 +101,7 @@ def open_space(
         background=settings.background if background is None else background,
         whole=whole,
         embedder=embedder,
+        quick=quick,
         reranker=reranker,
         files=_access(files),
     )

@@ -59,6 +59,21 @@ class ByMeaning(IndexStage):
         assert (set(texts[:2]), texts[2:]) == ({"f gives nothing", "Words."}, ["def f(): ...", "{}"])
         assert [item.text for item in space.index.vectors.pending(2)] == texts[:2]
 
+    def test_paragraphs_wait_in_front_of_turns(self, space: IndexedSpace) -> None:
+        space.commit(space.talk(("Bees hum.", None)))
+        space.commit(space.make.source("Ants dig."))
+        assert [item.text for item in space.index.vectors.pending(1)] == ["Ants dig."]
+
+    def test_bodies_of_code_and_what_was_generated_in_a_project_wait_for_no_vector(self, space: IndexedSpace) -> None:
+        code = space.make.source("def f(): ...", "f gives nothing", kind="file", origin="r#src/f.py")
+        roles = ("code", "symbol")
+        parts = [part.model_copy(update={"role": role}) for part, role in zip(code.segments, roles, strict=True)]
+        space.commit(code.model_copy(update={"segments": tuple(parts)}))
+        space.commit(space.make.source("Words.", origin="r#docs/g.md", metadata={"generated": "a tool"}))
+        assert [item.text for item in space.index.vectors.pending(9)] == ["f gives nothing"]
+        space.embed()
+        assert space.index.vectors.lag() == Lag(0, 3)
+
     def test_a_text_is_embedded_once_however_many_passages_have_it(self, space: IndexedSpace) -> None:
         one, two = space.make.source("Bees hum.", origin="1"), space.make.source("Bees hum.", "Ants dig.", origin="2")
         space.commit(one)

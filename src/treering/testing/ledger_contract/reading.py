@@ -42,6 +42,17 @@ class LedgerReads(LedgerStage):
         alive = parse_filter({"kind": ["person", "task"], "status": {"ne": "archived"}, "title": {"prefix": "A"}})
         assert _ids(ledger, Selection(where=alive)) == [nodes[0].id]
 
+    def test_the_newest_of_a_selection_are_those_with_the_greatest_ids(self, ledger: Ledger, make: Builder) -> None:
+        nodes = [make.node(name, kind="person" if name < "d" else "team") for name in "abcdef"]
+        first = ledger.commit(make.patch(*nodes[:4])).sequence
+        ledger.commit(make.patch(*nodes[4:], make.work("Buy smoke")))
+        people = parse_filter({"kind": "person"})
+        for newest, wanted in ((0, nodes), (1, nodes[5:]), (4, nodes[2:]), (9, nodes)):
+            asked = Selection(types=("node",), newest=newest)
+            assert _ids(ledger, asked) == [node.id for node in wanted]
+        assert _ids(ledger, Selection(where=people, newest=2)) == [node.id for node in nodes[1:3]]
+        assert _ids(ledger, Selection(types=("node",), newest=2, as_of=first)) == [node.id for node in nodes[2:4]]
+
     @pytest.mark.parametrize(
         "where",
         [

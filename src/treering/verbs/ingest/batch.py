@@ -1,16 +1,26 @@
 """Batches: many items in one durable patch, and one by one where the ledger refuses it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
 from treering.core.objects import Source
 from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
 from treering.core.policy import needs_review
+from treering.ports.adapter import BranchRead
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.ingest.changes import Item, SourceChanges, SourceGone, SourceRenamed, SourceToWrite, origins_of
+from treering.verbs.ingest.changes import (
+    BranchesGone,
+    Item,
+    SourceChanges,
+    SourceGone,
+    SourceRenamed,
+    SourceStands,
+    SourceToWrite,
+    origins_of,
+)
 from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import ItemResult
 
@@ -56,6 +66,8 @@ class BatchWriter:
     known_sources: KnownSources
     reason: str
     dry_run: bool = False
+    branches: list[BranchRead] = field(default_factory=list)
+    """Which branches are read, of the repositories that the items lie in."""
 
     def write(self, items: Sequence[Item]) -> BatchOutcome:
         """Write a batch; every item has a result. What asks for review is proposed, each item in a patch of its own."""
@@ -82,7 +94,13 @@ class BatchWriter:
             raise
 
     def _commit(self, items: Sequence[Item]) -> BatchOutcome:
-        changes = SourceChanges(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
+        changes = SourceChanges(
+            items,
+            known_sources=self.known_sources,
+            scope=self.scope,
+            clock=self.engine.clock,
+            branches=self.branches,
+        )
         operations = changes.operations()
         if not operations:
             return BatchOutcome(tuple(changes.results))
@@ -157,8 +175,10 @@ def _mark(item: Item, result: ItemResult) -> _Mark:
             return (draft.origin if result.outcome == "created" else result.source_id, draft.fingerprint)
         case SourceRenamed(origin, _):
             return (result.source_id, origin)
-        case SourceGone():
+        case SourceGone() | BranchesGone():
             return (result.source_id, _GONE)
+        case SourceStands(_, fingerprint):
+            return (result.source_id, fingerprint)
 
 
 def _marks(record: PatchRecord, scope: str) -> Iterator[_Mark]:

@@ -12,11 +12,22 @@ from treering.core.errors import InvalidInput
 from treering.core.evidence import Definition, EvidenceRef, Segment, find_lines
 from treering.core.objects import Fact, Knowledge, Node, Source, invalid_fields, title_of
 from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
-from treering.ports.adapter import KnowledgeDraft, NodeDraft, SourceDraft
+from treering.core.versions import SEVERAL, HeldContents
+from treering.ports.adapter import BranchRead, KnowledgeDraft, NodeDraft, SourceDraft
 from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.text.analysis import index_text
+from treering.verbs.ingest.branches import (
+    contents_here,
+    read_of,
+    standing,
+    told_of_branches,
+    united,
+    versions_after,
+    versions_without,
+    with_branches_of,
+)
 from treering.verbs.ingest.known import (
     DuplicateSources,
     KnownSources,
@@ -50,12 +61,28 @@ class SourceRenamed:
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """An origin that is gone."""
+    """An origin that is gone, from the branch that is read where there are several."""
 
     origin: str
 
 
-Item = SourceToWrite | SourceRenamed | SourceGone
+@dataclass(frozen=True, slots=True)
+class SourceStands:
+    """A source that has contents on the branch that is read which the ledger holds for another branch."""
+
+    origin: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesGone:
+    """A source of a repository of which branches are gone."""
+
+    origin: str
+    branches: frozenset[str]
+
+
+Item = SourceToWrite | SourceRenamed | SourceGone | SourceStands | BranchesGone
 
 
 def origins_of(item: Item) -> tuple[str, ...]:
@@ -65,7 +92,7 @@ def origins_of(item: Item) -> tuple[str, ...]:
             return (draft.origin, *earlier)
         case SourceRenamed(origin, earlier):
             return (origin, *earlier)
-        case SourceGone(origin):
+        case SourceGone(origin) | SourceStands(origin, _) | BranchesGone(origin, _):
             return (origin,)
 
 
@@ -76,7 +103,16 @@ class SourceChanges:
     meanwhile; keeps nothing between two tries.
     """
 
-    def __init__(self, items: Iterable[Item], *, known_sources: KnownSources, scope: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        items: Iterable[Item],
+        *,
+        known_sources: KnownSources,
+        scope: str,
+        clock: Clock,
+        branches: Sequence[BranchRead] = (),
+    ) -> None:
+        self._branches = branches
         self._known_sources = known_sources
         self._scope = scope
         self._clock = clock
@@ -121,19 +157,28 @@ class SourceChanges:
                 return self._rename(origin, earlier)
             case SourceGone(origin):
                 return self._depart(origin)
+            case SourceStands(origin, fingerprint):
+                return self._stand(origin, fingerprint)
+            case BranchesGone(origin, branches):
+                return self._lose(origin, branches)
 
     def _arrive(self, draft: SourceDraft, earlier: tuple[str, ...]) -> ItemResult:
         here = self._known_sources.source(draft.origin)
-        if here and here.fingerprint == draft.fingerprint and not earlier:
+        read = read_of(draft.origin, self._branches)
+        if here and contents_here(here.fingerprint, read) == draft.fingerprint and not earlier:
             return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
         if here and is_dated(draft) and (kept := why_kept(self._known_sources.whole(here.id), draft)):
             return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
         self._bring_nodes(draft.nodes)
+        elsewhere = [name for name in earlier if self._stands_elsewhere(name)]
+        for name in elsewhere:
+            self._depart(name)
+        earlier = tuple(name for name in earlier if name not in elsewhere)
         duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
         if duplicates is None:
             return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
         self._operations += duplicates.archiving()
-        parted, segments = self._update(draft, duplicates.kept)
+        parted, segments = self._update(draft, duplicates.kept, duplicates.folded)
         self._repoint(duplicates, segments)
         why = "; ".join(filter(None, [parted, duplicates.note()]))
         if here and here.id == duplicates.kept.id and not duplicates.folded:
@@ -168,11 +213,56 @@ class SourceChanges:
         state = self._known_sources.source(origin)
         if state is None:
             return ItemResult(origin=origin, outcome="unchanged")
+        read = read_of(origin, self._branches)
+        left = versions_after(state.fingerprint, read, None) if read else HeldContents(())
+        if left.each:
+            self._restrict(state, left)
+            return ItemResult(origin=origin, outcome="removed", source_id=state.id, why=_elsewhere(left))
         self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
         return ItemResult(origin=origin, outcome="removed", source_id=state.id)
 
+    def _stands_elsewhere(self, origin: str) -> bool:
+        """Tell whether a source is on another branch than the one that is read."""
+        state, read = self._known_sources.source(origin), read_of(origin, self._branches)
+        return bool(state and read and versions_after(state.fingerprint, read, None).each)
+
+    def _stand(self, origin: str, contents: str) -> ItemResult:
+        state = self._known_sources.source(origin)
+        if state is None:
+            return ItemResult(origin=origin, outcome="unchanged")
+        self._restrict(state, versions_after(state.fingerprint, read_of(origin, self._branches), contents))
+        return ItemResult(origin=origin, outcome="updated", source_id=state.id)
+
+    def _lose(self, origin: str, branches: frozenset[str]) -> ItemResult:
+        state, read = self._known_sources.source(origin), read_of(origin, self._branches)
+        if state is None or read is None:
+            return ItemResult(origin=origin, outcome="unchanged")
+        left = versions_without(state.fingerprint, read, branches)
+        told = told_of_branches(read, branches) if origin == read.root else {}
+        if left.each:
+            self._restrict(state, left, **told)
+            return ItemResult(origin=origin, outcome="updated", source_id=state.id)
+        self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
+        return ItemResult(origin=origin, outcome="removed", source_id=state.id)
+
+    def _restrict(self, state: SourceState, versions: HeldContents, **told: Any) -> None:
+        """Leave of a source what stands in those of its contents that are left, and move evidence after it."""
+        before = self._known_sources.whole(state.id)
+        left = standing(before, versions)
+        fields: dict[str, Any] = {
+            "fingerprint": versions.text,
+            "segments": left.segments,
+            "payload": {**before.payload, **told},
+        }
+        changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
+        if changes:
+            self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
+        if left.gone:
+            for item in filter(is_live, self._known_sources.resting_on(state.id)):
+                self._follow(item, before, left)
+
     def _create(self, draft: SourceDraft) -> str:
-        salt = fresh_salt(self._clock)
+        salt, read = fresh_salt(self._clock), read_of(draft.origin, self._branches)
         segments = first_segments(draft.segments, salt=salt, new_id=self._segment_id)
         source = Source(
             id=fresh_id("source", self._clock),
@@ -180,7 +270,7 @@ class SourceChanges:
             created_at=self._now,
             updated_at=self._now,
             salt=salt,
-            **self._fields(draft),
+            **self._fields(draft, versions_after(None, read, draft.fingerprint)),
             segments=segments,
         )
         self._operations.append(Create(object=source))
@@ -188,23 +278,33 @@ class SourceChanges:
             self._state(self._claim(known, source.id, segments))
         return source.id
 
-    def _update(self, draft: SourceDraft, state: SourceState) -> tuple[str, Sequence[Segment]]:
+    def _update(
+        self, draft: SourceDraft, state: SourceState, folded: Sequence[SourceState] = ()
+    ) -> tuple[str, Sequence[Segment]]:
         """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
         before = self._known_sources.whole(state.id)
         resting = self._known_sources.resting_on(state.id)
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
-        fields = {**self._fields(draft), "segments": carried.segments}
+        read = read_of(draft.origin, self._branches)
+        versions = versions_after(state.fingerprint, read, draft.fingerprint)
+        if read:
+            for one in folded:
+                versions = with_branches_of(versions, one.fingerprint, read)
+        read_now = carried.segments
+        if len(versions.each) > 1 or before.fingerprint.startswith(SEVERAL):
+            carried = united(before, carried, versions, draft.fingerprint)
+        fields = {**self._fields(draft, versions, before), "segments": carried.segments}
         changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
         if changes:
             self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
         for item in filter(is_live, resting):
-            self._follow(item, before, carried)
+            self._follow(item, before, carried, read_now)
         # An invalid source is kept up to date, and states nothing.
         claims = draft.knowledge if state.status == "active" else ()
         stated = _by_meaning(resting) if claims else {}
         for known in claims:
-            claim = self._claim(known, state.id, carried.segments)
+            claim = self._claim(known, state.id, read_now)
             said_before = stated.get(claim.duplicate_key())
             if said_before and is_live(said_before):
                 self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
@@ -212,14 +312,19 @@ class SourceChanges:
                 self._state(claim)
         return divergence(before.segments, draft.segments, gone=carried.gone), carried.segments
 
-    def _fields(self, draft: SourceDraft) -> dict[str, Any]:
+    def _fields(self, draft: SourceDraft, versions: HeldContents, before: Source | None = None) -> dict[str, Any]:
+        """Return the fields of a source. Where the contents that were read are not those it tells of, most stay."""
+        read = read_of(draft.origin, self._branches)
+        told = told_of_branches(read) if read and draft.origin == read.root else {}
+        if before and versions.fingerprints[0] != draft.fingerprint:
+            return {"origin": draft.origin, "fingerprint": versions.text, "payload": {**before.payload, **told}}
         return {
             "kind": draft.kind,
             "origin": draft.origin,
             "title": draft.title,
-            "fingerprint": draft.fingerprint,
+            "fingerprint": versions.text,
             "content_type": draft.content_type,
-            "payload": dict(draft.payload),
+            "payload": {**draft.payload, **told},
             "metadata": dict(draft.metadata),
             "captured_at": draft.captured_at or self._now,
         }
@@ -272,11 +377,21 @@ class SourceChanges:
         if now != refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 
-    def _follow(self, item: Knowledge, before: Source, carried: Carried) -> None:
-        """Move evidence from the segments that are gone to where what it is about still stands."""
-        refs = tuple(moved_refs(item, before, carried.segments, gone=carried.gone))
-        if refs != item.evidence_refs:
-            self._evidence[item.id] = item.model_copy(update={"evidence_refs": refs})
+    def _follow(
+        self, item: Knowledge, before: Source, carried: Carried, read_now: Sequence[Segment] | None = None
+    ) -> None:
+        """Move evidence from the segments that are gone to where what it is about still stands.
+
+        From segments that are gone on the branch that is read, and stand on others, it does not go: it comes to stand
+        on both. `read_now`: the segments on that branch.
+        """
+        refs = {_place(ref): ref for ref in moved_refs(item, before, carried.segments, gone=carried.gone)}
+        here = {segment.segment_id for segment in read_now or ()}
+        if read_now is not None and (elsewhere := {part.segment_id for part in carried.segments} - here):
+            refs |= {_place(ref): ref for ref in moved_refs(item, before, read_now, gone=frozenset(elsewhere))}
+        now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if _place(one) in refs), *refs.values())))
+        if now != item.evidence_refs:
+            self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 
     def _bring_nodes(self, drafts: Sequence[NodeDraft]) -> None:
         for draft in drafts:
@@ -344,6 +459,15 @@ class SourceChanges:
 
     def _segment_id(self) -> str:
         return fresh_segment_id(self._clock)
+
+
+def _place(ref: EvidenceRef) -> tuple[str, str, str]:
+    return (ref.source_id, ref.segment_id, ref.role)
+
+
+def _elsewhere(left: HeldContents) -> str:
+    names = left.branches_of(left.fingerprints) or ()
+    return f"it stands on {', '.join(names)} still"
 
 
 def _moved(origin: str, duplicates: DuplicateSources, why: str) -> ItemResult:

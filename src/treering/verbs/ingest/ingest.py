@@ -11,11 +11,11 @@ from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.verbs.engine import silent
-from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value
+from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import KnownSources
-from treering.verbs.ingest.report import IngestReport, JobReport, JobRow, bounded, first_by_outcome, reading_ahead
+from treering.verbs.ingest.report import IngestReport, JobReport, JobRow, first_by_outcome, reading_ahead
 from treering.verbs.ingest.run import Run, Task
 
 _WARNINGS = 50

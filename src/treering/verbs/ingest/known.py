@@ -21,7 +21,7 @@ class KnownSources:
         self._scope = scope
         self._root = root
         self._roots = [root] if root is not None else []
-        self._sources: dict[str, SourceState | None] = dict(self._below(root)) if root is not None else {}
+        self._sources: dict[str, SourceState | None] = dict(self.below(root)) if root is not None else {}
         self._unsure: set[str] = set()
         self._nodes: dict[str, Node] | None = None
         self._departed: dict[str, Node] | None = None
@@ -40,7 +40,7 @@ class KnownSources:
         """Return the state of the source with this origin that is not archived."""
         if origin in self._unsure or (origin not in self._sources and not self._covers(origin)):
             self._unsure.discard(origin)
-            self._sources[origin] = self._below(origin).get(origin)
+            self._sources[origin] = self.below(origin).get(origin)
         return self._sources.get(origin)
 
     def look_up(self, origins: Iterable[str]) -> None:
@@ -124,7 +124,7 @@ class KnownSources:
 
     def _also_below(self, root: str) -> Mapping[str, str]:
         """Return the fingerprints at and below another root, which is read at once."""
-        found = self._below(root)
+        found = self.below(root)
         self._sources |= {origin: state for origin, state in found.items() if origin not in self._sources}
         self._roots.append(root)
         return _fingerprints(found)
@@ -134,7 +134,8 @@ class KnownSources:
         found = self._select("source", where)
         return [KnownRepository(one.origin, one.title, one.payload) for one in found if isinstance(one, Source)]
 
-    def _below(self, root: str) -> dict[str, SourceState]:
+    def below(self, root: str) -> dict[str, SourceState]:
+        """Return the sources at and below a root that are not archived, by origin."""
         found = self._ledger.sources(scope=self._scope, root=root)
         return {origin: state for origin, state in found.items() if _unless_archived(state)}
 

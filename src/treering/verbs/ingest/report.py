@@ -123,13 +123,6 @@ def first_by_outcome(items: Iterable[ItemResult], limit: int) -> tuple[ItemResul
     return tuple(ranked[:limit])
 
 
-def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Return the first `limit` different warnings, and how many more there are."""
-    different = list(dict.fromkeys(warnings))
-    more = len(different) - limit
-    return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))
-
-
 def overall_outcome(
     counts: Mapping[Outcome, int],
 ) -> Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"]:

@@ -26,6 +26,7 @@ from treering.core.patch import (
 from treering.core.policy import needs_review
 from treering.core.screening import Screened, screened
 from treering.ports.adapter import (
+    BranchRead,
     Failed,
     KnowledgeDraft,
     NodeDraft,
@@ -43,8 +44,18 @@ from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import fresh_id
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import bounded
 from treering.verbs.ingest.batch import BatchOutcome, BatchWriter
-from treering.verbs.ingest.changes import Item, SourceGone, SourceRenamed, SourceToWrite, origins_of
+from treering.verbs.ingest.branches import branches_gone, contents_here, read_of, versions_without
+from treering.verbs.ingest.changes import (
+    BranchesGone,
+    Item,
+    SourceGone,
+    SourceRenamed,
+    SourceStands,
+    SourceToWrite,
+    origins_of,
+)
 from treering.verbs.ingest.inline_items import recalled_warning
 from treering.verbs.ingest.known import node_key
 from treering.verbs.ingest.report import (
@@ -53,7 +64,6 @@ from treering.verbs.ingest.report import (
     JobRow,
     JobState,
     Outcome,
-    bounded,
     first_by_outcome,
     overall_outcome,
 )
@@ -137,14 +147,17 @@ class Run:
         try:
             for reading in self._each(readings):
                 self._take(reading)
-                number += not isinstance(reading, RootRead)  # it tells of no item
+                number += not isinstance(reading, RootRead | BranchRead)  # they tell of no item
                 if number % _SHOW_EVERY == 0:
                     self._show(number)
             for origin, earlier in self._renames.items():
                 self._put(SourceRenamed(origin, tuple(earlier)))
             for origin in self._moves.values():
                 self._depart(origin)
-            self._flush(ends=self._surveyed is None)
+            gone = [(read, names) for read in self._writer.branches if (names := branches_gone(read))]
+            self._flush(ends=self._surveyed is None and not gone)
+            for read, names in gone:
+                self._lose(read, names)
             self._settle()
             self._show(number)
             state = "done"
@@ -184,8 +197,10 @@ class Run:
                 self._arrive(reading)
             case Renamed(before, origin):
                 self._renames.setdefault(origin, []).append(before)
-            case Unchanged(origin):
-                self._stay(origin)
+            case Unchanged(origin, fingerprint):
+                self._stay(origin, fingerprint)
+            case BranchRead():
+                self._writer.branches.append(reading)
             case Vanished(origin, moved_to):
                 self._vanish(origin, moved_to)
             case Skipped(origin, why):
@@ -200,7 +215,8 @@ class Run:
             self._flush()
         state = self._known_sources.source(draft.origin)
         earlier = (*self._renames.pop(draft.origin, ()), *filter(None, [self._moves.pop(draft.origin, "")]))
-        if state and state.fingerprint == draft.fingerprint and not earlier:
+        here = contents_here(state.fingerprint, read_of(draft.origin, self._writer.branches)) if state else None
+        if state and here == draft.fingerprint and not earlier:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
         kept = _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
@@ -209,9 +225,13 @@ class Run:
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
         self._put(SourceToWrite(draft, earlier))
 
-    def _stay(self, origin: str) -> None:
+    def _stay(self, origin: str, fingerprint: str) -> None:
+        state = self._known_sources.source(origin)
+        here = contents_here(state.fingerprint, read_of(origin, self._writer.branches)) if state else fingerprint
         if origin in self._renames:
             self._put(SourceRenamed(origin, tuple(self._renames.pop(origin))))
+        elif fingerprint and here != fingerprint:
+            self._put(SourceStands(origin, fingerprint))
         else:
             self.account.add(ItemResult(origin=origin, outcome="unchanged"))
 
@@ -248,6 +268,20 @@ class Run:
             self._batch, self._origins, self._chars = [], set(), 0
             if not ends:
                 self._save_now_and_then()
+
+    def _lose(self, read: BranchRead, names: frozenset[str]) -> None:
+        """Let go of branches that are gone, and archive what rested on lines that stood on them alone."""
+        before = len(self.account.staled)
+        for origin, state in self._known_sources.below(read.root).items():
+            if origin == read.root or versions_without(state.fingerprint, read, names).text != state.fingerprint:
+                self._put(BranchesGone(origin, names))
+        self._flush()
+        left = self.account.staled[before:]
+        if left and not self._writer.dry_run:
+            archived, receipts = archive_unmerged(self._writer, left, names)
+            self.account.staled[before:] = [identity for identity in left if identity not in archived]
+            self.account.patches += [receipt.patch_id for receipt in receipts]
+            self.account.warnings.append(f"{len(archived)} archived: {unmerged(names)}.")
 
     def _settle(self) -> None:
         """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""
@@ -315,6 +349,34 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     nothing: dict[str, Any] = dict.fromkeys(kept, ())
     made = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
     return Screened(replace(made.value, **kept), made.secrets) if made.secrets else Screened(draft)
+
+
+# What stood on branches that are gone.
+
+
+def unmerged(names: Iterable[str]) -> str:
+    """Say why knowledge is archived that rested on lines of branches that are gone."""
+    return f"the lines it rests on stood only on {', '.join(sorted(names))}, which was deleted unmerged"
+
+
+def archive_unmerged(
+    writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
+) -> tuple[frozenset[str], list[Receipt]]:
+    """Archive knowledge that has lost its lines with a branch, and say so in the audit log; return its ids."""
+    heads = writer.engine.ledger.heads(staled)
+    operations = [
+        Transition(id=head.id, expected_revision=head.revision, to="archived")
+        for head in heads.values()
+        if head.status == "stale"
+    ]
+    if not operations:
+        return frozenset(), []
+    reason = unmerged(names)
+    patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
+    if needs_review(patch, writer.engine.ledger.policy):
+        writer.engine.ledger.propose(patch, idempotency_key=_key(operations))
+        return frozenset(), []
+    return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
 
 
 # Nodes linked to the sources they stand for, at the end of a reading, of all that is there then.

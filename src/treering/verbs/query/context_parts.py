@@ -31,7 +31,7 @@ from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached, named_nodes
-from treering.verbs.reading import lag_warning
+from treering.verbs.reading import lag_warning, note_recalled
 
 _WITH_REPLY = 5
 """Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
@@ -88,8 +88,9 @@ def belief_item(
     wording: Wording,
     trusted: Mapping[Channel, TrustLevel],
     reach: Reach,
+    note: str = "",
 ) -> UnnumberedItem:
-    """Make an item of knowledge, work or an activity, with what it rests on."""
+    """Make an item of knowledge, work or an activity, with what it rests on. `note`: why it does not hold here."""
     passage = passages_of(item)[0]
     words = f"{title_of(item)}\n{passage.text}"
     return UnnumberedItem(
@@ -105,6 +106,7 @@ def belief_item(
                 *instruction_flags(words),
                 *repetition_flags(wording.repeated_in(words)),
                 *(["over"] if reach.now and is_over(item, now=reach.now) else []),
+                *([note] if note else []),
             ),
             channel=item.origin_channel,
             trust=trust_of(item.origin_channel, item.status, trusted),
@@ -113,21 +115,22 @@ def belief_item(
     )
 
 
-def source_items(hits: Sequence[Hit]) -> Iterator[UnnumberedItem]:
+def source_items(hits: Sequence[Hit], notes: Mapping[int, str]) -> Iterator[UnnumberedItem]:
     """Make an item of each passage of a source, the first of them with the turn that answers it.
 
-    A turn that stands in the item of its question is not an item of its own.
+    `notes` say by their keys what became of passages in the work tree that is asked from. A turn that stands in the
+    item of its question is not an item of its own.
     """
     told: set[tuple[str, str]] = set()
     for rank, hit in enumerate(hits):
         shown = hit if rank < _WITH_REPLY else replace(hit, reply=None)
         if (hit.head.object_id, hit.head.part) not in told:
-            yield _source_item(shown)
+            yield _source_item(shown, notes.get(hit.head.key, ""))
         if shown.reply:
             told.add((hit.head.object_id, shown.reply.segment_id))
 
 
-def _source_item(hit: Hit) -> UnnumberedItem:
+def _source_item(hit: Hit, note: str) -> UnnumberedItem:
     place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
@@ -138,7 +141,7 @@ def _source_item(hit: Hit) -> UnnumberedItem:
         title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
         text=hit.text_with_reply,
         score=round(hit.score, 6),
-        flags=hit.flags,
+        flags=(*hit.flags, *([note] if note else [])),
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
     )
@@ -209,6 +212,7 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rerankin
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
+    note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
     return FoundForTask(question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), altered)
 

@@ -1,7 +1,7 @@
 """What a space holds at a glance: how far its log goes, what waits, and its objects by type, kind and status."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Literal
@@ -12,7 +12,8 @@ from treering.core.canonical import Instant, is_object
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object, title_of
 from treering.core.policy import CURRENT, is_over
-from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection, selects
+from treering.ports.ledger import Altered, Selection
+from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.reading import ReadOptions, altered_warnings, time_of
 
@@ -37,6 +38,8 @@ class Overview(Value):
     """The scopes below the root, the first of them."""
     passages: int
     pending_vectors: int
+    quick_vectors: int
+    """Passages among these that have a vector of the quick model so far."""
     behind: int
     """Objects that the index does not know yet."""
     waiting: int
@@ -48,13 +51,14 @@ def overview(call: Call, _given: Nothing, options: OverviewOptions) -> Overview:
     ledger = call.engine.ledger
     sequence = ledger.sequence()
     asked = sequence if options.as_of is None else min(options.as_of, sequence)
-    lag = call.engine.index.vectors.lag()
+    lag = lag_of(call.engine.index)
     return Overview(
         sequence=sequence,
         at=time_of(call, asked) if asked else None,
         scopes=tuple(ledger.scopes(call.scope)[:_MOST_SCOPES]),
         passages=lag.total,
         pending_vectors=lag.pending,
+        quick_vectors=lag.quick,
         behind=lag.behind,
         waiting=len(ledger.patches(status="proposed", limit=_MOST_WAITING)),
     )
@@ -102,13 +106,18 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
     """List objects of one type."""
     moment = options.moment()
     altered: Altered = {}
-    selection = Selection(
-        scope=call.scope, descend=options.descend, types=(given.type,), where=_where(given), as_of=moment
-    )
     now = time_of(call, moment)
-    found = [
-        item for item in _selected(call.engine.ledger, selection, altered) if not options.expired or _expired(item, now)
-    ]
+    selection = Selection(
+        scope=call.scope,
+        descend=options.descend,
+        types=(given.type,),
+        where=_where(given, expired=options.expired),
+        as_of=moment,
+        # One more tells that there are more. Until when something holds is said by the object itself.
+        newest=0 if options.expired else options.limit + 1,
+    )
+    selected = call.engine.ledger.select(selection, altered=altered)
+    found = [item for item in selected if not options.expired or _expired(item, now)]
     kept = list(islice(reversed(found), options.limit))
     return ObjectList(
         items=tuple(
@@ -129,24 +138,16 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
     )
 
 
-def _selected(ledger: Ledger, selection: Selection, altered: Altered) -> Iterable[Object]:
-    """Select objects; of an earlier moment only those of the type are read, where `select` would read all objects."""
-    if selection.as_of is None:
-        return ledger.select(selection, altered=altered)
-    known = ledger.select(Selection(descend=True, types=selection.types), altered=altered)
-    request = ObjectRequest(objects=tuple(item.id for item in known), as_of=selection.as_of)
-    (found,) = ledger.read([request])
-    altered |= found.altered
-    return [item for _, item in sorted(found.objects.items()) if selects(selection, item)]
+def _where(given: ObjectsInput, *, expired: bool) -> Filter:
+    asked = (("kind", given.kinds), ("status", given.statuses), ("status", _MAY_EXPIRE if expired else ()))
+    return And(tuple(Compare(field, "in", values) for field, values in asked if values))
 
 
-def _where(given: ObjectsInput) -> Filter:
-    asked = {"kind": given.kinds, "status": given.statuses}
-    return And(tuple(Compare(field, "in", values) for field, values in asked.items() if values))
+_MAY_EXPIRE = ("active", "contested")
 
 
 def _expired(item: Object, now: datetime) -> bool:
-    return isinstance(item, Knowledge) and item.status in {"active", "contested"} and is_over(item, now=now)
+    return isinstance(item, Knowledge) and item.status in _MAY_EXPIRE and is_over(item, now=now)
 
 
 OVERVIEW = Operation(
@@ -214,6 +215,8 @@ class SpaceStatus(Value):
     """How many there are, by type and status."""
     passages: int
     pending_vectors: int
+    quick_vectors: int
+    """Passages among these that have a vector of the quick model so far."""
     behind: int
     """Objects that the index does not know yet."""
     waiting: int
@@ -236,13 +239,14 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
     for start in range(0, len(targets), _BATCH_SIZE):
         counts.update((one.type, one.status) for one in ledger.heads(targets[start : start + _BATCH_SIZE]).values())
     by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
-    lag = call.engine.index.vectors.lag()
+    lag = lag_of(call.engine.index)
     last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)
     return SpaceStatus(
         sequence=sequence,
         objects={kind: told for kind, told in by_type.items() if told},
         passages=lag.total,
         pending_vectors=lag.pending,
+        quick_vectors=lag.quick,
         behind=lag.behind,
         waiting=len(ledger.patches(status="proposed", limit=_MOST_WAITING_SHOWN)),
         stale=counts["knowledge", "stale"],

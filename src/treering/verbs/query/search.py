@@ -12,8 +12,7 @@ from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answer
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
-from treering.verbs.envelope import READS, AskingInput, Call, Mode
-from treering.verbs.ingest.report import bounded
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.reading import (
     Asked,
     Explanations,
@@ -23,6 +22,8 @@ from treering.verbs.reading import (
     ShownPassage,
     altered_warnings,
     answered_sequence,
+    asked_tree,
+    note_recalled,
     question_of,
     reach_of,
     scope_warnings,
@@ -30,6 +31,7 @@ from treering.verbs.reading import (
     warnings_of,
     why_empty,
 )
+from treering.verbs.trees import notes_of
 
 # How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
 
@@ -78,7 +80,8 @@ class SearchReport(ReadReport):
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
-    engine, reach = call.engine, reach_of(call, options)
+    engine, tree = call.engine, asked_tree(call, options)
+    reach = reach_of(call, options, tree)
     question = question_of(call, given.text, semantic=options.semantic)
     by_source = options.group == "source"
     searching = retrieval(
@@ -92,10 +95,12 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
+    note_recalled(engine, found.hits)
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
-    hits = tuple(show(hit, now=now, explanations=explanations) for hit in found.hits)
+    notes = notes_of(tree, engine.ledger, found.hits)
+    hits = tuple(show(hit, now=now, explanations=explanations, note=notes.get(hit.head.key, "")) for hit in found.hits)
     if by_source:
         hits = tuple(_grouped(hits))[: options.limit]
     shown, left_out = _fit(hits, options.max_tokens)
@@ -110,6 +115,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
+            *(tree.warnings if tree else ()),
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,

@@ -36,7 +36,7 @@ from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
-from treering.verbs.reading import question_of, warnings_of
+from treering.verbs.reading import note_recalled, question_of, warnings_of
 
 RecallScope = Literal["session", "lineage", "agent", "user", "space"]
 SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")
@@ -173,6 +173,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         repeating=True,
         whole=True,
     )
+    note_recalled(engine, found.hits[: asked.limit])
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
     sought = frozenset(telling_terms(asked.query))
     near, far = [], 0

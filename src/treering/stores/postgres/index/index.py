@@ -1,8 +1,9 @@
 """Search in the ledger's own database: what was written is found as soon as it is written."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from treering.ports.models import Extractor
+from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.postgres.connection.failures import from_column
@@ -18,7 +19,7 @@ from treering.stores.postgres.index.index_state import (
 )
 from treering.stores.postgres.index.replay import PostgresReplay
 from treering.stores.postgres.index.text import PostgresTextSearch, Query, on_days, passages_named
-from treering.stores.postgres.index.vectors import PostgresVectors
+from treering.stores.postgres.index.vectors import PostgresQuickVectors, PostgresVectors
 from treering.stores.rows.graph import FollowedGraphView, NamedGraph, PackedNames
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
@@ -33,12 +34,16 @@ class PostgresIndex(FollowingIndex[Transaction]):
         *,
         model_id: str,
         dimension: int,
+        quick: Embedder | None = None,
         extractor: Extractor | None = None,
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
         self.vectors = PostgresVectors(space, model_id, dimension)
         super().__init__(self.vectors, extractor, most_at_once)
+        if quick and quick.model_id != model_id:
+            self.quick = PostgresQuickVectors(space, quick, (model_id, dimension))
+        self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
         self.passages = PostgresPassages(space)
         self.text = PostgresTextSearch(space)
         self.graph = PostgresGraph(space)
@@ -48,7 +53,7 @@ class PostgresIndex(FollowingIndex[Transaction]):
 
     def replay(self, transaction: Transaction) -> PostgresReplay:
         """Return what makes passages from histories in a transaction."""
-        return PostgresReplay(transaction, self._extractor)
+        return PostgresReplay(transaction, self._extractor, at_once=self._at_once)
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Read what following any change needs."""

@@ -4,7 +4,7 @@ What the rows so far say is asked for all changes together; what changes is coll
 table.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.canonical import render_time
@@ -72,13 +72,19 @@ _AT_ONCE = 500  # changes that are collected: what many make would not fit into 
 _OF_PASSAGES = ("passage_endings", "passage_days", "passages")
 
 
-def apply_changes(transaction: Transaction, changes: Sequence[Change], extractor: Extractor) -> None:
+AtOnce = Callable[[Transaction, Mapping[int, str]], None]
+"""Embeds texts, by number, in the transaction that writes them."""
+
+
+def apply_changes(
+    transaction: Transaction, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None = None
+) -> None:
     """Bring the passages of changed objects, and all that is found by them, up to date."""
     for start in range(0, len(changes), _AT_ONCE):
-        _apply(transaction, changes[start : start + _AT_ONCE], extractor)
+        _apply(transaction, changes[start : start + _AT_ONCE], extractor, at_once)
 
 
-def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extractor) -> None:
+def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None) -> None:
     steps = [(change, steps_of(change)) for change in changes]
     rows = CollectedRows(transaction, steps)
     fold = PassageFold(rows)
@@ -87,6 +93,8 @@ def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extra
     rows.finish()
     log_passages(transaction, sorted({*fold.revealed, *rows.changed}))
     settle_texts(transaction, sorted(fold.texts), lost=sorted(fold.lost))
+    if at_once:
+        at_once(transaction, fold.gists)
     for ties in fold.ties(extractor):
         settle_ties(transaction, ties, new=rows.new)
     settle_names(transaction, gone=fold.gone, come=fold.come)

@@ -24,7 +24,7 @@ from treering.stores.postgres.index.graph_rows import (
     ties_contents,
 )
 from treering.stores.postgres.index.index_state import PASSAGES, PROJECTION_VERSION, read_state, write_state
-from treering.stores.postgres.index.projection import apply_changes
+from treering.stores.postgres.index.projection import AtOnce, apply_changes
 from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, forget_unused, queue_differences
 from treering.stores.postgres.index.words import (
     INDEXED,
@@ -66,12 +66,13 @@ _PASSAGES = "SELECT count(*) FROM passages WHERE space = %(space)s"
 
 
 class PostgresReplay(Replay):
-    """`rows.upkeep.Replay` over a transaction."""
+    """`rows.upkeep.Replay` over a transaction. `at_once`: what embeds texts where they are written."""
 
     version = PROJECTION_VERSION
 
-    def __init__(self, transaction: Transaction, extractor: Extractor) -> None:
+    def __init__(self, transaction: Transaction, extractor: Extractor, *, at_once: AtOnce | None = None) -> None:
         super().__init__(extractor)
+        self._at_once = at_once
         self.transaction = transaction
 
     def remains(self, object_ids: Sequence[str]) -> int:
@@ -87,7 +88,7 @@ class PostgresReplay(Replay):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-        apply_changes(self.transaction, changes, self.extractor)
+        apply_changes(self.transaction, changes, self.extractor, self._at_once)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Apply whole histories to passages that know nothing of these objects."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from treering.core.objects import Object
+from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, Pending
 from treering.ports.vector_engine import ChosenEngine
@@ -32,7 +33,7 @@ from treering.stores.rows.fold import PRIORITY
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import LOG_KEPT, DatabaseFeed, FeedPlace, Moment, Scopes, VectorBodies, short_hash
 from treering.stores.rows.upkeep import SHOWN
-from treering.stores.rows.vectors import DatabaseVectors, is_damaged, objects_of, texts_to_embed, vector_digest
+from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, objects_of, texts_to_embed, vector_digest
 
 _State = tuple[int, Moment]
 
@@ -46,16 +47,69 @@ _COUNT = (
     "SELECT count(*) FROM vector_queue q JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
     "WHERE q.space = %(space)s AND q.model_id = %(model)s AND p.live AND p.until_seq IS NULL"
 )
-_PENDING = (
-    "SELECT encode(t.hash, 'hex'), p.object_id FROM "
-    "(SELECT * FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
-    "ORDER BY priority, text_id LIMIT %(limit)s) AS q "
+_TEXTS_OF = (
     "JOIN passage_texts t ON t.space = q.space AND t.id = q.text_id CROSS JOIN LATERAL "
     "(SELECT object_id FROM passages WHERE space = q.space AND text_id = q.text_id AND live AND until_seq IS NULL "
-    "LIMIT 1) AS p ORDER BY q.priority, q.text_id"
+    "LIMIT 1) AS p ORDER BY q.priority, q.text_id DESC"
+)
+_PENDING = (
+    "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
+    "(SELECT * FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
+    "ORDER BY priority, text_id DESC LIMIT %(limit)s) AS q "
+    f"{_TEXTS_OF}"
+)
+_PENDING_OF = (
+    "SELECT DISTINCT encode(t.hash, 'hex'), p.object_id FROM passages p "
+    "JOIN vector_queue q ON q.space = p.space AND q.text_id = p.text_id AND q.model_id = %(model)s "
+    "JOIN passage_texts t ON t.space = p.space AND t.id = p.text_id "
+    "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[])"
 )
 _VECTOR = ("text_id bigint", "model_id integer", "vector bytea", "digest bytea")
 _REPLACE = "ON CONFLICT (space, text_id, model_id) DO UPDATE SET vector = excluded.vector, digest = excluded.digest"
+
+
+_PASSAGES_OF = "SELECT key FROM passages WHERE space = %(space)s AND text_id = ANY(%(texts)s::bigint[]) ORDER BY key"
+_EMBEDDED = (
+    "DELETE FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = ANY(%(texts)s::bigint[])"
+)
+
+IS_QUICK = f"left(m.name, {len(QUICK)}) = '{QUICK}'"
+"""Whether a model is a quick one, as SQL over `passage_models m`."""
+
+# What stands for a vector that was made meanwhile.
+_OUTDATED = (
+    "DELETE FROM passage_vectors v USING passage_models m WHERE v.space = %(space)s AND m.space = v.space "  # noqa: S608 - a constant
+    f"AND m.id = v.model_id AND {IS_QUICK} AND v.text_id = ANY(%(texts)s::bigint[])"
+)
+_KEEP_WAITING = (
+    "INSERT INTO passage_vectors(space, text_id, model_id, vector, digest) "  # noqa: S608 - our own SQL
+    "SELECT q.space, made.id, %(model)s, made.vector, made.digest "
+    "FROM unnest(%(texts)s::bigint[], %(vectors)s::bytea[], %(digests)s::bytea[]) AS made(id, vector, digest) "
+    "JOIN vector_queue q ON q.text_id = made.id "
+    f"WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) ON CONFLICT DO NOTHING"
+)
+_WITHOUT = (
+    "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.space = q.space AND v.text_id = q.text_id "
+    "AND v.model_id = %(quick)s)"
+)
+_COUNT_QUICK = (
+    f"SELECT count(*), count(*) FILTER (WHERE {_WITHOUT}) FROM vector_queue q "  # noqa: S608 - our own SQL
+    "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
+    f"WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND p.live AND p.until_seq IS NULL"
+)
+_PENDING_QUICK = (
+    "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
+    f"(SELECT * FROM vector_queue q WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND {_WITHOUT} "
+    "ORDER BY priority, text_id DESC LIMIT %(limit)s) AS q "
+    f"{_TEXTS_OF}"
+)
+
+
+def _add_model(transaction: Transaction, name: str, dimension: int) -> int:
+    [model_id] = next_numbers(transaction, MODELS, 1)
+    columns = ("id integer", "name text", "dimension integer")
+    transaction.insert("passage_models", columns, [(model_id, name, dimension)])
+    return int(model_id)
 
 
 class PostgresVectors(DatabaseVectors[Transaction]):
@@ -69,9 +123,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         return found
 
     def _add_model(self, transaction: Transaction) -> int:
-        [model_id] = next_numbers(transaction, MODELS, 1)
-        row = (model_id, self._model, self._dimension)
-        transaction.insert("passage_models", ("id integer", "name text", "dimension integer"), [row])
+        model_id = _add_model(transaction, self._model, self._dimension)
         fill_queue(transaction, model_id)
         return model_id
 
@@ -88,6 +140,24 @@ class PostgresVectors(DatabaseVectors[Transaction]):
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in transaction.rows(_PENDING, model=self._model_id, limit=limit)]
 
+    def _waiting_of(self, transaction: Transaction, keys: Sequence[int]) -> list[tuple[str, str]]:
+        rows = transaction.rows(_PENDING_OF, model=self._model_id, keys=list(keys))
+        return [(row[0], row[1]) for row in rows]
+
+    def _waiting_among(self, transaction: Transaction, text_ids: Sequence[int]) -> list[int]:  # noqa: ARG002 - not asked
+        # All of them: to embed a few too many costs less than to ask, and `_keep_waiting` leaves them out.
+        return sorted(text_ids)
+
+    def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        texts, vectors, digests = ([row[place] for row in rows] for place in range(3))
+        model = self._model_id or self._find_model(transaction) or self._add_model(transaction)
+        transaction.later(_KEEP_WAITING, texts=texts, vectors=vectors, digests=digests, model=model, **self._queue_of())
+        transaction.later(_EMBEDDED, texts=texts, model=model)
+
+    def _queue_of(self) -> dict[str, Any]:
+        """Return by what the queue is found that says what waits."""
+        return {"name": self._model, "dimension": self._dimension}
+
     def _objects(self, transaction: Transaction, object_ids: Sequence[str]) -> Iterable[Object]:
         return ObjectReads(transaction).current(object_ids).values()
 
@@ -100,14 +170,9 @@ class PostgresVectors(DatabaseVectors[Transaction]):
             for text_id, text_hash in known.items()
         ]
         transaction.insert("passage_vectors", _VECTOR, rows, conflict=_REPLACE)
-        transaction.later(
-            "DELETE FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
-            "AND text_id = ANY(%(texts)s::bigint[])",
-            model=self._model_id,
-            texts=list(known),
-        )
-        sql = "SELECT key FROM passages WHERE space = %(space)s AND text_id = ANY(%(texts)s::bigint[]) ORDER BY key"
-        log_passages(transaction, transaction.column(sql, texts=list(known)))
+        transaction.later(_EMBEDDED, model=self._model_id, texts=list(known))
+        transaction.later(_OUTDATED, texts=list(known))
+        log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(known)))
 
     def _kept(self, transaction: Transaction, hashes: Sequence[bytes]) -> list[tuple[bytes, bytes, bytes | None]]:
         sql = (
@@ -117,6 +182,40 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         )
         rows = transaction.rows(sql, model=self._model_id, hashes=list(hashes))
         return [(text_hash, vector, digest) for text_hash, vector, digest in rows]
+
+
+class PostgresQuickVectors(PostgresVectors):
+    """Vectors of a quick model: of texts that wait for one of the model `main`, until they have it."""
+
+    def __init__(self, space: PostgresSpace, quick: Embedder, main: tuple[str, int]) -> None:
+        super().__init__(space, f"{QUICK}{quick.model_id}", quick.dimension)
+        self._main = {"name": main[0], "dimension": main[1]}
+
+    def _add_model(self, transaction: Transaction) -> int:
+        return _add_model(transaction, self._model, self._dimension)
+
+    def _queue_of(self) -> dict[str, Any]:
+        return self._main
+
+    def _count(self, transaction: Transaction) -> Lag:
+        [[total, pending]] = transaction.rows(_COUNT_QUICK, quick=self._model_id, **self._main)
+        return Lag(int(pending), int(total))
+
+    def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
+        rows = transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
+        return [(row[0], row[1]) for row in rows]
+
+    def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
+        sql = "SELECT id, hash FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
+        hashes: dict[int, bytes] = dict(transaction.rows(sql, hashes=list(stored)))
+        self._keep_waiting(
+            transaction,
+            [
+                (text_id, stored[text_hash], vector_digest(self._model, text_hash, stored[text_hash]))
+                for text_id, text_hash in hashes.items()
+            ],
+        )
+        log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(hashes)))
 
 
 class PostgresVectorRows(PostgresLog):
@@ -172,12 +271,14 @@ def _state(transaction: Transaction) -> _State:
 
 
 # What should be in the queue, of all models or one: current texts without a vector.
-_WAITING = (
-    f"SELECT p.space, m.id, p.text_id, {PRIORITY} FROM passages p JOIN passage_models m ON m.space = p.space "  # noqa: S608 - a constant
+_UNEMBEDDED = (
+    f"SELECT p.space, m.id, p.text_id, {PRIORITY} AS priority FROM passages p "  # noqa: S608 - a constant
+    "JOIN passage_models m ON m.space = p.space "
     "WHERE p.space = %(space)s AND p.live AND p.until_seq IS NULL AND {which} AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.space = p.space AND v.text_id = p.text_id AND v.model_id = m.id) "
     "GROUP BY p.space, m.id, p.text_id"
 )
+_WAITING = f"{_UNEMBEDDED} HAVING {PRIORITY} IS NOT NULL"
 _QUEUE = "INSERT INTO vector_queue(space, model_id, text_id, priority) {waiting} "
 _REPLACE_PRIORITY = "ON CONFLICT (space, model_id, text_id) DO UPDATE SET priority = excluded.priority"
 # Of some texts each is looked up by itself: a planner that knows nothing yet of tables that grow would read all of the
@@ -187,10 +288,12 @@ _ASKED = "unnest(%(texts)s::bigint[]) AS asked(id)"
 _OF_TEXTS = (
     f"SELECT %(space)s, m.id, asked.id, s.priority FROM {_ASKED} "  # noqa: S608 - constants
     f"CROSS JOIN LATERAL (SELECT {PRIORITY} AS priority {_SHOWN}) AS s JOIN passage_models m ON m.space = %(space)s "
-    "WHERE s.priority IS NOT NULL AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
+    f"AND NOT {IS_QUICK} WHERE s.priority IS NOT NULL "
+    "AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
     "AND model_id = m.id) IS NULL"
 )
-_HIDDEN = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT 1 {_SHOWN} LIMIT 1) IS NULL)"  # noqa: S608 - constants
+# What no current passage has, or what gains nothing where passages have it now.
+_UNWANTED = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT {PRIORITY} {_SHOWN}) IS NULL)"  # noqa: S608 - constants
 _HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.id LIMIT 1) IS NULL"
 _FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
 
@@ -200,7 +303,7 @@ def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Seq
     if text_ids:
         transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE_PRIORITY, texts=list(text_ids))
     if lost:
-        sql = _FORGET.format(table="vector_queue", which=_HIDDEN, column="text_id")
+        sql = _FORGET.format(table="vector_queue", which=_UNWANTED, column="text_id")
         transaction.later(sql, texts=list(lost))
         forget_unused(transaction, lost)
 
@@ -224,11 +327,17 @@ def fill_queue(transaction: Transaction, model_id: int) -> None:
 
 
 def queue_differences(transaction: Transaction) -> dict[str, int]:
-    """Count, by model, the entries that are in the queue and should not be, or the other way round."""
-    waiting = _WAITING.format(which="true")
-    queued = "SELECT space, model_id, text_id, priority FROM vector_queue WHERE space = %(space)s"
+    """Count, by model, the entries that are in the queue and should not be, or the other way round.
+
+    What an older version queued, or in another order, may stay: it costs time and no answer.
+    """
+    waiting, may_wait = (
+        f"SELECT space, id, text_id FROM ({each.format(which=f'NOT {IS_QUICK}')}) AS found"  # noqa: S608 - constants
+        for each in (_WAITING, _UNEMBEDDED)
+    )
+    queued = "SELECT space, model_id AS id, text_id FROM vector_queue WHERE space = %(space)s"
     sql = (
-        f"SELECT m.name, count(*) FROM (({waiting} EXCEPT {queued}) UNION ALL ({queued} EXCEPT {waiting})) AS wrong "  # noqa: S608 - constants
+        f"SELECT m.name, count(*) FROM (({waiting} EXCEPT {queued}) UNION ALL ({queued} EXCEPT {may_wait})) AS wrong "  # noqa: S608 - constants
         "JOIN passage_models m ON m.space = wrong.space AND m.id = wrong.id GROUP BY m.name"
     )
     return {name: int(count) for name, count in transaction.rows(sql)}
@@ -244,7 +353,7 @@ _OF_MODEL = f"q.space = %(space)s AND q.model_id = ({_MODEL})"
 _CLAIM = f"""
 WITH free AS MATERIALIZED (
   SELECT q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
-  ORDER BY q.priority, q.text_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+  ORDER BY q.priority, q.text_id DESC LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 UPDATE vector_queue taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
 WHERE taken.space = %(space)s AND taken.model_id = free.model_id AND taken.text_id = free.text_id

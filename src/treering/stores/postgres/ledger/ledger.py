@@ -46,7 +46,10 @@ from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, 
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import ReadChecks
 
-_HEAD = "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '') FROM objects"
+_HEAD = (
+    "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
+    "coalesce(fingerprint, '') FROM objects"
+)
 _SOURCES = (
     "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - a number
     f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
@@ -139,11 +142,14 @@ class PostgresSnapshot(Snapshot):
         seq = None if selection.as_of is None else self.sequence(selection.as_of)
         ids = self._candidates(selection) if seq is None else self._begun_by(seq)
         found: list[Object] = []
-        for start in range(0, len(ids), _BATCH):
-            batch = ids[start : start + _BATCH]
+        for end in range(len(ids), 0, -_BATCH):
+            batch = ids[max(0, end - _BATCH) : end]
             items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
-            found += [items[identity] for identity in batch if identity in items]
-        return [item for item in found if selects(selection, item)]
+            read = (items[identity] for identity in reversed(batch) if identity in items)
+            found += [item for item in read if selects(selection, item)]
+            if selection.newest and len(found) >= selection.newest:
+                break
+        return found[: selection.newest or None][::-1]
 
     def sources(self, scope: str, root: str) -> dict[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
@@ -228,8 +234,12 @@ def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, ob
 
 def _head(row: Row) -> Head:
     with row_of(row[0]):
-        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin = row
-        names = {"title": from_column(title), "origin": from_column(origin)}
+        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin, contents = row
+        names = {
+            "title": from_column(title),
+            "origin": from_column(origin),
+            "fingerprint": from_column(contents),
+        }
         head = Head(
             identity,
             kind_of_object,

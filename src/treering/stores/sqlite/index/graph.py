@@ -23,8 +23,7 @@ from treering.stores.rows.graph import (
 )
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.kept_graph import SqliteKeptGraph
-from treering.stores.sqlite.index.vectors import SqliteLog
+from treering.stores.sqlite.index.kept_tables import SqliteKeptTable, SqliteLog
 from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
@@ -131,7 +130,7 @@ class SqliteGraph:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteKeptGraph(database))
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteKeptTable(database, "graph"))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the graph as it stands now, for a read at the scope of `reach`."""

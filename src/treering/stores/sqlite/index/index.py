@@ -1,12 +1,13 @@
 """The index in the ledger's own database: what was written is found as soon as it is written."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 import apsw
 
 from treering.core.canonical import render_time
 from treering.ports.index import Change
-from treering.ports.models import Extractor
+from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import Passage
 from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, steps_of
@@ -47,6 +48,8 @@ from treering.stores.sqlite.index.text import (
     settle_names,
 )
 from treering.stores.sqlite.index.vectors import (
+    IS_QUICK,
+    SqliteQuickVectors,
     SqliteVectors,
     forget_unused,
     log_vectors,
@@ -74,6 +77,7 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         *,
         model_id: str,
         dimension: int,
+        quick: Embedder | None = None,
         extractor: Extractor | None = None,
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
@@ -81,6 +85,9 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         passing = PassingCache()
         self.vectors = SqliteVectors(database, passing, model_id, dimension)
         super().__init__(self.vectors, extractor, most_at_once)
+        if quick and quick.model_id != model_id:
+            self.quick = SqliteQuickVectors(database, passing, quick, (model_id, dimension))
+        self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
         self.passages = SqlitePassages(database)
         self.text = SqliteTextSearch(database, passing)
         self.graph = SqliteGraph(database)
@@ -94,7 +101,7 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
 
     def replay(self, connection: apsw.Connection) -> "SqliteReplay":
         """Return what makes passages from histories over a connection."""
-        return SqliteReplay(connection, self._extractor)
+        return SqliteReplay(connection, self._extractor, at_once=self._at_once)
 
 
 # Making the passages from the histories of objects, and comparing them with what that would give.
@@ -102,16 +109,28 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
 
 _TEXTS = "SELECT text_id FROM waiting_texts WHERE object_id = ?"
 
+AtOnce = Callable[[apsw.Connection, Mapping[int, str]], None]
+"""Embeds texts, by number, in the transaction that writes them."""
+
 
 class SqliteReplay(Replay):
-    """`rows.upkeep.Replay` over a connection. `ledger`: the one to read histories from, where it is another."""
+    """`rows.upkeep.Replay` over a connection. `ledger`: the one to read histories from, where it is another.
+
+    `at_once`: what embeds texts where they are written.
+    """
 
     version = PROJECTION_VERSION
 
     def __init__(
-        self, connection: apsw.Connection, extractor: Extractor, *, ledger: apsw.Connection | None = None
+        self,
+        connection: apsw.Connection,
+        extractor: Extractor,
+        *,
+        ledger: apsw.Connection | None = None,
+        at_once: AtOnce | None = None,
     ) -> None:
         super().__init__(extractor)
+        self._at_once = at_once
         self._connection = connection
         self._ledger = ledger or connection
 
@@ -136,7 +155,7 @@ class SqliteReplay(Replay):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-        apply_changes(self._connection, changes, self.extractor)
+        apply_changes(self._connection, changes, self.extractor, self._at_once)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Apply whole histories to passages that know nothing of these objects."""
@@ -234,13 +253,17 @@ _COLUMNS = ("scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
 _INSERT = f"INSERT INTO passages({', '.join(_COLUMNS)}) VALUES({','.join('?' * len(_COLUMNS))})"
 
 
-def apply_changes(connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor) -> None:
+def apply_changes(
+    connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None = None
+) -> None:
     """Bring the passages of changed objects, and what the graph holds of them, up to date."""
     fold = PassageFold(_Rows(connection))
     for change in changes:
         fold.apply(change, steps_of(change))
     log_vectors(connection, fold.revealed)
     settle_texts(connection, sorted(fold.texts))
+    if at_once:
+        at_once(connection, fold.gists)
     for ties in fold.ties(extractor):
         settle_ties(connection, ties)
     settle_names(connection, gone=fold.gone, come=fold.come)
@@ -300,9 +323,8 @@ class _Rows:
             yield ErasedRow(key, text_id, bool(current))
 
     def _keep_metadata(self, key: int, passage: Passage) -> None:
-        for name, value in passage.metadata.items():
-            sql = "INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)"
-            self._connection.execute(sql, (key, name, stored_scalar(value)))
+        rows = [(key, name, stored_scalar(value)) for name, value in passage.metadata.items()]
+        self._connection.executemany("INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)", rows)
 
     def _scope_id(self, scope: str) -> int:
         if scope not in self._scopes:
@@ -399,7 +421,7 @@ def _damage(connection: apsw.Connection) -> Iterator[str]:
     yield from (f"{count} terms of {table} are not found" for table, count in lost_terms(connection).items())
     if damaged := sum(1 for _ in _damaged_vectors(connection)):
         yield f"{damaged} vectors are damaged"
-    for model_id, name in list(connection.execute("SELECT id, name FROM passage_models")):
+    for model_id, name in list(connection.execute(f"SELECT id, name FROM passage_models WHERE NOT {IS_QUICK}")):  # noqa: S608
         if wrong := queue_differences(connection, model_id):
             yield f"{wrong} texts are wrongly queued, or not queued, for {name}"
 

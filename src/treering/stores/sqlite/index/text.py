@@ -97,8 +97,8 @@ class SqliteTextSearch:
 
 def add_places(connection: apsw.Connection, key: int, passage: Passage) -> None:
     """Make a passage findable by the ends of its names."""
-    for ending in endings_of(places_of(passage)):
-        connection.execute("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", (ending, key))
+    rows = [(ending, key) for ending in endings_of(places_of(passage))]
+    connection.executemany("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", rows)
 
 
 def remove_places(connection: apsw.Connection, key: int) -> None:

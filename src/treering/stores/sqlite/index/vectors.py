@@ -2,28 +2,36 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
+from typing import cast
 
 import apsw
 
 from treering.core.objects import Object
+from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag
 from treering.ports.vector_engine import ChosenEngine
 from treering.stores.rows.fold import PRIORITY
-from treering.stores.rows.packing import row_of
 from treering.stores.rows.passage_log import (
     LOG_KEPT,
     DatabaseFeed,
     FeedPlace,
-    Moment,
+    KeptTable,
     PassingCache,
     Scopes,
     VectorBodies,
-    short_hash,
 )
-from treering.stores.rows.upkeep import EPOCH, SHOWN
-from treering.stores.rows.vectors import DatabaseVectors, vector_digest
+from treering.stores.rows.upkeep import SHOWN
+from treering.stores.rows.vectors import QUICK, DatabaseVectors, VectorRows, vector_digest
 from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.index.kept_tables import (
+    SqliteKeptTable,
+    SqliteLog,
+    count_forgotten,
+    known_place,
+    place_now,
+)
 from treering.stores.sqlite.index.tables import add_digests, count_waiting, has_digests, is_under_way
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.reading import (
@@ -40,16 +48,21 @@ from treering.stores.sqlite.reading import (
 # Which texts wait for a vector, whose vectors changed, and which process may embed.
 
 
-_WAITING = (
-    f"SELECT :model, text_id, {PRIORITY} FROM passages p "  # noqa: S608 - a constant
+_UNEMBEDDED = (
+    f"SELECT :model AS model_id, text_id, {PRIORITY} AS priority FROM passages p "  # noqa: S608 - a constant
     "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
 )
+_WAITING = f"{_UNEMBEDDED} HAVING priority IS NOT NULL"
+
+
+IS_QUICK = f"substr(name, 1, {len(QUICK)}) = '{QUICK}'"
+"""Whether a model is a quick one, as SQL over `passage_models`."""
 
 
 def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
     """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
-    models = [model for (model,) in connection.execute("SELECT id FROM passage_models")]
+    models = [model for (model,) in connection.execute(f"SELECT id FROM passage_models WHERE NOT {IS_QUICK}")]  # noqa: S608 - a constant
     unshown: list[int] = []
     for text_id in text_ids:
         sql = f"SELECT {PRIORITY} FROM passages WHERE text_id = ? AND live = 1 AND until_seq IS NULL"  # noqa: S608 - a constant
@@ -77,11 +90,14 @@ def fill_queue(connection: apsw.Connection, model_id: int) -> None:
 
 
 def queue_differences(connection: apsw.Connection, model_id: int) -> int:
-    """Count the entries that are in the queue and should not be, or the other way round."""
-    queued = "SELECT model_id, text_id, priority FROM vector_queue WHERE model_id = :model"
+    """Count the entries that are in the queue and should not be, or the other way round.
+
+    What an older version queued, or in another order, may stay: it costs time and no answer.
+    """
+    queued = "SELECT text_id FROM vector_queue WHERE model_id = :model"
     sql = (
-        f"SELECT (SELECT count(*) FROM ({_WAITING} EXCEPT {queued})) + "  # noqa: S608 - constants
-        f"(SELECT count(*) FROM ({queued} EXCEPT {_WAITING}))"
+        f"SELECT (SELECT count(*) FROM (SELECT text_id FROM ({_WAITING}) EXCEPT {queued})) + "  # noqa: S608 - constants
+        f"(SELECT count(*) FROM ({queued} EXCEPT SELECT text_id FROM ({_UNEMBEDDED})))"
     )
     return int(next(connection.execute(sql, {"model": model_id}))[0])
 
@@ -93,26 +109,6 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
     connection.execute(
         "DELETE FROM vector_log WHERE position <= (SELECT max(position) FROM vector_log) - ?", (LOG_KEPT,)
     )
-
-
-class SqliteLog:
-    """`rows.passage_log.PassageLog` over a connection inside a transaction."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-
-    def moment(self) -> Moment:
-        """Return the moment of the connection's snapshot."""
-        row = next(self.connection.execute("SELECT max(position) FROM vector_log"), None)
-        return read_state(self.connection, EPOCH), int(row[0] or 0) if row else 0
-
-    def logged_after(self, position: int) -> Sequence[int] | None:
-        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
-        oldest = next(self.connection.execute("SELECT min(position) FROM vector_log"))[0]
-        if oldest is None or oldest > position + 1:
-            return None
-        sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
-        return [key for (key,) in self.connection.execute(sql, (position,))]
 
 
 def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:
@@ -133,6 +129,12 @@ _FEW = 500  # keys in one statement
 
 _JOINED = "FROM passages p JOIN passage_vectors v ON v.text_id = p.text_id AND v.model_id = ?"
 _CURRENT = "p.live = 1 AND p.until_seq IS NULL"
+_FIRST_WAITING = (
+    "SELECT lower(hex(t.hash)), p.object_id FROM vector_queue q "
+    "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
+    "(SELECT key FROM passages WHERE text_id = q.text_id AND live = 1 AND until_seq IS NULL LIMIT 1) "
+    "WHERE q.model_id = ? {those} ORDER BY q.priority, q.text_id DESC LIMIT ?"
+)
 _SEARCHED = f"SELECT p.key, p.scope_id, v.vector {_JOINED} WHERE {_CURRENT}"
 
 
@@ -140,7 +142,10 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
     """`ports.search.Vectors` over the ledger's `Database`. Safe to use from many threads."""
 
     def __init__(self, database: Database, passing: PassingCache, model: str, dimension: int) -> None:
-        super().__init__(model, dimension, read=database.read, write=database.write, passing=passing)
+        named = blake2b(f"{model}/{dimension}".encode(), digest_size=8).hexdigest()
+        # The rows that it is given are those of this class.
+        kept = cast("KeptTable[VectorRows]", SqliteKeptTable(database, f"vectors.{named}"))
+        super().__init__(model, dimension, read=database.read, write=database.write, passing=passing, kept=kept)
 
     def _find_model(self, connection: apsw.Connection) -> int | None:
         return find_model(connection, self._model, self._dimension)
@@ -168,13 +173,36 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         return Lag(pending, read_state(connection, SHOWN), count_waiting(connection))
 
     def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
+        return list(connection.execute(_FIRST_WAITING.format(those=""), (self._model_id, limit)))
+
+    def _waiting_of(self, connection: apsw.Connection, keys: Sequence[int]) -> list[tuple[str, str]]:
         sql = (
-            "SELECT lower(hex(t.hash)), p.object_id FROM vector_queue q "
-            "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
-            "(SELECT key FROM passages WHERE text_id = q.text_id AND live = 1 AND until_seq IS NULL LIMIT 1) "
-            "WHERE q.model_id = ? ORDER BY q.priority, q.text_id LIMIT ?"
+            "SELECT DISTINCT lower(hex(t.hash)), p.object_id FROM passages p "
+            "JOIN vector_queue q ON q.text_id = p.text_id "
+            "JOIN passage_texts t ON t.id = p.text_id WHERE q.model_id = ? AND p.key IN (?*)"
         )
-        return list(connection.execute(sql, (self._model_id, limit)))
+        return list(in_batches(connection, sql, keys, before=(self._model_id,)))
+
+    def _waiting_among(self, connection: apsw.Connection, text_ids: Sequence[int]) -> list[int]:
+        # Its number is looked up: the quick model may have been made known by this transaction, which may yet fail.
+        model = self._find_model(connection) or 0
+        sql = (
+            "SELECT text_id FROM vector_queue q WHERE q.model_id = ? AND NOT EXISTS "
+            "(SELECT 1 FROM passage_vectors v WHERE v.text_id = q.text_id AND v.model_id = ?) AND q.text_id IN (?*)"
+        )
+        before = (self._queue_of(connection), model)
+        return sorted(text_id for (text_id,) in in_batches(connection, sql, text_ids, before=before))
+
+    def _keep_waiting(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        model = self._find_model(connection) or self._add_model(connection)
+        sql = "INSERT INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
+        connection.executemany(sql, ((*row, model) for row in rows))
+        sql = "DELETE FROM vector_queue WHERE text_id = ? AND model_id = ?"
+        connection.executemany(sql, ((text_id, model) for text_id, _, _ in rows))
+
+    def _queue_of(self, connection: apsw.Connection) -> int:  # noqa: ARG002 - that of a quick model is another one's
+        """Return the number of the model whose queue says what waits."""
+        return self._model_id
 
     def _objects(self, connection: apsw.Connection, object_ids: Sequence[str]) -> Iterable[Object]:
         return filter(None, map(ObjectTables(connection).get, object_ids))
@@ -191,6 +219,8 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
             connection.execute(sql, (self._model_id, row[0], vector, digest))
             sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
             connection.execute(sql, (self._model_id, row[0]))
+            sql = f"DELETE FROM passage_vectors WHERE text_id = ? AND model_id IN ({_QUICK_MODELS})"  # noqa: S608 - a constant
+            connection.execute(sql, row)
             keys += [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
         log_vectors(connection, keys)
 
@@ -201,6 +231,52 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
             "ON v.text_id = t.id AND v.model_id = ? WHERE t.hash IN (?*)"
         )
         return list(in_batches(connection, sql, hashes, before=(self._model_id,)))
+
+
+_QUICK_MODELS = f"SELECT id FROM passage_models WHERE {IS_QUICK}"  # noqa: S608 - a constant
+
+
+class SqliteQuickVectors(SqliteVectors):
+    """Vectors of a quick model: of texts that wait for one of the model `main`, until they have it."""
+
+    def __init__(self, database: Database, passing: PassingCache, quick: Embedder, main: tuple[str, int]) -> None:
+        super().__init__(database, passing, f"{QUICK}{quick.model_id}", quick.dimension)
+        self._main = main
+
+    def _add_model(self, connection: apsw.Connection) -> int:
+        sql = "INSERT INTO passage_models(name, dimension) VALUES(?, ?)"
+        connection.execute(sql, (self._model, self._dimension))
+        return connection.last_insert_rowid()
+
+    def _queue_of(self, connection: apsw.Connection) -> int:
+        return find_model(connection, *self._main) or 0
+
+    def _count(self, connection: apsw.Connection) -> Lag:
+        sql = (
+            "SELECT count(*), total(NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.text_id = q.text_id "
+            "AND v.model_id = ?)) FROM vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id "
+            "WHERE q.model_id = ? AND p.live = 1 AND p.until_seq IS NULL"
+        )
+        total, pending = next(connection.execute(sql, (self._model_id, self._queue_of(connection))))
+        return Lag(int(pending), total)
+
+    def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
+        sql = _FIRST_WAITING.format(
+            those="AND NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.text_id = q.text_id AND v.model_id = ?)"
+        )
+        return list(connection.execute(sql, (self._queue_of(connection), self._model_id, limit)))
+
+    def _add(self, connection: apsw.Connection, stored: Mapping[bytes, bytes]) -> None:
+        sql = "SELECT id, hash FROM passage_texts WHERE hash IN (?*)"
+        hashes: dict[int, bytes] = dict(in_batches(connection, sql, list(stored)))
+        rows = [
+            (text_id, stored[text_hash], vector_digest(self._model, text_hash, stored[text_hash]))
+            for text_id in self._waiting_among(connection, list(hashes))
+            for text_hash in [hashes[text_id]]
+        ]
+        self._keep_waiting(connection, rows)
+        sql = "SELECT key FROM passages WHERE text_id IN (?*)"
+        log_vectors(connection, [key for (key,) in in_batches(connection, sql, [row[0] for row in rows])])
 
 
 def find_model(connection: apsw.Connection, model: str, dimension: int) -> int | None:
@@ -261,8 +337,6 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS vector_engine(id INTEGER PRIMARY KEY CHECK(id = 1), address TEXT NOT NULL, "
     "mark TEXT NOT NULL)"
 )
-# Two queries: one that asks for both ends reads the whole log.
-_LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
 
 
 class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
@@ -323,36 +397,3 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
 
     def _model_id(self, connection: apsw.Connection) -> int:
         return find_model(connection, *self._model) or 0
-
-
-def place_now(connection: apsw.Connection) -> FeedPlace:
-    """Return the moment of the connection's snapshot, with the head of the audit log."""
-    row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
-    with row_of("the audit log"):
-        return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
-
-
-def known_place(connection: apsw.Connection, moment: str) -> FeedPlace | None:
-    """Read a moment; `None` where this space never had it, or its log no longer reaches back to it."""
-    place = FeedPlace.read(moment)
-    if place is None or not _is_of(connection, place):
-        return None
-    first, last = next(connection.execute(_LOGGED))
-    reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
-    return place if reached else None
-
-
-def count_forgotten(connection: apsw.Connection, after: int) -> int:
-    """Count the passages logged after a position that are no rows any more, as those of erased objects."""
-    sql = (
-        "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
-        "WHERE l.position > ? AND p.key IS NULL"
-    )
-    return int(next(connection.execute(sql, (after,)))[0])
-
-
-def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:
-    if place.epoch != SqliteLog(connection).moment()[0]:
-        return False
-    row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (place.sequence,)), None)
-    return place.sequence == 0 or (row is not None and short_hash(row[0]) == place.hash)

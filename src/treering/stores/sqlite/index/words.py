@@ -18,10 +18,10 @@ import numpy as np
 from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import names_of, words_of
-from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, only
+from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
 from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.sqlite.index.kept_tables import SqliteLog
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.index.vectors import SqliteLog
 from treering.stores.sqlite.reading import ALWAYS, Condition, Sight, fts_query, in_batches, integers, joined
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
@@ -341,7 +341,7 @@ class WordTables:
         term = role_term(role)
         if (known := self._table.find(term)) is None:
             documents, _ = self._documents(connection, term)
-            keys = np.unique(integers(documents)).astype(np.int32)
+            keys = distinct(integers(documents)).astype(np.int32)
             known = Postings(keys, np.ones(len(keys), np.float32))
             self._table.keep(term, known)
         return known

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.canonical import parse_time, render_time
+from treering.core.canonical import PREFIXES, parse_time, render_time
 from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
@@ -30,7 +30,7 @@ from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
 from treering.stores.rows.packing import pack_row, pack_sealed, row_of
 from treering.stores.rows.read_checks import Body, LogReads, ReadChecks, policy_told
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
-from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
+from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, Condition, condition, equalities
 
 _END = """
 SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
@@ -176,7 +176,10 @@ class LogTables(LogReads):
 # What one moment of a space says: reads, held to what the audit log says.
 
 
-_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
+_HEAD_COLUMNS = (
+    "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
+    "coalesce(fingerprint, '')"
+)
 _BATCH = 500
 _SourceRow = tuple[str, str, str, str, int]
 """Origin, id, fingerprint, status, revision."""
@@ -225,11 +228,10 @@ class SqliteSnapshot(Snapshot):
         if selection.as_of is None:
             ids = _candidates(self._connection, selection)
         else:
-            sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
-            rows = self._connection.execute(sql, (self.sequence(selection.as_of),))
-            ids = [identity for (identity,) in rows]
-        items = _each(ids, self._get_at(selection.as_of), altered)
-        return [item for item in items if selects(selection, item)]
+            ids = _begun_by(self._connection, selection, self.sequence(selection.as_of))
+        items = _each(reversed(ids), self._get_at(selection.as_of), altered)
+        found = (item for item in items if selects(selection, item))
+        return list(islice(found, selection.newest or None))[::-1]
 
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
@@ -288,37 +290,57 @@ def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
     return newest_states((row[0], SourceState(*row[1:])) for row in rows)
 
 
+_NAMING = {"origin": "origin", "title": "title"}
+
+
 def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     """Narrow by scope, type and filter in SQL; what passes is checked again on the object itself."""
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
     named, asked = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
-    # An origin is rarer than a type: the plus sign keeps SQLite from looking up the type.
+    # A name is rarer than a type: the plus sign keeps SQLite from looking up the type.
+    is_named = bool(equalities(selection.where, _NAMING).bindings)
     kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
-    types = f"AND {kind} IN ({_marks(selection.types)})" if selection.types else ""
+    among = _of_types(selection, column="+id" if is_named else "id")
+    types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""
     where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {asked.sql}"
     sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
     within = (len(prefix), prefix) if selection.descend else ()
-    bindings = [*scopes, *within, *selection.types, *named.bindings, *asked.bindings]
+    bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *asked.bindings]
     return [identity for (identity,) in connection.execute(sql, bindings)]
+
+
+def _begun_by(connection: apsw.Connection, selection: Selection, seq: int) -> list[str]:
+    """Return the ids of the objects of some types that were there at an event."""
+    types = _of_types(selection)
+    sql = f"SELECT DISTINCT id FROM revisions WHERE seq <= ? AND {types.sql} ORDER BY id"  # noqa: S608 - marks
+    return [identity for (identity,) in connection.execute(sql, (seq, *types.bindings))]
+
+
+def _of_types(selection: Selection, column: str = "id") -> Condition:
+    """Tell in SQL that an id is of one of the types, which it begins with: a range for each, for the index by id."""
+    begins = [f"{PREFIXES[name]}:" for name in selection.types]
+    among = " OR ".join(f"{column} >= ? AND {column} < ?" for _ in begins)
+    # ';' is the character after ':'.
+    return Condition(f"({among or '1'})", tuple(end for begin in begins for end in (begin, f"{begin[:-1]};")))
 
 
 def _marks(values: Sequence[str]) -> str:
     return ",".join("?" * len(values))
 
 
-def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
+def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> Head:
     with row_of(str(row[0])):
-        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
+        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9], fingerprint=row[10])
     return checked_head(head)
 
 
-def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> list[Object]:
+def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> Iterator[Object]:
     """Read objects one by one; what does not verify is left out where `altered` takes it."""
-    found = []
     for identity in identities:
+        item = None
         with noted(altered):
-            if item := read(identity):
-                found.append(item)
-    return found
+            item = read(identity)
+        if item:
+            yield item

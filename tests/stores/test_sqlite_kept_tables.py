@@ -10,14 +10,15 @@ from graph_stage import all_nodes, around, edges_of, known_graph, stated
 from index_stage import open_space, seen
 
 from treering.stores.sqlite.files import ready_folder
-from treering.testing.fakes import SteppingClock
+from treering.testing.fakes import HashingEmbedder, SteppingClock
+from treering.testing.index_contract.stage import near
 
 NAMES = ("Ada Lovelace", "Charles Babbage", "Grace Hopper", "Howard Aiken", "Luigi Menabrea")
 
 
 @pytest.fixture(autouse=True)
 def kept_from_the_first_passage(monkeypatch):
-    monkeypatch.setattr("treering.stores.rows.graph.LEAST_KEPT", 1)
+    monkeypatch.setattr("treering.stores.rows.passage_log.LEAST_KEPT", 1)
 
 
 @pytest.fixture
@@ -78,11 +79,11 @@ def test_the_next_process_maps_what_the_first_one_read(opened, path):
 
 
 def test_what_was_written_since_is_read_on_top_of_what_was_kept(opened, path):
-    sources = fill(opened())
+    sources = fill(opened(), 80)
     assert agrees(opened())
     before = kept(path).stat().st_ino
     writer = opened()
-    writer.commit(meeting(writer, 77))
+    writer.commit(meeting(writer, 97))
     writer.reread(sources[3], "Grace Hopper met Nobody.")
     reader = opened()
     assert agrees(reader)
@@ -133,6 +134,63 @@ def test_another_process_lets_go_of_what_was_erased(opened, path):
     eraser.ledger.compact()
     assert agrees(other)
     assert str(kept(path)) not in mapped_files()
+
+
+def vectors_kept(path: str) -> list[Path]:
+    return [*ready_folder(path).glob("vectors.*.table")]
+
+
+def with_vectors(space, count: int = 40) -> list:
+    sources = fill(space, count)
+    space.embed()
+    return sources
+
+
+def test_vectors_are_mapped_by_the_next_process_and_followed_from_there(opened, path):
+    sources = with_vectors(opened(), 80)
+    asked = sources[7].segments[0].excerpt
+    first = opened().near(asked)
+    [before] = [one.stat().st_ino for one in vectors_kept(path)]
+    writer = opened()
+    assert writer.near(asked) == first
+    late = meeting(writer, 99)
+    writer.commit(late)
+    writer.embed()
+    writer.move(sources[7], "archived")
+    reader = opened()
+    found = reader.near(asked)
+    assert late.id in reader.near(late.segments[0].excerpt)
+    assert sources[7].id not in found
+    assert [one.stat().st_ino for one in vectors_kept(path)] == [before]
+
+
+def test_an_erased_text_has_no_vector_in_any_file(opened, path):
+    space, other = opened(), opened()
+    sources = with_vectors(space)
+    asked = sources[0].segments[0].excerpt
+    stored = space.database.row(
+        "SELECT v.vector FROM passages p JOIN passage_vectors v USING (text_id) WHERE p.object_id = ?", (sources[0].id,)
+    )[0]
+    assert sources[0].id in other.near(asked)
+    assert any(stored in file.read_bytes() for file in vectors_kept(path))
+    space.erase(sources[0])
+    space.ledger.compact()
+    assert sources[0].id not in other.near(asked)
+    assert sources[0].id not in opened().near(asked)
+    assert vectors_kept(path)
+    everything = [file for file in Path(path).parent.rglob("*") if file.is_file()]
+    assert not any(stored in file.read_bytes() for file in everything)
+
+
+def test_each_model_has_a_file_of_its_own(path):
+    space = open_space(path)
+    with_vectors(space)
+    space.near("Ada")
+    space.ledger.close()
+    other = open_space(path, dimension=32)
+    assert near(other.index, HashingEmbedder(32).embed_query("Ada Lovelace"), reach=seen(), limit=5) == {}
+    other.ledger.close()
+    assert len(vectors_kept(path)) == 1
 
 
 def mapped_files() -> str:
@@ -222,12 +280,12 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(opened, path):
 WRITING = """
 import os, sys
 sys.path[:0] = {paths!r}
-import treering.stores.rows.graph as graph
-import treering.stores.sqlite.index.kept_graph as kept_graph
+import treering.stores.rows.passage_log as passage_log
+import treering.stores.sqlite.index.kept_tables as kept_tables
 from index_stage import open_space, seen
 
-graph.LEAST_KEPT = 1
-kept_graph._mapped = lambda _: os.kill(os.getpid(), {signal})
+passage_log.LEAST_KEPT = 1
+kept_tables._mapped = lambda _: os.kill(os.getpid(), {signal})
 open_space(sys.argv[1]).index.graph.view(seen())
 """
 

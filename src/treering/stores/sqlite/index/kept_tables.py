@@ -1,0 +1,262 @@
+"""Tables of a space in files beside it: a process maps what an earlier one read. And the log that tables follow.
+
+A file is never the source of truth. One of a moment that the space never had, or after which something was erased, is
+removed and made anew. An erasure removes all that is kept ready (`files.remove_ready`); and a file gets its name while
+nobody writes, after a look whether something was erased since its moment, so that nothing erased comes back.
+"""
+
+import json
+import math
+import mmap
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from uuid import uuid4
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import Corrupt, TreeringError
+from treering.retrieval.index.tables import Packed, unfit
+from treering.stores.rows.packing import row_of
+from treering.stores.rows.passage_log import FeedPlace, Moment, short_hash
+from treering.stores.rows.upkeep import EPOCH
+from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.files import ready_folder
+from treering.stores.sqlite.reading import read_state
+from treering.system.machine import held_alone, private, sync_folder
+
+_MAGIC = b"treering table 1"
+_START = struct.Struct("=16sI32s")  # with the byte order of this machine: another one does not find the magic
+_FRONT = 4_096
+"""Bytes for what stands at the front."""
+_ALIGNED = 64
+
+
+class _Place(NamedTuple):
+    """Where in a file an array lies."""
+
+    start: int
+    kind: str
+    shape: tuple[int, ...]
+
+
+class SqliteKeptTable:
+    """`rows.passage_log.KeptTable` of a space that is a file."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self._name = f"{name}.table"
+        self._inode = 0
+        """Of the file that was read or kept; 0 where none was."""
+
+    def read(self, log: "SqliteLog") -> tuple[Packed, Moment] | None:
+        """Map the table, and return the moment it is of; remove a file that is of no use."""
+        self._inode = 0
+        if self._file is None:
+            return None
+        try:
+            with open(self._file, "rb", opener=_opened) as file:
+                moment, packed = _mapped(file)
+                inode = os.fstat(file.fileno()).st_ino
+        except OSError:
+            return None
+        except Corrupt:
+            self.damaged()
+            return None
+        place = known_place(log.connection, moment)
+        if place is None:
+            # Another process may have kept a later moment than that of the log.
+            self._database.while_nobody_writes(lambda now: None if known_place(now, moment) else self.damaged())
+            return None
+        if count_forgotten(log.connection, place.position):
+            self.damaged()
+            return None
+        self._inode = inode
+        return packed, (place.epoch, place.position)
+
+    def keep(self, log: "SqliteLog", packed: Packed) -> Packed | None:
+        """Write a table of the moment of the log, and map it. Where another process is at it, that is left to it."""
+        if self._file is None or os.name != "posix" or self._database.read_only:
+            return None
+        place = place_now(log.connection)
+        with suppress(OSError, TreeringError):
+            folder = ready_folder(self._database.path, make=True)
+            with held_alone(folder / f"{self._name}.lock") as is_alone:
+                return self._write(folder, place, packed) if is_alone else None
+        return None
+
+    def is_gone(self) -> bool:
+        """Tell whether the file that is mapped here lies there no more: its content may have been erased."""
+        if not self._inode or self._file is None:
+            return False
+        try:
+            return self._file.stat().st_ino != self._inode
+        except OSError:
+            return True
+
+    @property
+    def _file(self) -> Path | None:
+        return None if self._database.in_memory else ready_folder(self._database.path) / self._name
+
+    def damaged(self) -> None:
+        """Remove what cannot be used."""
+        self._inode = 0
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)
+
+    def _write(self, folder: Path, place: FeedPlace, packed: Packed) -> Packed | None:
+        with _prepared(folder, self._name) as new:
+            with open(new, "x+b", opener=private) as file:
+                _write(file, str(place), packed)
+                _, mapped = _mapped(file)
+                inode = os.fstat(file.fileno()).st_ino
+            if not self._publish(new, folder / self._name, place):
+                return None
+            self._inode = inode
+            return mapped
+
+    def _publish(self, new: Path, file: Path, place: FeedPlace) -> bool:
+        """Give a file its name, unless something was erased since its moment; tell whether it has it."""
+
+        def rename(connection: apsw.Connection) -> None:
+            if known_place(connection, str(place)) and not count_forgotten(connection, place.position):
+                new.replace(file)
+
+        return self._database.while_nobody_writes(rename) and not new.exists()
+
+
+@contextmanager
+def _prepared(folder: Path, name: str) -> Iterator[Path]:
+    """Name a new file; remove it where it has no other name in the end, and those that killed processes left."""
+    for left in folder.glob(f"{name}.*.new"):
+        left.unlink(missing_ok=True)
+    new = folder / f"{name}.{uuid4().hex}.new"
+    try:
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+        sync_folder(folder)
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+def _write(file: BinaryIO, moment: str, packed: Packed) -> None:
+    """Write a table: what stands at the front comes last, once the place of each array is known."""
+    places, end = {}, _FRONT
+    for name, array in packed.arrays.items():
+        places[name] = _Place(_aligned(end), array.dtype.str, array.shape)
+        end = _put(file, places[name].start, array)
+    for part in packed.parts:
+        for name, array in part.items():
+            if name not in places:
+                places[name] = _Place(_aligned(end), array.dtype.str, (0,))
+                end = places[name].start + packed.most * array.itemsize
+            place = places[name]
+            _put(file, place.start + place.shape[0] * array.itemsize, array)
+            places[name] = place._replace(shape=(place.shape[0] + len(array),))
+    told = json.dumps({"moment": moment, "numbers": packed.numbers, "places": places}).encode()
+    front = _START.pack(_MAGIC, len(told), blake2b(told, digest_size=32).digest()) + told
+    _put(file, 0, np.frombuffer(front, np.uint8))
+    file.truncate(max(end, _FRONT))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _put(file: BinaryIO, place: int, array: npt.NDArray[Any]) -> int:
+    """Write an array at a place; return where it ends."""
+    file.seek(place)
+    file.write(np.ascontiguousarray(array).data)
+    return place + array.nbytes
+
+
+def _mapped(file: BinaryIO) -> tuple[str, Packed]:
+    """Map a file: its moment, and arrays whose changes stay in this process. Raises `Corrupt` for another file."""
+    size = os.fstat(file.fileno()).st_size
+    if size < _FRONT:
+        raise unfit()
+    content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    magic, length, digest = _START.unpack_from(content)
+    front = content[_START.size : min(_START.size + length, _FRONT)]
+    if magic != _MAGIC or blake2b(front, digest_size=32).digest() != digest:
+        raise unfit()
+    told: Mapping[str, Any] = json.loads(front)
+    arrays = {}
+    for name, (start, kind, shape) in told["places"].items():
+        count = math.prod(shape)
+        if start + count * np.dtype(kind).itemsize > size:
+            raise unfit()
+        arrays[name] = np.frombuffer(content, kind, count, start).reshape(shape)
+    return told["moment"], Packed(told["numbers"], arrays)
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGNED) * _ALIGNED
+
+
+# The log of passages that tables in memory follow, and moments of it.
+
+
+# Two queries: one that asks for both ends reads the whole log.
+_LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
+
+
+class SqliteLog:
+    """`rows.passage_log.PassageLog` over a connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def moment(self) -> Moment:
+        """Return the moment of the connection's snapshot."""
+        row = next(self.connection.execute("SELECT max(position) FROM vector_log"), None)
+        return read_state(self.connection, EPOCH), int(row[0] or 0) if row else 0
+
+    def logged_after(self, position: int) -> Sequence[int] | None:
+        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+        oldest = next(self.connection.execute("SELECT min(position) FROM vector_log"))[0]
+        if oldest is None or oldest > position + 1:
+            return None
+        sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
+        return [key for (key,) in self.connection.execute(sql, (position,))]
+
+
+def place_now(connection: apsw.Connection) -> FeedPlace:
+    """Return the moment of the connection's snapshot, with the head of the audit log."""
+    row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
+    with row_of("the audit log"):
+        return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
+
+
+def known_place(connection: apsw.Connection, moment: str) -> FeedPlace | None:
+    """Read a moment; `None` where this space never had it, or its log no longer reaches back to it."""
+    place = FeedPlace.read(moment)
+    if place is None or not _is_of(connection, place):
+        return None
+    first, last = next(connection.execute(_LOGGED))
+    reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
+    return place if reached else None
+
+
+def count_forgotten(connection: apsw.Connection, after: int) -> int:
+    """Count the passages logged after a position that are no rows any more, as those of erased objects."""
+    sql = (
+        "SELECT count(DISTINCT l.key) FROM vector_log l LEFT JOIN passages p ON p.key = l.key "
+        "WHERE l.position > ? AND p.key IS NULL"
+    )
+    return int(next(connection.execute(sql, (after,)))[0])
+
+
+def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:
+    if place.epoch != SqliteLog(connection).moment()[0]:
+        return False
+    row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (place.sequence,)), None)
+    return place.sequence == 0 or (row is not None and short_hash(row[0]) == place.hash)

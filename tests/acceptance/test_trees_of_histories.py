@@ -1,0 +1,235 @@
+"""Random histories made with real git: at each commit the answer is that of a fresh space that was read there."""
+
+import random
+import subprocess
+from contextlib import suppress
+
+import pytest
+
+import treering
+from sources.git_scratch import Scratch
+from treering.core.objects import Knowledge, Source
+from treering.ports.ledger import Selection
+from treering.verbs.trees import notes_of_knowledge, tree_of
+
+PATHS = ("a.md", "b.md", "docs/c.md", "docs/d.md")
+WORDS = ("amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath")
+STEPS = 14
+
+
+class History:
+    """A repository that grows by random steps; `remote` is a bare repository that branches are pushed to."""
+
+    def __init__(self, folder, seed):
+        self.chance = random.Random(seed)
+        self.scratch = Scratch(folder / "work")
+        self.git = self.scratch.git
+        self.git("init", "-q", "--bare", str(folder / "remote.git"))
+        self.git("remote", "add", "origin", str(folder / "remote.git"))
+        self.scratch.commit({path: self.page(path) for path in PATHS[:3]})
+        self.branches = ["main"]
+        self.branch()
+        self.edit()
+        self.git("switch", "-q", "main")
+
+    def page(self, path):
+        """Write a page of some sections, each of which says one of three things, in words of its own."""
+        return f"# {path}\n\n" + "\n".join(self.section(path, word) for word in sorted(self.chance.sample(WORDS, 4)))
+
+    def section(self, path, word):
+        value = self.chance.choice(("one", "two", "three"))
+        told = " ".join(f"{word}{value}{path[-4]}{number}" for number in range(90))
+        return f"## {word}\n\nThe {word} value of {path} is {value}: {told}.\n"
+
+    def step(self):
+        often = [self.edit, self.edit, self.edit, self.branch, self.branch, self.switch, self.switch]
+        merging = [self.merge, self.rebase, self.squash, self.cherry_pick]
+        others = [self.rename, self.revert, self.force_push, self.remove, self.delete_branch]
+        made = self.chance.choice([*often, *merging, *others])
+        try:
+            made()
+        except subprocess.CalledProcessError:  # a conflict, or nothing to do: as it was
+            for undo in ("merge", "rebase", "cherry-pick", "revert"):
+                with suppress(subprocess.CalledProcessError):
+                    self.git(undo, "--abort")
+            self.git("reset", "-q", "--hard")
+        return made.__name__
+
+    def files(self):
+        return [one for one in self.git("ls-files").splitlines() if one]
+
+    def committed(self, commit, path):
+        try:
+            return self.git("show", f"{commit}:{path}")
+        except subprocess.CalledProcessError:
+            return ""
+
+    def other(self):
+        here = self.git("branch", "--show-current")
+        return self.chance.choice([one for one in self.branches if one != here] or [here])
+
+    def edit(self):
+        path = self.chance.choice(PATHS)
+        self.scratch.commit({path: self.page(path)})
+
+    def branch(self):
+        name = f"feature/{len(self.branches)}-{self.chance.randint(0, 999)}"
+        self.git("switch", "-q", "-c", name)
+        self.branches.append(name)
+
+    def switch(self):
+        self.git("switch", "-q", self.other())
+
+    def merge(self):
+        self.git("merge", "-q", "-X", "theirs", "-m", "Merge", self.other())
+
+    def rebase(self):
+        self.git("rebase", "-q", "-X", "theirs", self.other())
+
+    def squash(self):
+        self.git("merge", "-q", "-X", "theirs", "--squash", self.other())
+        self.scratch.commit()
+
+    def cherry_pick(self):
+        self.git("cherry-pick", "-X", "theirs", "--allow-empty", self.other())
+
+    def rename(self):
+        path = self.chance.choice(self.files())
+        self.git("mv", path, f"moved/{self.chance.randint(0, 99)}.md" if "/" in path else f"docs/{path}")
+        self.scratch.commit()
+
+    def revert(self):
+        self.git("revert", "--no-edit", "HEAD")
+
+    def force_push(self):
+        self.git("commit", "-q", "--amend", "--allow-empty", "-m", "again")
+        self.git("push", "-q", "--force", "origin", "HEAD")
+
+    def remove(self):
+        self.git("rm", "-q", self.chance.choice(self.files()))
+        self.scratch.commit()
+
+    def delete_branch(self):
+        name = self.other()
+        if name != self.git("branch", "--show-current") and name != "main":
+            self.git("branch", "-q", "-D", name)
+            self.branches.remove(name)
+
+
+def opened():
+    return treering.open(":memory:", background=False)
+
+
+def ingest(space, folder):
+    return space.ingest("repo", "/", {"path": str(folder)})
+
+
+def held(space, at):
+    """Return what a search gives at a tree: path, lines and words of each passage, and the knowledge of files."""
+    hits = space.query("search", "/", {"text": " ".join(WORDS)}, {"limit": 200, "semantic": False, "at": at}).hits
+    return {(hit.place.partition(" @ ")[0], hit.text) for hit in hits if hit.type == "source" and hit.kind != "repo"}
+
+
+def standing(space, at):
+    """Return the knowledge that stands at a tree, by its id."""
+    items = [
+        item
+        for item in space.engine.ledger.select(Selection(types=("knowledge",)))
+        if isinstance(item, Knowledge) and item.status in ("active", "candidate", "contested")
+    ]
+    tree = tree_of(space.engine, "/", at=at, past=False)
+    notes = notes_of_knowledge(tree, space.engine.ledger, items)
+    return {item.id for item in items if item.id not in notes}
+
+
+def remember(space, at, chance):
+    """Record a decision on a passage of a tree; return its id, the path and the words it rests on."""
+    hits = space.query("search", "/", {"text": " ".join(WORDS)}, {"limit": 50, "semantic": False, "at": at}).hits
+    files = [hit for hit in hits if hit.type == "source" and hit.kind != "repo"]
+    if not files:
+        return None
+    hit = chance.choice(files)
+    title = f"Decision {chance.randint(0, 10**9)}"
+    report = space.crystallize(
+        "knowledge",
+        "/",
+        {
+            "kind": "constraint",
+            "title": title,
+            "payload": {"rule": title},
+            "evidence_refs": [{"source_id": hit.source_id, "segment_id": hit.segment_id}],
+            "status": "active",
+        },
+    )
+    return report.ids[0], hit.origin.partition("#")[2], hit.text
+
+
+def stands_in(folder, path, words):
+    file = folder / path
+    return file.is_file() and words in file.read_text()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(16))
+def test_at_each_commit_the_answer_is_that_of_a_fresh_space_and_knowledge_stands_where_its_lines_do(tmp_path, seed):
+    history = History(tmp_path, seed)
+    folder = history.scratch.folder
+    known, read = [], {}
+    with opened() as space:
+        ingest(space, folder)
+        for _ in range(STEPS):
+            history.step()
+            staled = ingest(space, folder).staled
+            branch = history.git("branch", "--show-current")
+            read[branch] = history.git("rev-parse", "HEAD")
+            read = {name: commit for name, commit in read.items() if name in history.branches}
+            for identity, path, words in known:
+                if identity in staled:
+                    assert not any(words in history.committed(commit, path) for commit in read.values())
+            with opened() as fresh:
+                ingest(fresh, folder)
+                assert held(space, branch) == held(fresh, branch)
+            here = standing(space, branch)
+            for identity, path, words in known:
+                status = space.engine.ledger.get(identity).status
+                if status == "active" and stands_in(folder, path, words):
+                    assert identity in here
+                elif identity in here:
+                    # It stands under another path: its file was renamed.
+                    assert any(stands_in(folder, one, words) for one in history.files())
+            if new := remember(space, branch, history.chance):
+                known.append(new)
+        for branch in history.branches:
+            history.git("switch", "-q", branch)
+            ingest(space, folder)
+        for branch in history.branches:
+            history.git("switch", "-q", branch)
+            with opened() as fresh:
+                ingest(fresh, folder)
+                assert held(space, branch) == held(fresh, branch)
+        assert space.lint("audit").status == "ok"
+
+
+def test_a_shallow_clone_is_answered_as_it_stands(tmp_path):
+    history = History(tmp_path, 99)
+    for _ in range(5):
+        history.edit()
+    clone = tmp_path / "clone"
+    history.git("clone", "-q", "--depth", "1", f"file://{history.scratch.folder}", str(clone))
+    with opened() as space, opened() as fresh:
+        ingest(space, clone)
+        ingest(fresh, history.scratch.folder)
+        assert held(space, "main") == held(fresh, "main")
+
+
+def test_segments_of_a_source_are_those_of_its_contents(tmp_path):
+    history = History(tmp_path, 7)
+    with opened() as space:
+        for _ in range(STEPS):
+            history.step()
+            ingest(space, history.scratch.folder)
+        for one in space.engine.ledger.select(Selection(types=("source",))):
+            if isinstance(one, Source) and one.status == "active":
+                several = one.fingerprint.startswith("versions:") and one.fingerprint.count('"],') > 0
+                assert all(part.position == at for at, part in enumerate(one.segments)), several
+                assert len({part.segment_id for part in one.segments}) == len(one.segments)

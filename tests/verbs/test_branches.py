@@ -1,0 +1,258 @@
+"""Branches of a repository in one space: each tree is answered with what holds there."""
+
+from dataclasses import replace
+
+import pytest
+
+import treering
+from sources.git_scratch import Scratch
+from treering.core.objects import Source
+from treering.ports.ledger import Selection
+from treering.verbs.catalog import call
+from treering.verbs.envelope import EVERYTHING, Envelope
+
+MAIN = "# Limits\n\nThe retry limit is five attempts.\n"
+CHANGED = "# Limits\n\nThe retry limit is nine attempts.\n"
+ONLY = "# Queue\n\nThe queue keeps lavender messages for a week.\n"
+NOTES = "# Notes\n\nThe gateway listens on port 8080.\n"
+
+
+@pytest.fixture
+def space():
+    with treering.open(":memory:", background=False) as space:
+        yield space
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    made = Scratch(tmp_path / "acme")
+    made.commit({"limits.md": MAIN, "notes.md": NOTES})
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+@pytest.fixture
+def feature(repository, tmp_path):
+    """A work tree elsewhere with another branch: a file changed, a file of its own, and one removed."""
+    repository.git("worktree", "add", "-q", "-b", "feature/x", str(tmp_path / "x"))
+    tree = Scratch.__new__(Scratch)
+    tree.folder = tmp_path / "x"
+    (tree.folder / "notes.md").unlink()
+    tree.commit({"limits.md": CHANGED, "queue.md": ONLY})
+    return tree
+
+
+def ingest(space, tree, **options):
+    return space.ingest("repo", "/", {"path": str(tree.folder)}, options)
+
+
+def texts(space, words, **options):
+    report = space.query("search", "/", {"text": words}, options)
+    return {hit.text for hit in report.hits if hit.type == "source" and hit.kind != "repo"}
+
+
+def hit_of(space, words, title, **options):
+    hits = space.query("search", "/", {"text": words}, options).hits
+    return next((hit for hit in hits if hit.title == title), None)
+
+
+def decide(space, tree, words, outcome, *, path):
+    """Record a decision that rests on the lines of a file that holds these words on the branch of a tree."""
+    branch = tree.git("branch", "--show-current")
+    found = [hit for hit in space.query("search", "/", {"text": words}, {"at": branch}).hits if path in hit.origin]
+    evidence = [{"source_id": found[0].source_id, "segment_id": found[0].segment_id}]
+    report = space.crystallize(
+        "knowledge",
+        "/",
+        {
+            "kind": "decision",
+            "title": outcome,
+            "payload": {"question": f"What of {outcome}?", "outcome": outcome},
+            "evidence_refs": evidence,
+            "status": "active",
+        },
+    )
+    return report.ids[0]
+
+
+def sources(space):
+    return [one for one in space.engine.ledger.select(Selection(types=("source",))) if isinstance(one, Source)]
+
+
+def by_path(space):
+    return {one.origin.partition("#")[2]: one for one in sources(space) if one.status == "active"}
+
+
+def test_two_work_trees_on_two_branches_do_not_see_each_others_files(space, repository, feature, monkeypatch):
+    ingest(space, repository)
+    ingest(space, feature)
+    assert texts(space, "retry limit queue port") == {MAIN.strip(), NOTES.strip()}
+    monkeypatch.chdir(feature.folder)
+    assert texts(space, "retry limit queue port") == {CHANGED.strip(), ONLY.strip()}
+    for branch, found in (("main", {MAIN.strip(), NOTES.strip()}), ("feature/x", {CHANGED.strip(), ONLY.strip()})):
+        assert texts(space, "retry limit queue port", at=branch) == found
+
+
+def test_what_two_branches_share_is_kept_once_and_reading_again_writes_nothing(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    held = by_path(space)
+    assert set(held) == {"", "limits.md", "notes.md", "queue.md"}
+    assert {part.excerpt for part in held["limits.md"].segments} == {MAIN.strip(), CHANGED.strip()}
+    sequence = space.engine.ledger.sequence()
+    for tree in (repository, feature, repository):
+        assert ingest(space, tree).status == "unchanged"
+    assert space.engine.ledger.sequence() == sequence
+
+
+def test_switching_branches_in_one_folder_reads_only_what_differs_and_makes_nothing_stale(space, repository):
+    repository.git("switch", "-q", "-c", "other")
+    repository.commit({"queue.md": ONLY})
+    ingest(space, repository)
+    known = decide(space, repository, "lavender messages", "Keep the queue for a week", path="queue.md")
+    repository.git("switch", "-q", "main")
+    report = ingest(space, repository)
+    assert report.staled == ()
+    assert space.engine.ledger.get(known).status == "active"
+    repository.git("switch", "-q", "other")
+    assert ingest(space, repository).status == "unchanged"
+
+
+def test_knowledge_of_another_branch_is_shown_as_not_on_this_one_and_is_current_after_the_merge(
+    space, repository, feature
+):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    title = "Keep the queue for a week"
+    elsewhere = hit_of(space, "queue for a week", title)
+    assert (elsewhere.current, elsewhere.note) == (False, "not on this branch (feature/x)")
+    assert hit_of(space, "queue for a week", title, at="feature/x").current
+    pack = space.query("context", "/", {"task": "How long does the queue keep messages?"})
+    flags = {item.title: item.flags for item in pack.pack.items}
+    assert flags[title] == ("not on this branch (feature/x)",)
+    assert "not on this branch (feature/x)" in pack.text
+    revision = space.engine.ledger.get(known).revision
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", "feature/x")
+    ingest(space, repository)
+    merged = hit_of(space, "queue for a week", title)
+    assert (merged.current, merged.note) == (True, "")
+    assert space.engine.ledger.get(known).revision == revision
+
+
+def test_knowledge_of_a_branch_that_is_deleted_unmerged_is_archived_with_the_reason(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    repository.git("worktree", "remove", "--force", str(feature.folder))
+    repository.git("branch", "-q", "-D", "feature/x")
+    report = ingest(space, repository)
+    assert report.staled == ()
+    assert space.engine.ledger.get(known).status == "archived"
+    reasons = [event.reason for event in space.engine.ledger.events_of(known)]
+    assert "which was deleted unmerged" in reasons[-1]
+    assert "feature/x" in reasons[-1]
+    held = by_path(space)
+    assert set(held) == {"", "limits.md", "notes.md"}
+    assert not any(one.fingerprint.startswith("versions:") for one in held.values())
+    assert [part.excerpt for part in held["limits.md"].segments] == [MAIN.strip()]
+
+
+def test_knowledge_of_a_branch_that_was_merged_before_it_was_deleted_stays(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    repository.git("merge", "-q", "--squash", "feature/x")
+    repository.commit()
+    repository.git("worktree", "remove", "--force", str(feature.folder))
+    repository.git("branch", "-q", "-D", "feature/x")
+    ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "active"
+    assert hit_of(space, "queue for a week", "Keep the queue for a week").current
+
+
+def test_what_two_branches_say_of_one_thing_is_no_contradiction_until_they_meet(space, repository, feature):
+    repository.commit({"pyproject.toml": '[project]\nname = "acme"\nversion = "1.0"\n'})
+    feature.commit({"pyproject.toml": '[project]\nname = "acme"\nversion = "2.0"\n'})
+    ingest(space, repository)
+    assert ingest(space, feature).contested == ()
+
+
+def test_evidence_names_the_contents_of_the_file_that_it_was_read_from(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "retry limit nine", "Nine attempts", path="limits.md")
+    blob = feature.git("rev-parse", "HEAD:limits.md")
+    assert [ref.contents for ref in space.engine.ledger.get(known).evidence_refs] == [f"git-blob:{blob}"]
+
+
+def test_a_commit_that_was_not_read_is_answered_by_what_it_shares_with_a_branch(space, repository):
+    first = repository.git("rev-parse", "HEAD")
+    repository.commit({"queue.md": ONLY})
+    ingest(space, repository)
+    assert texts(space, "retry limit queue port", at=first) == {MAIN.strip(), NOTES.strip()}
+    assert ONLY.strip() in texts(space, "retry limit queue port", at="main")
+
+
+def test_a_tree_that_nobody_knows_is_refused_and_the_known_ones_are_named(space, repository):
+    ingest(space, repository)
+    with pytest.raises(treering.TreeringError, match="nowhere") as caught:
+        space.query("search", "/", {"text": "limit"}, {"at": "nowhere"})
+    assert "main" in (caught.value.hint or "")
+
+
+def test_a_file_renamed_on_one_branch_keeps_its_knowledge_on_both_and_after_the_merge(space, repository, feature):
+    feature.git("reset", "-q", "--hard", "HEAD~1")
+    feature.git("mv", "limits.md", "bounds.md")
+    feature.commit()
+    ingest(space, repository)
+    known = decide(space, repository, "retry limit five", "Five attempts", path="limits.md")
+    ingest(space, feature)
+    for branch in ("main", "feature/x"):
+        assert hit_of(space, "Five attempts", "Five attempts", at=branch).current
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", "feature/x")
+    ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "active"
+    assert hit_of(space, "Five attempts", "Five attempts").current
+    assert texts(space, "retry limit port") == {MAIN.strip(), NOTES.strip()}
+    assert set(by_path(space)) == {"", "bounds.md", "notes.md"}
+
+
+def test_what_was_changed_in_the_work_tree_since_it_was_read_is_said_at_the_result(space, repository):
+    ingest(space, repository)
+    decide(space, repository, "retry limit five", "Five attempts", path="limits.md")
+    limits = repository.folder / "limits.md"
+    limits.write_text("# A line above\n\n" + MAIN)
+    assert hit_of(space, "retry limit five attempts", "Five attempts").note == ""
+    limits.write_text(CHANGED)
+    told = "changed since: these lines of limits.md are gone"
+    found = space.query("search", "/", {"text": "retry limit five attempts"}).hits
+    notes = {hit.title: (hit.note, hit.current) for hit in found if hit.kind != "repo"}
+    assert notes["Five attempts"] == (told, False)
+    assert (told, False) in [notes[title] for title in notes if title != "Five attempts"]
+    pack = space.query("context", "/", {"task": "What is the retry limit?"})
+    assert told in pack.text
+    limits.unlink()
+    gone = "changed since: limits.md is not in the work tree any more"
+    assert hit_of(space, "retry limit five attempts", "Five attempts").note == gone
+    # What is asked of a branch is not about the files as they lie.
+    assert hit_of(space, "retry limit five attempts", "Five attempts", at="main").note == ""
+
+
+def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space, repository):
+    ingest(space, repository)
+    (repository.folder / "limits.md").unlink()
+    granted = replace(EVERYTHING, reads_files=False)
+    report = call(
+        space.engine, "query", Envelope(mode="search", input={"text": "retry limit five attempts"}), granted=granted
+    )
+    assert {hit.note for hit in report.hits} == {""}
+
+
+def test_a_branch_that_moved_since_it_was_read_is_told_of(space, repository):
+    ingest(space, repository)
+    repository.commit({"queue.md": ONLY})
+    (warning,) = space.query("search", "/", {"text": "retry limit"}).warnings[-1:]
+    assert warning.startswith("main was read at ")
+    ingest(space, repository)
+    assert not any("was read at" in one for one in space.query("search", "/", {"text": "retry limit"}).warnings)
