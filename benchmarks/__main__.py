@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
+    checks,
     clients,
     code_files,
     discussion,
@@ -48,6 +49,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "ledgers": ledgers.measure,
     "spaces": spaces.measure,
     "ingest": ingest.measure,
+    "checks": checks.measure,
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,
     "cost": peers.measure,

@@ -15,10 +15,10 @@ _ROOT = Path(__file__).resolve().parents[1]
 _MEBIBYTE = 2**20
 
 
-def run_alone(arguments: Sequence[str]) -> Cost:
+def run_alone(arguments: Sequence[str], folder: Path = _ROOT) -> Cost:
     """Run a Python command line (what follows `python`) to its end. Raises `CalledProcessError` where it fails."""
     command = [sys.executable, *arguments]
-    return cost_of(partial(subprocess.run, command, stdout=subprocess.DEVNULL, cwd=_ROOT, check=True))
+    return cost_of(partial(subprocess.run, command, stdout=subprocess.DEVNULL, cwd=folder, check=True))
 
 
 def probe(name: str, **given: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_HOOKS = (["session", "begin"], ["session", "keep"])
+_HOOKS = ("begin", "keep", "edit", "prompt", "failure")
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
 
 def run_here() -> "NoReturn":
     """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
-    if sys.argv[1:] in _HOOKS:
+    if sys.argv[1:2] == ["session"] and len(sys.argv) == 3 and sys.argv[2] in _HOOKS:
         from treering.parts.coding_agents import session_hooks
 
         raise SystemExit(session_hooks.run(sys.argv[2]))

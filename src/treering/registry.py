@@ -190,6 +190,11 @@ PARTS: Table[Part] = Table(
             help="treering.parts.workflows.commands:HELP",
             making="treering.parts.workflows.endpoints:plan_of",
         ),
+        "checks": Part(
+            "checks",
+            commands=("treering.parts.checks.commands:add_checking",),
+            help="treering.parts.checks.commands:HELP",
+        ),
         "exams": Part(
             "exams",
             commands=("treering.parts.exams.commands:add_exams",),

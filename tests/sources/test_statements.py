@@ -222,3 +222,12 @@ def test_a_broken_manifest_states_nothing(text: str) -> None:
     assert stated("package.json", text) == ()
     assert stated("Cargo.toml", text) == ()
     assert stated("pyproject.toml", text) == ()
+
+
+def test_rules_of_editors_and_agents_hold_for_the_files_that_they_name() -> None:
+    matter = "---\ndescription: Pages\nglobs: web/**/*.ts, web/*.css\n---\n\nNever use a global style.\n"
+    (one,) = stated(".cursor/rules/pages.mdc", matter)
+    assert (one.payload["rule"], one.payload["scope"]) == ("Never use a global style.", "web/**/*.ts, web/*.css")
+    for path in (".cursorrules", ".github/copilot-instructions.md", "GEMINI.md", ".windsurf/rules/all.md"):
+        (one,) = stated(path, "Always write a test for a fault.\n")
+        assert one.payload["scope"] == "repository", path

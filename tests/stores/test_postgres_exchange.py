@@ -89,3 +89,32 @@ def test_a_server_that_ends_the_connection_says_why_and_the_connection_is_closed
     assert connection.closed
     with pytest.raises(psycopg.OperationalError):
         exchange(connection, [("SELECT 1", {})])
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("text", ["é", "", None, 'a"b\\,{}', "\U0010ffff"]),
+        ("bytea", [b"", b"\0\xff", None]),
+        ("bigint", [-(2**63), 0, 2**63 - 1]),
+        ("integer", [-(2**31), None, 5]),
+        ("smallint", [1, -2]),
+        ("boolean", [True, False, None]),
+        ("double precision", [0.1, -1e300]),
+        ("jsonb", ['{"a": [1, "é"]}', "null", None]),
+    ],
+)
+def test_an_array_arrives_as_it_was_sent(connection, kind, values):
+    sent = sending.Array(kind, values)
+    shown = "::text" if kind == "jsonb" else ""
+    asked = f"SELECT each{shown} FROM unnest(%(sent)s::{kind}[]) WITH ORDINALITY AS s(each, place) ORDER BY place"
+    for _ in range(4):  # sent as it is at first, prepared later
+        assert exchange(connection, [(asked, {"sent": sent})]) == [[(value,) for value in values]]
+    if kind in {"text", "bytea", "bigint"}:
+        assert exchange(connection, [("SELECT %(sent)s", {"sent": values})]) == [[(values,)]]
+
+
+def test_an_array_of_texts_with_a_nul_sends_nothing(connection):
+    with pytest.raises(psycopg.DataError):
+        exchange(connection, [("BEGIN", {}), ("SELECT %(texts)s::text[]", {"texts": ["a", "b\0"]})])
+    assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

@@ -127,14 +127,16 @@ def test_a_rebuild_by_another_process_does_not_confuse_what_is_in_memory(opening
     require_the_graph_of_the_ledger(there)
 
 
-def test_a_view_asks_the_server_nothing(space):
+def test_a_walk_asks_the_server_nothing_and_names_are_one_question(space, sent):
     source = space.make.source(_MET, title="Engines")
     space.commit(source)
     key = space.key(source)
     view = space.index.graph.view(seen())
+    sent.clear()
+    ada = view.named([ADA, "nobody", "no one"])[ADA]
+    assert view.names([ada, 2 * key]) == {ada: ADA}
+    assert len(sent.trips) == 4
     space.database.close()
-    ada = view.named([ADA])[ADA]
-    assert view.names([ada]) == {ada: ADA}
     assert view.degrees(np.array([ada], np.int64)).tolist() == [len(view.edges(np.array([ada], np.int64)).source)]
     assert len(view.statements([key]).subject) > 0
 

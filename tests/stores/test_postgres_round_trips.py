@@ -1,16 +1,24 @@
 """However much one read asks for, the ledger on Postgres needs few statements: each is a round trip to a server."""
 
+import random
 from contextlib import closing
 
+import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
+from treering.core.filters import Compare
 from treering.core.patch import AddLink, Author, Link
+from treering.core.policy import Policy
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
+from treering.ports.search import Lag, TextRequest
+from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.ledger.ledger import PostgresLedger
+from treering.stores.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
+from treering.stores.postgres.ledger.log_tables import PostgresLogReads
+from treering.stores.postgres.ledger.object_reads import ObjectReads
+from treering.stores.rows.read_checks import ReadChecks
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract import EMBEDDER
@@ -91,8 +99,8 @@ def test_the_index_of_a_patch_of_many_objects_is_a_few_statements_for_each_table
         items = [make.source(f"Ants dig {count} {n}.", origin=f"{count} {n}.md") for n in range(count)]
         with sent_by(monkeypatch) as sent[count]:
             ledger.commit(make.patch(*items))
-    # The ledger plans object by object, the index asks and writes for all together.
-    assert count_of(sent[20], "passage") == count_of(sent[1], "passage") <= 20
+    # The ledger plans object by object, the index asks and writes for all together: once more for names it knows.
+    assert count_of(sent[20], "passage") <= count_of(sent[1], "passage") + 1 <= 20
 
 
 def test_a_commit_with_its_index_is_four_round_trips(searched, monkeypatch):
@@ -123,25 +131,96 @@ def test_searches_by_text_are_a_few_statements_however_many_are_asked_together(s
     assert len(all_of_them.trips) == len(one.trips)
 
 
+def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searched, monkeypatch):
+    ledger, index, make = searched
+    assert index.vectors.lag() == Lag(_MANY, _MANY)
+    ledger.commit(make.patch(make.source("Ants dig.", origin="a.md"), make.source("Wasps sting.", origin="w.md")))
+    some = index.vectors.pending(3)
+    made = EMBEDDER.embed_documents([one.text for one in some])
+    index.vectors.add({one.text_hash: vector for one, vector in zip(some, made, strict=True)})
+    with sent_by(monkeypatch) as sent:
+        assert index.vectors.lag() == Lag(_MANY - 1, _MANY + 2)
+    assert not any("FROM vector_queue q" in statement for statement in sent.statements)
+
+
 def count_of(sent, name):
     return sum(name in query for query in sent.statements)
 
 
-def test_names_are_found_through_an_index(filled):
-    ledger, sources, _, _ = filled
-    space = ledger._space
-    ways = {
-        "origin": "SELECT id FROM objects WHERE space = %(space)s AND left(scope, 256) = '/' "
-        "AND left(origin, 300) = %(name)s",
-        "title": "SELECT id FROM objects WHERE space = %(space)s AND left(scope, 256) = '/' AND type = 'source' "
-        "AND status = 'active' AND left(title, 200) = %(name)s",
-    }
-    for field, sql in ways.items():
-        with space.read() as transaction:
-            transaction.rows("SELECT set_config('enable_seqscan', 'off', true)")
-            plan = "\n".join(transaction.column(f"EXPLAIN {sql}", name=getattr(sources[0], field)))
-        assert "Index" in plan
-        assert "left(" in plan.split("Index Cond")[1].splitlines()[0] or '"left"(' in plan
+def plans_of(monkeypatch, ask):
+    """Return how the server would run the queries that `ask` makes; they find nothing."""
+    plans, rows = [], Transaction.rows
+
+    def explained(self, sql, /, **bindings):
+        plans.append("\n".join(line for (line,) in rows(self, f"EXPLAIN {sql}", **bindings)))
+        return []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "rows", explained)
+        ask()
+    return plans
+
+
+@pytest.mark.parametrize(
+    ("names", "ask"),
+    [
+        (("origin", "scope"), lambda snapshot: snapshot.objects.source_by_origin("/", "1.md")),
+        (("origin", "scope"), lambda snapshot: snapshot.sources_at("/", ["1.md", "2.md"])),
+        (("origin", "scope"), lambda snapshot: snapshot.sources("/", "src")),
+        (("slug", "scope"), lambda snapshot: snapshot.objects.node_by_slug("/", "topic", "one")),
+        (("scope",), lambda snapshot: snapshot.scopes("/team")),
+        (("scope",), lambda snapshot: snapshot.select(Selection("/team"), None)),
+        (("title",), lambda snapshot: snapshot.select(Selection("/", where=Compare("title", "eq", "One")), None)),
+        (("key",), lambda snapshot: list(snapshot.log.keys("erased"))),
+    ],
+)
+def test_names_are_found_through_an_index_by_a_role_that_row_level_security_holds(
+    server, filled, monkeypatch, names, ask
+):
+    space = filled[0]._space
+    with psycopg.connect(server.url(), autocommit=True) as owner:
+        owner.execute("ANALYZE treering.objects")
+    with space.read() as transaction:
+        assert not transaction.first("SELECT rolbypassrls OR rolsuper FROM pg_roles WHERE rolname = current_user")
+        snapshot = PostgresSnapshot(transaction, ReadChecks(), Policy())
+        [plan] = plans_of(monkeypatch, lambda: ask(snapshot))
+    found_by = [line for line in plan.splitlines() if "Index Cond" in line]
+    assert any(all(f"{name} " in line for name in names) for line in found_by), plan
+
+
+def test_names_too_long_for_an_index_are_found_too(filled):
+    ledger, _, _, make = filled
+    chance = random.Random(1)
+    long = "".join(chr(chance.randrange(0x20000, 0x28000)) for _ in range(900))  # 3,600 bytes, which do not pack well
+    source = make.source("A text.", origin=f"{long}/a.md", title=f"A title of {long}", scope="/long")
+    ledger.commit(make.patch(source), idempotency_key=long)
+    assert list(ledger.sources_at(scope="/long", origins=[source.origin])) == [source.origin]
+    assert list(ledger.sources(scope="/long", root=long)) == [source.origin]
+    assert ledger.scopes("/") == ["/long"]
+    assert [one.id for one in ledger.select(Selection("/long", where=Compare("title", "eq", source.title)))] == [
+        source.id
+    ]
+    with ledger._space.read() as transaction:
+        assert ObjectReads(transaction).source_by_origin("/long", source.origin) == source.id
+        assert [key for key, _ in PostgresLogReads(transaction).keys(long[:10])] == [long]
+
+
+def test_no_statement_is_planned_by_what_is_known_of_other_spaces(filled):
+    settings = ("plan_cache_mode", "enable_seqscan", "max_parallel_workers_per_gather", "jit")
+    for begin in (filled[0]._space.read, filled[0]._space.write, filled[0]._space.beside):
+        with begin() as transaction:
+            shown = [transaction.first(f"SELECT current_setting('{name}')") for name in settings]
+        assert shown == ["force_generic_plan", "off", "0", "off"]
+
+
+def test_statements_are_planned_anew_each_time_a_space_has_grown_to_twice_of_what_it_was(filled, monkeypatch):
+    ledger, _, _, make = filled
+    ledger.commit(make.patch(make.node("first")))
+    with sent_by(monkeypatch) as sent:
+        for number in range(30):
+            ledger.commit(make.patch(*(make.node(f"{number} {part}") for part in range(20))))
+    # From about 120 events to 720, on each of a connection or two.
+    assert 1 <= sent.statements.count("DISCARD PLANS") <= 6
 
 
 def test_a_commit_to_the_ledger_is_two_round_trips(filled, monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from space_parts import all_of, decide, note, open_space
+from treering.retrieval.text.analysis import estimate_tokens
 from treering.surfaces.cli import run
 from treering.system.machine import NEXT_LOCK, held_alone
 
@@ -290,7 +291,8 @@ HOOK_MODULES = {
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
     "treering.system.repository_place",
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
-    "treering.parts.coding_agents.session_hooks",
+    *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
+    "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files"),
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
@@ -299,12 +301,13 @@ _MOST_MODULES = 110  # of them about half are Python's own, such as those of dat
 _MOST_CPU_SECONDS = 0.25
 
 
-@pytest.mark.parametrize("word", ["begin", "keep"])
+@pytest.mark.parametrize("word", ["begin", "keep", "edit", "prompt", "failure"])
 def test_a_hook_imports_little_and_takes_little_time_before_it_answers(folder, tmp_path, word):
     file = tmp_path / "session.jsonl"
     transcript(file)
     work_at_sessions(folder)
     given = {"hook_event_name": "SessionStart", "cwd": str(folder), "transcript_path": str(file)}
+    given |= {"tool_input": {"file_path": "a.py"}, "prompt": "Where do sessions of acme live?", "error": "An error"}
     _, at_start = resources_of(["-c", "pass"], {}, folder)
     seconds, modules = resources_of(["-m", "treering", "session", word], given, folder)
     imported = modules - at_start
@@ -503,7 +506,7 @@ def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(fol
     commands = [[server["command"], *server["args"]]]
     hooks = json.loads((folder / ".claude/settings.local.json").read_text())["hooks"]
     commands += [shlex.split(one["command"]) for kind in hooks.values() for group in kind for one in group["hooks"]]
-    assert len(commands) == 4
+    assert len(commands) == 7
     for command in commands:
         done = subprocess.run(command, input="{}", cwd=folder, capture_output=True, text=True, timeout=60)
         assert (done.returncode, marker.exists()) == (0, False), (command, done.stderr)
@@ -531,3 +534,188 @@ def test_a_relative_transcript_is_that_of_the_client_and_not_one_of_the_same_nam
     session = transcript(elsewhere / "session.jsonl")
     assert hook("keep", {"cwd": str(folder), "transcript_path": "session.jsonl"}, elsewhere) == {}
     assert wait_for(lambda: discussions(capsys), {session: 4}) == {session: 4}
+
+
+# In the middle of a session: before an edit, on a prompt, after a failure.
+
+SHOP = {
+    "src/shop/basket.py": "LIMIT = 3\n\n\ndef total_of(prices: list[int]) -> int:\n    return sum(prices)\n",
+    "src/shop/till.py": "def open_till() -> None:\n    return None\n",
+    "src/shop/AGENTS.md": "Every price must be a whole number of cents.\n",
+    "web/start.ts": "export const start = 1;\n",
+}
+LEARNED = "OperationalError: database is locked, in test_checkout"
+
+
+@pytest.fixture
+def shop(folder):
+    """A repository whose space holds a decision, a rule and what was learned, made ready for hooks."""
+    for path, text in SHOP.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    for number in range(2):  # two commits, so that two files change together twice
+        for path in ("src/shop/basket.py", "src/shop/till.py"):
+            (folder / path).write_text(f"{SHOP[path]}# {number}\n")
+        for command in (("init", "-q"), ("add", "src", "web"), ("commit", "-q", "-m", "Change", "--no-verify")):
+            who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+            subprocess.run(["git", *who, *command], cwd=folder, check=True, capture_output=True)
+    assert run(["ingest", "."]) == 0
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user", actor="ada") as space:
+        hits = space.query("search", input={"query": "LIMIT total_of"}).hits
+        hit = next(one for one in hits if one.origin.endswith("basket.py"))
+        evidence = {"source_id": hit.source_id, "segment_id": hit.segment_id}
+        decide(space, "Baskets hold three things", evidence)
+        decide(space, "The mosaic of the fountain is restored by hand", note(space, "The mosaic, restored by hand."))
+        learned = {"kind": "debug", "title": LEARNED, "summary": "A busy timeout of five seconds cured it."}
+        space.crystallize("activity", input={**learned, "status": "finalized", "outcome": "success"})
+    make_ready_for(folder)
+    return folder
+
+
+def make_ready_for(folder):
+    assert run(["session", "work", "--for", str(folder)]) == 0
+
+
+def before_edit(folder, path, session="one", **told):
+    given = {"hook_event_name": "PreToolUse", "session_id": session, "cwd": str(folder), "tool_name": "Edit"}
+    return context_of(hook("edit", {**given, "tool_input": {"file_path": str(folder / path)}, **told}, folder))
+
+
+def on_prompt(folder, prompt, session="one"):
+    given = {"hook_event_name": "UserPromptSubmit", "session_id": session, "cwd": str(folder), "prompt": prompt}
+    return context_of(hook("prompt", given, folder))
+
+
+def context_of(answer):
+    return answer.get("hookSpecificOutput", answer).get("additionalContext", answer.get("additional_context", ""))
+
+
+def test_before_an_edit_a_session_is_told_once_what_governs_the_file(shop):
+    text = before_edit(shop, "src/shop/basket.py")
+    assert 'decision: "Baskets hold three things' in text
+    assert 'constraint: "Every price must be a whole number of cents.' in text
+    assert "Usually changes together with src/shop/till.py (2 commits)." in text
+    assert text.startswith("<<treering:recalled")
+    assert before_edit(shop, "src/shop/basket.py") == ""
+    assert "Baskets" in before_edit(shop, "src/shop/basket.py", session="two")
+    assert "Baskets" not in before_edit(shop, "src/shop/till.py", session="three")
+
+
+def test_before_an_edit_of_what_nothing_governs_nothing_is_told(shop, tmp_path):
+    assert before_edit(shop, "web/start.ts") == ""
+    assert before_edit(shop, str(tmp_path / "elsewhere.py")) == ""
+    assert hook("edit", {"cwd": str(shop), "tool_input": "not an object"}, shop) == {}
+
+
+def test_a_patch_of_codex_tells_which_files_it_edits(shop):
+    patch = "*** Begin Patch\n*** Update File: src/shop/basket.py\n@@\n-LIMIT = 3\n+LIMIT = 4\n*** End Patch\n"
+    given = {"hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": str(shop), "tool_name": "apply_patch"}
+    answer = hook("edit", {**given, "tool_input": {"command": patch}}, shop)
+    assert answer["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
+    assert "Baskets hold three things" in context_of(answer)
+
+
+def test_cursor_is_told_what_governs_a_file_once_it_has_read_it(shop):
+    given = {"hook_event_name": "postToolUse", "conversation_id": SESSION, "workspace_roots": [str(shop)]}
+    given |= {"tool_name": "Read", "tool_input": json.dumps({"file_path": str(shop / "src/shop/basket.py")})}
+    assert "Baskets hold three things" in hook("edit", given, shop)["additional_context"]
+
+
+def test_what_was_changed_or_erased_since_is_not_told_before_an_edit(shop):
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
+        (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
+        space.crystallize("knowledge", input={"id": item.id, "revision": item.revision, "summary": "At most."})
+        assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
+        make_ready_for(shop)
+        assert "At most" in before_edit(shop, "src/shop/basket.py")
+        space.erase([item.id], reason="Asked")
+    assert "Baskets" not in before_edit(shop, "src/shop/basket.py", session="two")
+
+
+def test_on_a_prompt_a_session_is_told_what_truly_speaks_of_it_and_else_nothing(shop):
+    text = on_prompt(shop, "Who restored the mosaic of the fountain?")
+    assert "restored by hand" in text
+    assert "Baskets" not in text
+    assert on_prompt(shop, "Write a poem about whales, please.") == ""
+    assert on_prompt(shop, "Use the fountain, please, and make it run.") == ""
+    assert hook("prompt", {"cwd": str(shop), "prompt": None}, shop) == {}
+
+
+FAILED = "E   sqlite3.OperationalError: database is locked\nFAILED tests/test_shop.py::test_checkout"
+FAILURES = {
+    "claude-code": {"hook_event_name": "PostToolUseFailure", "error": f"Exit code 1\n{FAILED}"},
+    "codex": {"hook_event_name": "PostToolUse", "tool_response": f"Exit code: 1\nOutput:\n{FAILED}"},
+    "cursor": {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 1, "stdout": FAILED})},
+    "gemini-cli": {"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"Exit Code: 1\n{FAILED}"}},
+}
+
+
+@pytest.mark.parametrize("client", FAILURES)
+def test_after_a_failure_a_session_is_told_what_was_learned_from_the_same_one(shop, client):
+    text = context_of(hook("failure", {"session_id": client, "cwd": str(shop), **FAILURES[client]}, shop))
+    assert LEARNED in text
+    assert "busy timeout" in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hook_event_name": "PostToolUse", "tool_response": f"Exit code: 0\n{FAILED}"},
+        {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 0, "stdout": FAILED})},
+        {"hook_event_name": "PostToolUseFailure", "error": "Exit code 1\nNameError: name 'x' is not defined"},
+    ],
+)
+def test_after_what_did_not_fail_or_failed_otherwise_nothing_is_told(shop, given):
+    assert hook("failure", {"session_id": "one", "cwd": str(shop), **given}, shop) == {}
+
+
+@pytest.mark.parametrize("many", [40])
+def test_no_hook_tells_more_than_its_tokens(shop, many):
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
+        (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
+        for number in range(many):
+            title = f"Rule {number} of the mosaic: test_rule is locked and fails. " + "很长的规则。" * 20
+            decide(space, title, item.evidence_refs[0].model_dump())
+    make_ready_for(shop)
+    failed = {
+        "hook_event_name": "PostToolUseFailure",
+        "cwd": str(shop),
+        "error": "Rule 7 of the mosaic fails: test_rule is locked",
+    }
+    told = {
+        300: [before_edit(shop, "src/shop/basket.py"), context_of(hook("failure", failed, shop))],
+        600: [on_prompt(shop, "Which rule of the mosaic says that test_rule is locked and fails?")],
+    }
+    for most, texts in told.items():
+        assert all(0 < estimate_tokens(text) <= most for text in texts), texts
+
+
+@pytest.mark.parametrize("word", ["begin", "edit", "prompt", "failure"])
+def test_each_hook_can_be_turned_off_alone(shop, word, monkeypatch):
+    given = {"session_id": "one", "cwd": str(shop), "prompt": "Who restored the mosaic of the fountain?"}
+    given |= {"tool_input": {"file_path": "src/shop/basket.py"}, **FAILURES["claude-code"]}
+    monkeypatch.setenv("TREERING_HOOKS_OFF", f"{word},keep")
+    answered = {one: bool(hook(one, given, shop)) for one in ("begin", "edit", "prompt", "failure")}
+    assert [one for one, has in answered.items() if not has] == [word]
+
+
+def test_a_hook_is_left_out_where_a_person_says_so_and_an_unknown_one_is_refused(folder, capsys):
+    assert run(["connect", "claude-code", "--without", "prompt", "--without", "edit"]) == 0
+    text = (folder / ".claude/settings.local.json").read_text()
+    assert [word for word in ("begin", "keep", "edit", "prompt", "failure") if f"session {word}" in text] == [
+        "begin",
+        "keep",
+        "failure",
+    ]
+    assert run(["connect", "codex", "--without", "prompts"]) == 2
+    assert "Did you mean 'prompt'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["edit", "prompt", "failure"])
+def test_a_hook_without_a_space_or_with_a_broken_table_tells_nothing(shop, tmp_path, word):
+    given = {"tool_input": {"file_path": "src/shop/basket.py"}, "prompt": "The mosaic", **FAILURES["claude-code"]}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert hook(word, {**given, "cwd": str(elsewhere)}, elsewhere) == {}
+    (shop / ".treering/treering.db.ready/hooks.table").write_text('{"version": 1, "entries": [[1]]}')
+    assert hook(word, {**given, "cwd": str(shop)}, shop) == {}

@@ -58,6 +58,14 @@ PRINTED = {
     "hook run": ["hook run --json --space {hostile}"],
     "hook status": ["hook status {hostile}"],
     "hook uninstall": ["hook uninstall {hostile}"],
+    "exam make": ["exam make --exam {hostile}"],
+    "exam run": [
+        "exam run --words --exam exam.yaml --no-keep",
+        "exam run --words --exam exam.yaml --no-keep --json",
+        "exam run --words --exam exam.yaml --no-keep --format markdown",
+        "exam run --words --exam exam.yaml --no-keep --format junit --candidates",
+        "exam run --exam {hostile}",
+    ],
     "index drop": ["index use faiss:engine", "index drop"],
     "index rebuild": ["index use faiss:engine", "index rebuild"],
     "index status": ["index status", "index use faiss:engine", "index status", "index status --json"],
@@ -103,6 +111,7 @@ PRINTED = {
         "query --mode recent",
         "query --mode expand {source}",
     ],
+    "query --proof": ["query green bees --proof bees.proof"],
     "revert": ["revert {applied} --reason {hostile}"],
     "review apply": ["review apply {waiting}"],
     "review propose": ["review propose", "review propose --dry-run --json"],
@@ -113,6 +122,12 @@ PRINTED = {
     "try": ["try {hostile}"],
     "unlock": ["unlock", "unlock --json", "unlock {hostile}"],
     "vectors": ["vectors"],
+    "verify": [
+        "query green bees --proof bees.proof",
+        "verify bees.proof",
+        "verify exam.yaml",
+        "verify {hostile} --json",
+    ],
     "version": ["version"],
     "watch": ["watch nowhere-{hostile}"],
     "wiki build": ["wiki build --to {hostile}", "wiki build --to {hostile} --json"],
@@ -150,6 +165,8 @@ def original(tmp_path_factory):
     for name, data in {"chat": SAID, "flow": STEPS, "tickets": TICKETS, "script": SCRIPT}.items():
         (folder / f"{name}.json").write_text(json.dumps(data))
     (folder / "state.md").write_text(STATE)
+    asked = {"ask": f"Green {STEERING} bees?", "must": [f"tea{STEERING}.md", {"says": STEERING}], "id": STEERING}
+    (folder / "exam.yaml").write_text(json.dumps([asked, {**asked, "id": "b", "must_not": [{"says": "green"}]}]))
     with open_space(f"sqlite:{folder / 's.db'}", channel="user", actor=f"ada {STEERING}") as space:
         names = fill(space)
     return Place(folder, names)

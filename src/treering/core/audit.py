@@ -4,7 +4,7 @@ A chain shows an edit, a deletion or a reordering inside the log. A cut tail or 
 against an `Anchor` kept outside the store.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -64,19 +64,33 @@ def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) 
 
     Raises `Corrupt` naming the first event that does not verify.
     """
-    head = Anchor(seq=0, hash=GENESIS)
-    met = anchor == head
-    for event in events:
-        if event.seq != head.seq + 1:
-            raise _broken(event.seq, f"event {head.seq + 1} is missing")
-        if event.prev_hash != head.hash or event.hash != event_hash(event):
-            raise _broken(event.seq, f"event {event.seq} was changed")
-        head = Anchor(seq=event.seq, hash=event.hash)
-        if anchor and anchor.seq == event.seq:
-            met = anchor == head
-    if anchor and not met:
-        raise _broken(anchor.seq, f"the log does not pass through the anchor at event {anchor.seq}")
-    return head
+    chain = CheckedChain(events, anchor)
+    for _ in chain:
+        pass
+    return chain.head
+
+
+class CheckedChain:
+    """Events that are checked, as `verify_chain` checks them, while somebody reads them once; `head`: of those read."""
+
+    def __init__(self, events: Iterable[AuditEvent], anchor: Anchor | None) -> None:
+        self.head = Anchor(seq=0, hash=GENESIS)
+        self._events = events
+        self._anchor = anchor
+
+    def __iter__(self) -> Iterator[AuditEvent]:
+        met = self._anchor == self.head
+        for event in self._events:
+            if event.seq != self.head.seq + 1:
+                raise _broken(event.seq, f"event {self.head.seq + 1} is missing")
+            if event.prev_hash != self.head.hash or event.hash != event_hash(event):
+                raise _broken(event.seq, f"event {event.seq} was changed")
+            self.head = Anchor(seq=event.seq, hash=event.hash)
+            if self._anchor and self._anchor.seq == event.seq:
+                met = self._anchor == self.head
+            yield event
+        if self._anchor and not met:
+            raise _broken(self._anchor.seq, f"the log does not pass through the anchor at event {self._anchor.seq}")
 
 
 def _broken(seq: int, what: str) -> Corrupt:

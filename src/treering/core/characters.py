@@ -4,7 +4,11 @@ Controls move a cursor or retitle a window, direction marks make text read as so
 than a line feed begin a line where none was meant.
 """
 
+import hashlib
 import re
+import unicodedata
+
+from treering.core.errors import InvalidInput
 
 # Not the marks U+200E, U+200F and U+061C: text from right to left needs them, and they reorder no other words.
 _DIRECTION = "\u202a-\u202e\u2066-\u2069"
@@ -84,3 +88,30 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 _LATIN = 0xFF
+
+
+# What texts have in common: a hash of one, and what of it does not change its meaning.
+
+
+_SPACES = re.compile(r"\s+")
+
+
+def digest(text: str, *, salt: str = "") -> str:
+    """Hash a text (BLAKE2b, 160 bits, hex), keyed with `salt` where one is given.
+
+    A salted hash of a short text cannot be guessed once the salt is gone; that is what lets the audit keep
+    hashes of erased content. Raises `InvalidInput` for text that is not valid Unicode: no store could keep it.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"A text holds a lone surrogate at character {error.start}, so it is not valid Unicode.",
+            hint="Decode it with errors='replace' before giving it to Treering.",
+        ) from error
+    return hashlib.blake2b(data, digest_size=20, key=salt.encode()).hexdigest()
+
+
+def normalise_text(text: str) -> str:
+    """Fold what does not change meaning: Unicode form (NFKC), case, runs of white space."""
+    return _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()

@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from treering.core.canonical import digest, normalise_text
-from treering.core.characters import unmarked, visible, without_invisible
+from treering.core.characters import digest, normalise_text, unmarked, visible, without_invisible
 
 _START = "<<treering:"
 _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')

@@ -34,6 +34,20 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
     return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
 
 
+def states_by_name(path: str) -> bool:
+    """Tell by a file's path whether it is there to state decisions or rules."""
+    return _is_record_path(path) or _sets_rules(path)
+
+
+def withdrawn_as(text: str) -> str:
+    """Return how a decision record says that it is not in force, such as `superseded`; empty where it does not."""
+    outline = outline_markdown(text)
+    said = _NOT_IN_FORCE.search(
+        _status(outline, {_key(heading): (heading, body) for heading, body in _bodies(outline)})
+    )
+    return said[0].lower() if said else ""
+
+
 # Decisions
 
 _RECORD_PATH = re.compile(
@@ -90,7 +104,11 @@ def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> Knowled
 def _is_record(path: str, parts: Mapping[str, object]) -> bool:
     if _NO_RECORD.search(PurePosixPath(path).name):
         return False
-    return bool(_RECORD_PATH.search(path)) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
+    return _is_record_path(path) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
+
+
+def _is_record_path(path: str) -> bool:
+    return bool(_RECORD_PATH.search(path)) and is_markdown(path) and not _NO_RECORD.search(PurePosixPath(path).name)
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
@@ -160,9 +178,16 @@ def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
 
 _RULE_FILE = re.compile(
     r"(?:contributing|code_?-?of_?-?style|style|style_?-?guide|coding_?-?(?:style|standards|guidelines)|conventions"
-    r"|agents|claude|security|hacking)(?:\.(?:md|markdown|rst|txt))?",
+    r"|agents|claude|gemini|copilot-instructions|security|hacking)(?:\.(?:md|markdown|rst|txt))?",
     re.IGNORECASE,
 )
+_RULE_PATH = re.compile(
+    r"(?:^|/)(?:\.(?:cursor|windsurf|clinerules|claude|continue)/(?:rules/)?[^/]+\.mdc?"
+    r"|\.github/instructions/[^/]+\.md|\.(?:cursorrules|windsurfrules|clinerules))$",
+    re.IGNORECASE,
+)
+"""Where editors and agents keep rules besides."""
+_GLOBS = re.compile(r"^(?:globs|applyTo|paths):[ \t]*[\"']?([^\n\"']{1,300})", re.MULTILINE)
 # What commands: `must` and its like anywhere, `do not` and `never` only where they open a clause
 # ("issues that do not build" commands nothing).
 _RULE = re.compile(
@@ -184,17 +209,24 @@ _WHOLE = ("", ".", ".github", "docs", "doc")
 
 
 def _sets_rules(path: str) -> bool:
-    return bool(_RULE_FILE.fullmatch(PurePosixPath(path).name))
+    return bool(_RULE_FILE.fullmatch(PurePosixPath(path).name) or _RULE_PATH.search(path))
 
 
 def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
     folder = str(PurePosixPath(path).parent)
-    scope = "repository" if folder in _WHOLE else folder
+    scope = _globs(text) or "repository" if _RULE_PATH.search(path) or folder in _WHOLE else folder
     rules = list(dict.fromkeys(_rules(path, text)))[:_MOST_RULES]
     for rule, impact, line in rules:
         at = _segment_at(segments, line)
         payload = {"rule": rule, "scope": scope, "violation_impact": impact}
         yield KnowledgeDraft("constraint", rule[:120], payload, at, segments[at].heading)
+
+
+def _globs(text: str) -> str:
+    """Return for which files a rule says it is, in its front matter; empty where it does not say."""
+    matter = text.split("\n---", 1)[0] if text.startswith("---") else ""
+    found = _GLOBS.search(matter)
+    return found[1].strip() if found else ""
 
 
 def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:

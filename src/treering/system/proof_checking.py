@@ -192,7 +192,9 @@ def main(arguments: list[str] | None = None) -> int:
     reader.add_argument("--signers", type=Path, help="who may have signed it: an allowed_signers file of ssh")
     given = reader.parse_args(arguments)
     told, problems = verify(given.proof, given.anchor, given.clone, given.signers)
-    sys.stdout.write("".join(f"{line}\n" for line in (*told, *problems)))
+    # A proof is somebody else's: what it says may not steer a terminal.
+    plain = ("".join(char if char.isprintable() else "?" for char in line) for line in (*told, *problems))
+    sys.stdout.write("".join(f"{line}\n" for line in plain))
     return 1 if problems else 0
 
 

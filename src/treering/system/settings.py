@@ -77,6 +77,10 @@ class Settings:
     """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
     memory_embedding_base_url: str = ""
     """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    hooks_off: frozenset[str] = frozenset()
+    """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
+    check_fail_on: str = ""
+    """`TREERING_CHECK_FAIL_ON`: rules on which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
     of_git: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +122,8 @@ class Settings:
             memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
             memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
             memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
+            hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
+            check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
             folder=folder or Path.cwd(),
             of_git={name: given[name] for name in _OF_GIT if given.get(name)},
         )

@@ -9,6 +9,7 @@ import pytest
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.parts.coding_agents.connecting import (
     CLIENTS,
+    HOOK_WORDS,
     ConnectionRecords,
     StartCommand,
     client_named,
@@ -82,8 +83,10 @@ def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_els
     )
     hooks = read_json(client.hooks_file(folder=folder, home=home).read_text())["hooks"]
     assert hooks["SessionStart"][1] == {"hooks": []}
-    for event, word in client.hooks.items():
-        assert hooks[event][0]["hooks"][0]["command"] == f"/opt/bin/treering session {word}"
+    for one in client.hooks:
+        calls = [(group.get("matcher", ""), *group["hooks"]) for group in hooks[one.event] if group["hooks"]]
+        called = {"type": "command", "command": f"/opt/bin/treering session {one.word}", "timeout": one.timeout}
+        assert (one.matcher, called) in calls
 
 
 def test_hooks_of_cursor_stand_by_themselves_in_a_file_that_names_its_version(tmp_path):
@@ -97,9 +100,13 @@ def test_hooks_of_cursor_stand_by_themselves_in_a_file_that_names_its_version(tm
     told = read_json(file.read_text())
     assert told["version"] == 1
     assert told["hooks"] == {
-        "sessionStart": [{"command": "/opt/bin/treering session begin", "timeout": 10}, {"command": "./mine.sh"}],
-        "sessionEnd": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
-        "preCompact": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
+        "sessionStart": [{"command": "/opt/bin/treering session begin", "timeout": 5}, {"command": "./mine.sh"}],
+        "sessionEnd": [{"command": "/opt/bin/treering session keep", "timeout": 5}],
+        "preCompact": [{"command": "/opt/bin/treering session keep", "timeout": 5}],
+        "postToolUse": [
+            {"command": "/opt/bin/treering session failure", "timeout": 2, "matcher": "Shell"},
+            {"command": "/opt/bin/treering session edit", "timeout": 2, "matcher": "Read"},
+        ],
     }
     file.write_text(file.read_text().replace("./mine.sh", "./ours.sh"))
     kept.undo("cursor", folder)
@@ -251,3 +258,29 @@ def test_a_link_within_a_project_is_followed(tmp_path):
         plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None)
     )
     assert "treering" in (folder / "shared.json").read_text()
+
+
+def test_each_hook_can_be_left_out_alone(tmp_path):
+    client = client_named("claude-code")
+    folder, home = places(client, tmp_path, False)
+    for left_out in HOOK_WORDS:
+        planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS, without=(left_out,))
+        text = planned.changes[-1].after.decode()
+        assert [word for word in HOOK_WORDS if f"session {word}" in text] == [
+            word for word in HOOK_WORDS if word != left_out
+        ]
+
+
+SECONDS = {"gemini-cli": 1_000}
+"""How many of a client's units of time are a second; one, where it is not named."""
+AT_THE_END = {"claude-code": ("SessionEnd", 1.5), "codex": ("Stop", 3)}
+"""How long clients give all hooks at the end of a session or a turn, in seconds."""
+
+
+def test_no_hook_may_take_longer_than_its_client_and_its_person_wait():
+    for client in CLIENTS.values():
+        longest = {one: one.timeout / SECONDS.get(client.name, 1) for one in client.hooks}
+        assert all(seconds <= 5 for seconds in longest.values())
+        assert all(seconds <= 2 for one, seconds in longest.items() if one.word in ("edit", "prompt", "failure"))
+        event, budget = AT_THE_END.get(client.name, ("", 0))
+        assert all(seconds <= budget for one, seconds in longest.items() if one.event == event)

@@ -155,7 +155,7 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
     if key is None or not is_functional(item, draft.policy):
         return []
     ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
-    found = [other for other in draft.knowledge(sorted(ids)) if _contradict(item, other)]
+    found = [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
     return [other for other in found if _may_meet(item, other, draft)] if found else []
 
 
@@ -216,7 +216,8 @@ def is_newly_disputed(item: Knowledge, earlier: Sequence[EvidenceRef]) -> bool:
     return any((ref.source_id, ref.quote_hash) not in known for ref in against)
 
 
-def _contradict(one: Knowledge, other: Knowledge) -> bool:
+def contradict(one: Knowledge, other: Knowledge) -> bool:
+    """Tell whether two claims say different things of the same, at the same time."""
     return (
         one.id != other.id
         and other.status in _LIVE

@@ -26,6 +26,9 @@ def add_connecting(app: Typer) -> None:
     session.callback()(tell)
     session.command("begin", cls=Command)(begin)
     session.command("keep", cls=Command)(keep)
+    session.command("edit", cls=Command)(edit)
+    session.command("prompt", cls=Command)(prompt)
+    session.command("failure", cls=Command)(failure)
     session.command("work", cls=Command)(work)
     app.add_typer(session, name="session")
 
@@ -51,6 +54,10 @@ def connect(
     no_hooks: Annotated[
         bool, Option("--no-hooks", help="Only the tools; sessions are neither begun with memory nor kept.")
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        Option("--without", metavar="HOOK", help="Leave out one hook: begin, keep, edit, prompt, failure; repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a coding agent this folder's memory.
@@ -62,7 +69,7 @@ def connect(
     """
     from treering.parts.coding_agents import running
 
-    wanted = running.WantedConnection(client, of_user=of_user, hooks=not no_hooks)
+    wanted = running.WantedConnection(client, of_user=of_user, hooks=not no_hooks, without=tuple(without or ()))
     running.connect(wanted, dry_run=dry_run, print_only=print_only, as_json=as_json)
 
 
@@ -115,6 +122,40 @@ def keep(
     from treering.parts.coding_agents import running
 
     running.keep_now(now)
+
+
+def edit() -> None:
+    """Tell what governs the files that are about to be edited.
+
+    Reads the hook's input from stdin and prints its answer, from what was made
+    ready before: decisions, rules, what usually changes together. At most 300
+    tokens, each thing once in a session; empty where nothing governs them.
+    """
+    from treering.parts.coding_agents import session_hooks
+
+    session_hooks.run("edit")
+
+
+def prompt() -> None:
+    """Tell what truly speaks of a prompt.
+
+    Reads the hook's input from stdin and prints its answer, at most 600
+    tokens; empty where nothing speaks of it.
+    """
+    from treering.parts.coding_agents import session_hooks
+
+    session_hooks.run("prompt")
+
+
+def failure() -> None:
+    """Tell what was learned from the same failure of a test or a command.
+
+    Reads the hook's input from stdin and prints its answer, at most 300
+    tokens; empty where the tool did not fail, or nothing was learned.
+    """
+    from treering.parts.coding_agents import session_hooks
+
+    session_hooks.run("failure")
 
 
 def work(

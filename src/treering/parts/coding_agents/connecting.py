@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +37,23 @@ def start_command() -> StartCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientHook:
+    """An event of a client that calls one of our commands."""
+
+    event: str
+    word: str
+    """`begin`, `keep`, `edit`, `prompt` or `failure`."""
+    timeout: float
+    """How long the client waits for it, in its own unit."""
+    matcher: str = ""
+    """Of which tools it tells; empty: all, or an event that is about none."""
+
+
+HOOK_WORDS = ("begin", "keep", "edit", "prompt", "failure")
+"""The hooks there are: the beginning and the end of a session, before an edit, on a prompt, after a failure."""
+
+
+@dataclass(frozen=True, slots=True)
 class CodingClient:
     """A coding agent or an editor."""
 
@@ -51,14 +68,12 @@ class CodingClient:
     form: Form = "json"
     style: Literal["command", "stdio", "list"] = "command"
     """How it writes a server: program and arguments, the same with a type, or both in one list."""
-    hooks: Mapping[str, str] | None = None
-    """Which of its events call which of our commands; `None`: it has no hooks that Treering uses."""
+    hooks: tuple[ClientHook, ...] = ()
+    """Its events that call our commands; none: it has no hooks that Treering uses."""
     hooks_project_file: str = ""
     hooks_user_file: str = ""
     hooks_note: str = ""
     """What a person has to do before they run."""
-    hook_timeout: int = 10
-    """How long it waits for a hook, in its own unit."""
     hook_style: Literal["grouped", "flat"] = "grouped"
     """How it writes a hook: in a group of an event, or by itself in a file that names its version."""
 
@@ -70,10 +85,15 @@ class CodingClient:
         """Return where its hooks are."""
         return folder / self.hooks_project_file if folder else home / self.hooks_user_file
 
-    def hook(self, command: str) -> dict[str, Any]:
+    def hook(self, one: ClientHook, command: str) -> dict[str, Any]:
         """Return how it writes a hook that calls a command."""
-        one = {"command": command, "timeout": self.hook_timeout}
-        return one if self.hook_style == "flat" else {"hooks": [{"type": "command", **one}]}
+        called = {"command": command, "timeout": one.timeout}
+        matched = {"matcher": one.matcher} if one.matcher else {}
+        return (
+            {**called, **matched}
+            if self.hook_style == "flat"
+            else {**matched, "hooks": [{"type": "command", **called}]}
+        )
 
     def server(self, start: StartCommand) -> dict[str, Any]:
         """Return how it writes our server."""
@@ -87,7 +107,6 @@ class CodingClient:
 
 
 _MCP_SERVERS = "mcpServers"
-_OF_SESSIONS = {"SessionStart": "begin", "SessionEnd": "keep"}
 
 CLIENTS: Mapping[str, CodingClient] = {
     one.name: one
@@ -98,7 +117,14 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".mcp.json",
             ".claude.json",
             _MCP_SERVERS,
-            hooks={**_OF_SESSIONS, "PreCompact": "keep"},
+            hooks=(
+                ClientHook("SessionStart", "begin", 5),
+                ClientHook("SessionEnd", "keep", 1.5),  # it gives all hooks of this event no more by itself
+                ClientHook("PreCompact", "keep", 5),
+                ClientHook("PreToolUse", "edit", 2, "Edit|MultiEdit|Write|NotebookEdit"),
+                ClientHook("UserPromptSubmit", "prompt", 2),
+                ClientHook("PostToolUseFailure", "failure", 2, "Bash"),
+            ),
             hooks_project_file=".claude/settings.local.json",
             hooks_user_file=".claude/settings.json",
         ),
@@ -110,7 +136,14 @@ CLIENTS: Mapping[str, CodingClient] = {
             "mcp_servers",
             form="toml",
             # Not every version tells of the end of a session; all tell of the end of a turn.
-            hooks={"SessionStart": "begin", "Stop": "keep", "PreCompact": "keep"},
+            hooks=(
+                ClientHook("SessionStart", "begin", 5),
+                ClientHook("Stop", "keep", 3),
+                ClientHook("PreCompact", "keep", 3),
+                ClientHook("PreToolUse", "edit", 2, "apply_patch|Edit|Write"),
+                ClientHook("UserPromptSubmit", "prompt", 2),
+                ClientHook("PostToolUse", "failure", 2, "Bash"),
+            ),
             hooks_project_file=".codex/hooks.json",
             hooks_user_file=".codex/hooks.json",
             hooks_note="Codex runs a hook once you have trusted it: /hooks there.",
@@ -121,7 +154,14 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".cursor/mcp.json",
             ".cursor/mcp.json",
             _MCP_SERVERS,
-            hooks={"sessionStart": "begin", "sessionEnd": "keep", "preCompact": "keep"},
+            # It takes no context before an edit nor on a prompt: what governs a file is told once it was read.
+            hooks=(
+                ClientHook("sessionStart", "begin", 5),
+                ClientHook("sessionEnd", "keep", 5),
+                ClientHook("preCompact", "keep", 5),
+                ClientHook("postToolUse", "edit", 2, "Read"),
+                ClientHook("postToolUse", "failure", 2, "Shell"),
+            ),
             hooks_project_file=".cursor/hooks.json",
             hooks_user_file=".cursor/hooks.json",
             hook_style="flat",
@@ -133,10 +173,17 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".gemini/settings.json",
             ".gemini/settings.json",
             _MCP_SERVERS,
-            hooks={**_OF_SESSIONS, "PreCompress": "keep"},
+            # It takes no context before a tool: what governs a file is told once it was read.
+            hooks=(
+                ClientHook("SessionStart", "begin", 5_000),
+                ClientHook("SessionEnd", "keep", 5_000),
+                ClientHook("PreCompress", "keep", 5_000),
+                ClientHook("AfterTool", "edit", 2_000, "read_file"),
+                ClientHook("BeforeAgent", "prompt", 2_000),
+                ClientHook("AfterTool", "failure", 2_000, "run_shell_command"),
+            ),
             hooks_project_file=".gemini/settings.json",
             hooks_user_file=".gemini/settings.json",
-            hook_timeout=10_000,
         ),
         CodingClient("opencode", "OpenCode", "opencode.json", ".config/opencode/opencode.json", "mcp", style="list"),
         CodingClient("zed", "Zed", ".zed/settings.json", ".config/zed/settings.json", "context_servers"),
@@ -193,17 +240,18 @@ def plan_connection(
     home: Path,
     server: StartCommand,
     hooks: StartCommand | None,
+    without: Collection[str] = (),
 ) -> Connection:
     """Return what connecting would change, and change nothing.
 
-    `hooks`: how the client is to call us at the beginning and the end of a session; `None`: it is not to. Raises
+    `hooks`: how the client is to call us by its hooks; `None`: it is not to; `without` leaves out some of them. Raises
     `InvalidInput` for a file that cannot be read, and for one of a project that is a link out of it; `Conflict` where
     the client has another server of our name.
     """
     edits = _Edits(folder)
     edits.add_server(client, client.file(folder=folder, home=home), server)
     if hooks and client.hooks:
-        edits.add_hooks(client, client.hooks_file(folder=folder, home=home), hooks)
+        edits.add_hooks(client, client.hooks_file(folder=folder, home=home), hooks, without)
     return Connection(client.name, folder, tuple(edits.changes()))
 
 
@@ -280,17 +328,19 @@ class _Edits:
         else:
             self._keep(file, _told_of(file, lambda: insert_member(text, (client.servers, NAME), entry)))
 
-    def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand) -> None:
+    def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand, without: Collection[str]) -> None:
         if client.hook_style == "flat":
             text = self._text(file, "json")
             self._keep(file, _told_of(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
-        for event, word in (client.hooks or {}).items():
-            entry = client.hook(shlex.join([hooks.program, *hooks.arguments, word]))
-            text = self._text(file, "json")
-            self._keep(
-                file,
-                _told_of(file, lambda text=text, event=event, entry=entry: insert_item(text, ("hooks", event), entry)),
+        for one in client.hooks:
+            if one.word in without:
+                continue
+            path, entry = (
+                ("hooks", one.event),
+                client.hook(one, shlex.join([hooks.program, *hooks.arguments, one.word])),
             )
+            text = self._text(file, "json")
+            self._keep(file, _told_of(file, lambda text=text, path=path, entry=entry: insert_item(text, path, entry)))
 
     def _text(self, file: Path, form: str) -> str:
         if file not in self._texts:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from treering.core.canonical import PREFIXES, render_time
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.parts.coding_agents.connecting import (
+    HOOK_WORDS,
     Connection,
     ConnectionRecords,
     client_named,
     plan_connection,
     start_command,
 )
+from treering.parts.coding_agents.hook_memory import keep_table
 from treering.parts.coding_agents.session_hooks import (
     ReadyPack,
     WaitingTranscript,
@@ -57,6 +59,7 @@ class WantedConnection:
     client: str
     of_user: bool
     hooks: bool
+    without: tuple[str, ...] = ()
 
 
 def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_json: bool) -> None:
@@ -66,7 +69,12 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     program = start_command()
     hooks = StartCommand(program.program, (*program.arguments, "session")) if wanted.hooks else None
     planned = plan_connection(
-        client, folder=folder, home=Path.home(), server=_server(program, settings, folder), hooks=hooks
+        client,
+        folder=folder,
+        home=Path.home(),
+        server=_server(program, settings, folder),
+        hooks=hooks,
+        without=_known_hooks(wanted.without),
     )
     if print_only:
         say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
@@ -88,6 +96,15 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     if hooks and client.hooks_note and planned.changes:
         lines.append(line(client.hooks_note, indent=2))
     answer(Access(as_json=as_json), facts, lines)
+
+
+def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:
+    for one in names:
+        if one not in HOOK_WORDS:
+            raise InvalidInput(
+                f"There is no hook {one!r}.", hint=nearest(one, HOOK_WORDS), details={"known": [*HOOK_WORDS]}
+            )
+    return names
 
 
 def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
@@ -261,6 +278,7 @@ def make_ready(space: Space, folder: Path) -> None:
     file = space.address.file
     if file is None:
         return  # what another person erases on a server has to be gone here too, and nobody here would know
+    keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
         report = space.query("context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS})

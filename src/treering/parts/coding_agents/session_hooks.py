@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -26,7 +26,8 @@ __all__ = ["ReadyPack", "keep_pack", "kept_folders", "pack_of", "standing", "sta
 _MOST_INPUT = 1_000_000
 _MOST_BYTES = 100_000
 _EMPTY: Mapping[str, Any] = {}
-_CURSOR_BEGINS = "sessionStart"
+_OF_CURSOR = ("sessionStart", "postToolUse")
+_MOST_ASKED = 20_000
 _COMES = (
     "Treering: what is known for this folder is being made ready, for the next session. "
     "Until then the tool wiki.query tells it, in the mode context."
@@ -51,10 +52,11 @@ class WaitingTranscript:
 
 
 def run(word: str) -> int:
-    """Answer a hook: `begin` or `keep`. Return the exit code, always 0: no session is kept from going on."""
+    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on."""
     given = _given()
     try:
-        told = _begin(given) if word == "begin" else _keep(given)
+        off = word in Settings.read(folder=_folder(given)).hooks_off
+        told = _EMPTY if off else _ANSWERS[word](given)
     except (TreeringError, OSError) as error:
         sys.stderr.write(f"treering: {visible(str(error))}\n")
         told = _EMPTY
@@ -117,6 +119,60 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
 
 
+def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what governs the files that are about to be edited, and what usually changes with them."""
+    from treering.parts.coding_agents import hook_memory  # a session that begins or ends has no use for it
+
+    folder, space = _space_of(given)
+    table = hook_memory.read_table(space) if space else None
+    if space is None or table is None:
+        return _EMPTY
+    place = repository_at(folder)
+    paths = hook_memory.edited_paths(given, (place.top if place else None) or folder)
+    entries, more = hook_memory.governing(table, paths), hook_memory.changed_with(table, paths)
+    return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
+
+
+def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what truly speaks of what a person asks for; with nothing where nothing does."""
+    from treering.parts.coding_agents import hook_memory
+
+    _, space = _space_of(given)
+    table, asked = hook_memory.read_table(space) if space else None, given.get("prompt")
+    if space is None or table is None or not isinstance(asked, str):
+        return _EMPTY
+    entries = hook_memory.speaking_of(table, asked[:_MOST_ASKED])
+    return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
+
+
+def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what was learned from the same failure of a test or a command."""
+    from treering.parts.coding_agents import hook_memory
+
+    failed = hook_memory.failure_of(given)
+    _, space = _space_of(given) if failed else (None, None)
+    table = hook_memory.read_table(space) if space else None
+    if space is None or table is None:
+        return _EMPTY
+    entries = hook_memory.learned_of(table, failed)
+    return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.FAILURE_TOKENS))
+
+
+def _space_of(given: Mapping[str, Any]) -> tuple[Path, Path | None]:
+    """Return where a session is at work, and the file of its space; `None` where it has none, or one on a server."""
+    folder = _folder(given)
+    file = Settings.read(folder=folder).space_address().file
+    return folder, folder / file if file and (folder / file).is_file() else None
+
+
+def _session(given: Mapping[str, Any]) -> str:
+    return str(given.get("session_id") or given.get("conversation_id") or "")
+
+
+def _told(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+    return _answer(given, text) if text else _EMPTY
+
+
 def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Write down that a transcript is to be kept, and start what does it."""
     place = given.get("transcript_path")
@@ -164,9 +220,19 @@ def _start(*arguments: str, folder: Path) -> None:
 
 def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:
     """Write what is known as the client reads it."""
-    if given.get("hook_event_name") == _CURSOR_BEGINS:
+    event = given.get("hook_event_name")
+    if event in _OF_CURSOR:
         return {"additional_context": told}
-    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
+    return {"hookSpecificOutput": {"hookEventName": event or "SessionStart", "additionalContext": told}}
+
+
+_ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "begin": _begin,
+    "keep": _keep,
+    "edit": _edit,
+    "prompt": _prompt,
+    "failure": _failure,
+}
 
 
 def _given() -> Mapping[str, Any]:

@@ -17,7 +17,17 @@ from treering.core.characters import printable, shown
 from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavailable
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import AnyFile
-from treering.sources.repository.git_blobs import LOG_FORMAT, BlobReader, CommitFiles, commits_in
+from treering.sources.repository.git_blobs import (
+    LOG_FORMAT,
+    MESSAGE_FORMAT,
+    BlobReader,
+    CommitFiles,
+    CommitMessage,
+    TouchedLines,
+    commits_in,
+    messages_in,
+    touched_lines,
+)
 from treering.sources.repository.git_private import PrivateGitFolder, RepositoryConfig, parse_config
 from treering.sources.repository.git_process import (
     SECONDS,
@@ -34,6 +44,7 @@ EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 
 _MOST_CONFIG = 10_000_000
+_COMPARED = ("diff", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules")
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}
 
@@ -55,6 +66,16 @@ class TreeChange:
     kind: ChangeKind
     path: str
     before: str
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedFile:
+    """A file that differs between two commits: its object ids, empty where it is not there, and its lines."""
+
+    change: TreeChange
+    old: str
+    new: str
+    lines: tuple[TouchedLines, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +191,24 @@ class GitRepository:
             *(before, after, "--"),
         )
         return list(_changes(iter(listing.split(b"\0"))))
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the newest commit that two commits both come from; `None` where the repository shows none."""
+        return self._ask("merge-base", one, other)
+
+    def touched(self, before: str, after: str) -> list[TouchedFile]:
+        """List the files that differ between two commits, with the lines that do. Submodules and links are left out."""
+        raw = self._run(*_COMPARED, "--raw", "--no-abbrev", "-z", before, after, "--")
+        lines = touched_lines(self._run(*_COMPARED, "--patch", "-U0", "--full-index", before, after, "--"))
+        return [
+            TouchedFile(change, old, new, lines.get((old, new), ()))
+            for change, old, new in _touched(iter(raw.split(b"\0")))
+        ]
+
+    def messages(self, before: str, after: str, *, last: int = 1_000) -> list[CommitMessage]:
+        """Return what the commits say that lead to `after` and not to `before`, newest first, at most `last`."""
+        log = self._run("log", f"--max-count={last}", "-z", f"--format={MESSAGE_FORMAT}", f"{before}..{after}", "--")
+        return messages_in(log)
 
     def blobs(self, entries: Iterable[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes | None]]:
         """Read files through one process, a few at a time; `None` where an object is missing or damaged."""
@@ -323,6 +362,20 @@ def _changes(fields: Iterator[bytes]) -> Iterator[TreeChange]:
             if kind == "renamed":
                 after = printable(next(fields))
             yield TreeChange(kind, after, before)
+
+
+def _touched(fields: Iterator[bytes]) -> Iterator[tuple[TreeChange, str, str]]:
+    for field in fields:
+        if not field.startswith(b":"):
+            continue
+        old_mode, new_mode, old, new, status = field[1:].split(b" ")
+        (change,) = _changes(iter([status, next(fields), *([next(fields)] if status.startswith(b"R") else [])]))
+        if not {old_mode, new_mode} & set(_KINDS):
+            yield change, _object_id(old), _object_id(new)
+
+
+def _object_id(name: bytes) -> str:
+    return name.decode("ascii") if name.strip(b"0") else ""
 
 
 def _work_change(top: Path, name: bytes, state: bytes) -> WorkChange:

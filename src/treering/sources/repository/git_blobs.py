@@ -1,5 +1,6 @@
 """Reading the contents of git objects through one long-lived `git cat-file --batch`."""
 
+import re
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -228,3 +229,62 @@ def _head(field: bytes, *, skip_roots: bool) -> tuple[datetime, bytes, str, str]
     said = printable(subject)[:_MOST_SUBJECT]
     told = (datetime.fromtimestamp(int(when), UTC), author, commit.decode("ascii"), said)
     return told if parents or not skip_roots else None
+
+
+# What differs between two commits: which lines, and what the commits between them say.
+
+
+MESSAGE_FORMAT = "%H%x1f%B"
+"""How `git log -z` writes what a commit says, for `messages_in`."""
+
+_MOST_MESSAGE = 20_000
+_INDEX = re.compile(rb"index ([0-9a-f]+)\.\.([0-9a-f]+)")
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedLines:
+    """Lines of a file that were replaced: the first of them (from 1) and how many, before and after.
+
+    Where there are none on one side, the first is the line behind which they would stand.
+    """
+
+    old_first: int
+    old_count: int
+    new_first: int
+    new_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMessage:
+    """A commit, and all that its author says of it."""
+
+    commit: str
+    text: str
+
+
+def touched_lines(patch: bytes) -> dict[tuple[str, str], tuple[TouchedLines, ...]]:
+    """Return the touched lines in a patch without context, by the object ids of the file before and after.
+
+    An id is empty where the file was not there. Every line of a file itself begins with a sign of its own.
+    """
+    found: dict[tuple[str, str], list[TouchedLines]] = {}
+    hunks: list[TouchedLines] = []
+    for line in patch.split(b"\n"):
+        if line.startswith(b"@@ ") and (hunk := _HUNK.match(line)):
+            numbers = [1 if number is None else int(number) for number in hunk.groups()]
+            hunks.append(TouchedLines(*numbers))
+        elif line.startswith(b"index ") and (index := _INDEX.match(line)):
+            old, new = (name.decode() if name.strip(b"0") else "" for name in index.groups())
+            hunks = found[old, new] = []
+    return {ids: tuple(lines) for ids, lines in found.items()}
+
+
+def messages_in(log: bytes) -> list[CommitMessage]:
+    """Read what `git log -z` wrote in `MESSAGE_FORMAT`."""
+    records = (record.lstrip(b"\n").partition(_FIELD) for record in log.split(b"\0"))
+    return [
+        CommitMessage(name.decode("ascii"), text[:_MOST_MESSAGE].decode("utf-8", "replace"))
+        for name, _, text in records
+        if text
+    ]

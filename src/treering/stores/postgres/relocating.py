@@ -304,11 +304,20 @@ class TimedTable:
 
 TIMED = (
     TimedTable(
-        "leases", ("name text", "owner text", "process bigint", "renewed float8", "seconds float8"), ("renewed",)
+        "leases",
+        ("name text", "owner text", "process bigint", "renewed double precision", "seconds double precision"),
+        ("renewed",),
     ),
     TimedTable(
         "promised_work",
-        ("kind text", "key text", "promised float8", "times bigint", "claimant text", "claimed_until float8"),
+        (
+            "kind text",
+            "key text",
+            "promised double precision",
+            "times bigint",
+            "claimant text",
+            "claimed_until double precision",
+        ),
         ("promised", "claimed_until"),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from treering.core.audit import Anchor, AuditEvent, verify_chain
+from treering.core.audit import Anchor, AuditEvent, CheckedChain
 from treering.core.canonical import render_time
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
@@ -161,8 +161,8 @@ def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
 
     Returns the head of the log. Raises `Corrupt` naming the first thing that does not verify.
     """
-    head = verify_chain(_events(rows), anchor=anchor)
-    told = account(_events(rows))
+    chain = CheckedChain(_events(rows), anchor)
+    told = account(chain)
     seen: set[tuple[str, int]] = set()
     for identity, number, seq, item in rows.revision_items():
         told.check_revision(item, seq)
@@ -172,7 +172,7 @@ def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
     patches = _check_patches(rows, told)
     _check_keys(rows, patches)
     _check_current(rows)
-    return head
+    return chain.head
 
 
 def wrong(what: str, identity: str) -> Corrupt:

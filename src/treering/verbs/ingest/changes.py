@@ -499,13 +499,13 @@ def moved_refs(item: Knowledge, before: Source, now: Sequence[Segment], *, gone:
     refs: dict[tuple[str, str, str], EvidenceRef] = {}
     for ref in item.evidence_refs:
         part = old.get(ref.segment_id) if (ref.source_id, ref.role) == (before.id, "supports") else None
-        places = _places(item, part, now) if part else ()
+        places = places_now(item, part, now) if part else ()
         moved = [EvidenceRef(source_id=before.id, segment_id=place) for place in places] or [ref]
         refs |= {(one.source_id, one.segment_id, one.role): one for one in moved}
     return list(refs.values())
 
 
-def _places(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
+def places_now(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
     """Return the ids of the segments that hold what knowledge is about; none where any of it is held nowhere."""
     found = [_holder(_words_of(one, old), now) for one in _about(item, old)]
     return tuple(dict.fromkeys(filter(None, found))) if all(found) else ()

@@ -115,12 +115,6 @@ _COMPRESSED = (0xFD2FB528).to_bytes(4, "little")
 _ESCAPE = "\U000f0000"
 """A character for private use: behind it, `0` stands for a NUL, and `1` for the character itself."""
 
-NAME_CHARS = 200
-SCOPE_CHARS = 256
-ORIGIN_CHARS = 300
-"""Characters of long columns that indexes hold: an entry may have 2,704 bytes at most, and a character takes up to
-four."""
-
 AFTER_ALL = "\U0010ffff"
 """Behind a prefix, the end of the range of texts that begin with it."""
 

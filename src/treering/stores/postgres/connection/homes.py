@@ -81,9 +81,19 @@ _SPACE_ROW = (
     "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
 )
 
-# The statements of a commit are few and simple: planning each anew would take longer than running it. Only Citus has
-# to know their values, which say on which of its servers they run.
-_PLANNING = "CASE WHEN current_setting('citus.shard_count', true) IS NULL THEN 'force_generic_plan' ELSE 'auto' END"
+# Every statement finds its rows by an index that begins with the space, whatever the space. So it is planned once, for
+# all values, as far as it is prepared: planning takes longer than running it. A planner that is told the number of a
+# space which is newer than its statistics takes it for empty, and any index for as good as the right one; one that adds
+# up all partitions chooses to read whole ones, to have other processes help it, or to compile the statement first. Each
+# of these takes a hundred times as long. What was planned while a space was small is planned anew when it has grown.
+# Only Citus has to know the values, which say on which server statements run.
+_PLANS = {
+    "plan_cache_mode": "CASE WHEN current_setting('citus.shard_count', true) IS NULL "
+    "THEN 'force_generic_plan' ELSE 'auto' END",
+    "enable_seqscan": "'off'",
+    "max_parallel_workers_per_gather": "'0'",
+    "jit": "'off'",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +107,7 @@ class Kind:
 
     def beginning(self, space: int) -> list[Statement]:
         """Return the statements that begin it; the last gives the space's row."""
-        settings = {"search_path": f"'{SCHEMA}'", **self.settings}
+        settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
         chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
         # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
         seen = f"SET LOCAL treering.space = '{space}'"
@@ -109,7 +119,6 @@ WRITE = Kind(
     "BEGIN ISOLATION LEVEL READ COMMITTED",
     {
         "synchronous_commit": "'on'",
-        "plan_cache_mode": _PLANNING,
         "lock_timeout": f"'{int(LOOKING_SECONDS * 1000)}ms'",
         "idle_in_transaction_session_timeout": f"'{_IDLE_SECONDS}s'",
     },
@@ -188,16 +197,18 @@ class Home:
         self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
     ) -> Begun:
         """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
-        beginning = self._beginnings[kind]
+        first, *others = self._beginnings[kind]
+        beginning = [first, *connection.plans, *others]
         answers = exchange(connection, [*beginning, *bound(statements, self.number)])
-        rows, first = answers[len(beginning) - 1], answers[len(beginning) :]
+        rows, given = answers[len(beginning) - 1], answers[len(beginning) :]
         if not rows:
             raise Corrupt(
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
         *row, mark = rows[0]
-        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), first)
+        connection.note_growth(self.number, row[0])
+        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), given)
 
 
 def open_home(

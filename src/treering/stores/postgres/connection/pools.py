@@ -126,6 +126,10 @@ _FEWEST = 2
 _SECONDS = 20.0
 
 
+def _nothing_noted(_space: int, _sequence: int) -> None:
+    """Note nothing: of a connection on which nothing is prepared, no plans are kept."""
+
+
 class _NothingPrepared(dict[Any, int | bytes]):
     """Forgets how often statements were sent on a connection, so that none is ever prepared there."""
 
@@ -168,6 +172,7 @@ class LentPool:
             connection.autocommit, connection.row_factory = True, tuple_row
             # What is prepared on a connection of the host's is the host's: it may end that at any time.
             connection.known, connection.names = _NothingPrepared(), 0
+            connection.plans, connection.note_growth = [], _nothing_noted
         except BaseException:
             self.put_back(connection)
             raise

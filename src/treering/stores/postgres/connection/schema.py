@@ -307,9 +307,34 @@ _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT
 
 _SERVERS: Sequence[str] = (MARK_STEP.format(schema=SCHEMA), DIRECTORY_STEP.format(schema=SCHEMA))
 
+_INDEXED_BYTES = 2_000  # an entry of an index may have 2,704
+_BYTES_OF_NAMES = (
+    "octet_length(scope) + octet_length(title) + octet_length(coalesce(origin, '')) + octet_length(coalesce(slug, ''))"
+)
+NAMED_BRIEFLY, NAMED_AT_LENGTH = f"{_BYTES_OF_NAMES} <= {_INDEXED_BYTES}", f"{_BYTES_OF_NAMES} > {_INDEXED_BYTES}"
+"""Which objects indexes find by their names, and which, very few, are looked through one by one."""
+BRIEF_KEY, LONG_KEY = f"octet_length(key) <= {_INDEXED_BYTES}", f"octet_length(key) > {_INDEXED_BYTES}"
+"""The same of idempotency keys."""
+
+# Behind row-level security an index is used for comparisons of columns alone: of `left(origin, 300)`, as the first
+# version had it, the server does not know that it gives nothing away, and reads all objects of a space instead.
+_NAMES: Sequence[str] = (
+    f"DROP INDEX {SCHEMA}.objects_by_name; CREATE INDEX objects_by_name "
+    f"ON {SCHEMA}.objects(space, scope, type, status, title) WHERE {NAMED_BRIEFLY};",
+    f"DROP INDEX {SCHEMA}.objects_by_origin; CREATE INDEX objects_by_origin "
+    f"ON {SCHEMA}.objects(space, origin, scope) WHERE {NAMED_BRIEFLY} AND origin IS NOT NULL;",
+    f"DROP INDEX {SCHEMA}.objects_by_slug; CREATE INDEX objects_by_slug "
+    f"ON {SCHEMA}.objects(space, slug, scope, kind) WHERE {NAMED_BRIEFLY} AND slug IS NOT NULL;",
+    f"CREATE INDEX objects_named_at_length ON {SCHEMA}.objects(space, id) WHERE {NAMED_AT_LENGTH};",
+    f"DROP INDEX {SCHEMA}.receipts_by_key; CREATE INDEX receipts_by_key "
+    f"ON {SCHEMA}.receipts(space, key) WHERE {BRIEF_KEY};",
+    f"CREATE INDEX receipts_by_long_key ON {SCHEMA}.receipts(space, hash) WHERE {LONG_KEY};",
+    f"CREATE INDEX jobs_by_number ON {SCHEMA}.jobs(space, number);",
+)
+
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS)
+VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS, _NAMES)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

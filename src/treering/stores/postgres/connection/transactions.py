@@ -1,6 +1,7 @@
 """An open transaction of one space: statements, sent together, and rows that wait to be written together."""
 
 import re
+import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import psycopg
 from psycopg import abc, pq
 from psycopg.adapt import PyFormat, Transformer
@@ -34,7 +36,8 @@ Statement = tuple[str, Mapping[str, Any]]
 """SQL with `%(name)s` for each value, and the values by name."""
 
 _USES = 2  # a statement is prepared when it is sent for the third time: filters make statements that come once
-_MOST = 300  # statements that are remembered on a connection; then all are forgotten
+_MOST = 300  # statements that are remembered on a connection; then all that are not prepared are forgotten
+_SMALL = 50  # events of a space for which any plan will do
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _Key = tuple[bytes, tuple[int, ...]]
 """SQL, and the types of its values."""
@@ -49,6 +52,19 @@ class PreparingConnection(psycopg.Connection[Row]):
         """How often a statement was sent, or its name once it is prepared."""
         self.names = 0
         """How many names were given to statements."""
+        self.planned_at: dict[int, int] = {}
+        """By space, the event at which statements were planned last."""
+        self.plans: list[Statement] = []
+        """What the next transaction has to do about plans."""
+
+    def note_growth(self, space: int, sequence: int) -> None:
+        """Have all statements planned anew, from the next transaction on, once a space is twice as large as it was."""
+        self.plans = []
+        if sequence > 2 * self.planned_at.get(space, _SMALL):
+            if len(self.planned_at) >= _MOST:
+                self.planned_at.clear()
+            self.planned_at[space] = sequence
+            self.plans = [("DISCARD PLANS", {})]
 
 
 class _Message(NamedTuple):
@@ -67,14 +83,23 @@ def exchange(connection: PreparingConnection, statements: Sequence[Statement]) -
     transformer = Transformer(connection)
     messages = [_message(transformer, sql, bindings) for sql, bindings in statements]
     if len(connection.known) > _MOST:
-        connection.execute("DEALLOCATE ALL")
-        connection.known.clear()
+        _forget(connection)
     results = _results(connection, messages)
     rows = []
     for result in results:
         transformer.set_pgresult(result)
         rows.append(transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else [])
     return rows
+
+
+def _forget(connection: PreparingConnection) -> None:
+    """Forget statements that came once or twice; where too many are prepared, forget all."""
+    prepared = {key: name for key, name in connection.known.items() if isinstance(name, bytes)}
+    connection.known.clear()
+    if len(prepared) > _MOST // 2:
+        connection.execute("DEALLOCATE ALL")
+    else:
+        connection.known.update(prepared)
 
 
 def _results(connection: PreparingConnection, messages: Sequence[_Message]) -> list[PGresult]:
@@ -109,8 +134,92 @@ def _check(connection: PreparingConnection, results: Sequence[PGresult]) -> None
 
 def _message(transformer: abc.Transformer, sql: str, bindings: Mapping[str, Any]) -> _Message:
     text, names = _parsed(sql)
-    values = transformer.dump_sequence([bindings[name] for name in names], [PyFormat.AUTO] * len(names))
-    return _Message((text, tuple(transformer.types or ())), values, list(transformer.formats or ()))
+    given = [bindings[name] for name in names]
+    arrays = {place: array for place, value in enumerate(given) if (array := _array(value))}
+    single = [value for place, value in enumerate(given) if place not in arrays]
+    dumped = iter(transformer.dump_sequence(single, [PyFormat.AUTO] * len(single)))
+    types, formats = iter(transformer.types or ()), iter(transformer.formats or ())
+    values: list[abc.Buffer | None] = []
+    oids: list[int] = []
+    forms: list[pq.Format] = []
+    for place in range(len(given)):
+        if array := arrays.get(place):
+            values.append(array.packed(transformer.encoding))
+            oids.append(_ARRAYS[array.kind].array)
+            forms.append(pq.Format.BINARY)
+        else:
+            values.append(next(dumped))
+            oids.append(next(types))
+            forms.append(next(formats))
+    return _Message((text, tuple(oids)), values, forms)
+
+
+# Arrays in the form in which the server keeps them. The driver writes each element as text, bytes as hexadecimal
+# digits, and the server reads that again: both of them take ten times as long for it.
+
+
+class _Kind(NamedTuple):
+    """A type of elements: its number in the server's catalogue, that of arrays of it, and how a number is packed."""
+
+    element: int
+    array: int
+    packed: str = ""
+
+
+_ARRAYS = {
+    "boolean": _Kind(16, 1000, "?"),
+    "smallint": _Kind(21, 1005, ">i2"),
+    "integer": _Kind(23, 1007, ">i4"),
+    "bigint": _Kind(20, 1016, ">i8"),
+    "double precision": _Kind(701, 1022, ">f8"),
+    "text": _Kind(25, 1009),
+    "bytea": _Kind(17, 1001),
+    "jsonb": _Kind(3802, 3807),
+}
+_KINDS: Mapping[type, str] = {bool: "boolean", int: "bigint", float: "double precision", str: "text", bytes: "bytea"}
+_NULL = struct.pack(">i", -1)
+_size = struct.Struct(">i").pack
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Values of one type, by its name in SQL; `None` for NULL."""
+
+    kind: str
+    values: Sequence[Any]
+
+    def packed(self, encoding: str) -> bytes:
+        """Return them as the server reads an array of one dimension. Raises `psycopg.DataError` for a text with NUL."""
+        kind, values = _ARRAYS[self.kind], self.values
+        has_null = None in values
+        header = struct.pack(">iiiii", 1, has_null, kind.element, len(values), 1)
+        if kind.packed and not has_null:
+            column = np.empty(len(values), np.dtype([("size", ">i4"), ("value", kind.packed)]))
+            column["size"] = column.dtype["value"].itemsize
+            column["value"] = values
+            return header + column.tobytes()
+        packed: Iterator[bytes | None]
+        if kind.packed:
+            packed = (None if value is None else np.array(value, kind.packed).tobytes() for value in values)
+        elif self.kind == "bytea":
+            packed = iter(values)
+        else:
+            begin = b"\1" if self.kind == "jsonb" else b""  # the version of its form
+            packed = (None if value is None else begin + value.encode(encoding) for value in values)
+            if any(value is not None and "\0" in value for value in values):
+                raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return header + b"".join([_NULL if each is None else _size(len(each)) + each for each in packed])
+
+
+def _array(value: object) -> Array | None:
+    """Return a list of values of one type as an array; `None` for what is left to the driver."""
+    if isinstance(value, Array):
+        return value
+    if not isinstance(value, list) or not value:
+        return None
+    kinds = set(map(type, value)) - {type(None)}
+    kind = _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
+    return Array(kind, value) if kind else None
 
 
 @lru_cache(maxsize=1_000)
@@ -348,7 +457,9 @@ class Transaction:
         connection, _ = self._begun()
         with connection.cursor(name, binary=True) as cursor:
             cursor.itersize = at_once
-            cursor.execute(sql, {"space": self._space})
+            # A cursor is planned for its values. A planner that reads the number of a space which it does not know yet
+            # takes all of it for one row, and compares each of one table with each of the other.
+            cursor.execute(sql.replace("%(space)s", "(SELECT %(space)s::bigint)"), {"space": self._space})
             for row in cursor:
                 check_interrupt()
                 yield row
@@ -367,11 +478,13 @@ class Transaction:
             values = ", ".join(f"%({name})s" for name in names)
             self.later(f"{into} VALUES(%(space)s, {values}) {conflict}", **dict(zip(names, rows[0], strict=True)))
         elif rows:
-            arrays = ", ".join(f"%({column.split()[0]})s::{column.split()[1]}[]" for column in columns)
+            kinds = [column.partition(" ")[2] for column in columns]
+            arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, kinds, strict=True))
             # From the space's row: with it, Citus lets the server of the space insert, where row-level security holds.
-            given = f"SELECT own.space, given.* FROM spaces own, unnest({arrays}) AS given"  # noqa: S608 - only our own names
-            sql = f"{into} {given} WHERE own.space = %(space)s {conflict}"
-            self.later(sql, **{name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
+            select = f"SELECT own.space, given.* FROM spaces own, unnest({arrays}) AS given"  # noqa: S608 - only our own names
+            sql = f"{into} {select} WHERE own.space = %(space)s {conflict}"
+            given = zip(names, kinds, zip(*rows, strict=True), strict=True)
+            self.later(sql, **{name: Array(kind, values) for name, kind, values in given})
 
     def at_end(self, finish: Callable[["Transaction"], None]) -> None:
         """Have something written just before the commit, once however often it is asked for."""

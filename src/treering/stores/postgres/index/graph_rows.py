@@ -10,11 +10,13 @@ from treering.stores.postgres.index.index_state import NODES, next_numbers, writ
 from treering.stores.rows.graph import (
     content_hash,
     content_hashes,
+    entity_name,
     graph_faults,
     name_digest,
     names_in,
     numbered,
     object_name,
+    plain_name,
     stored_name,
 )
 from treering.stores.rows.packing import REINDEX, rows_of
@@ -28,6 +30,7 @@ _KNOWN = (
 )
 _RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
 _NAMES = "SELECT id, name FROM graph_nodes WHERE space = %(space)s"
+_SOME_NAMES = f"{_NAMES} AND id = ANY(%(ids)s::bigint[])"
 _COUNTS = "SELECT id, passages FROM graph_nodes WHERE space = %(space)s"
 _NODE = ("id bigint", "digest bytea", "name bytea", "passages integer")
 _REPLACE = "ON CONFLICT (space, key) DO UPDATE SET body = excluded.body"
@@ -54,19 +57,34 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, ne
     queries: list[Statement] = [(_KNOWN, {"digests": list(digests.values())})]
     known, *more = transaction.together([*queries, (_HELD, {"keys": changed})] if changed else queries)
     before = more[0] if more else []
-    numbers_by_digest = {digest: number for number, digest in known}
-    numbers = {name: numbers_by_digest[digest] for name, digest in digests.items() if digest in numbers_by_digest}
-    unknown = [name for name in names if name not in numbers]
-    numbers |= zip(unknown, next_numbers(transaction, NODES, len(unknown)) if unknown else (), strict=True)
+    by_digest = {digest: number for number, digest in known}
+    there = {name: by_digest[digest] for name, digest in digests.items() if digest in by_digest}
+    unknown = [name for name in names if name not in there]
+    given = next_numbers(transaction, NODES, len(unknown)) if unknown else ()
+    numbers = there | dict(zip(unknown, given, strict=True))
     # Held first: a name that goes with one passage and comes with another keeps its number.
-    nodes = [(numbers[name], digests[name], names[name], count) for name, count in held.items()]
-    transaction.insert("graph_nodes", _NODE, nodes, conflict=_HOLD)
+    for some, conflict in ((there, _HOLD), (unknown, "")):  # to look for a conflict costs a third more
+        nodes = [(numbers[name], digests[name], names[name], held[name]) for name in some]
+        transaction.insert("graph_nodes", _NODE, nodes, conflict=conflict)
     _release(transaction, before)
     if gone := [key for key in changed if key not in wanted]:
         sql = "DELETE FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
         transaction.later(sql, keys=gone)
     records = [(key, pack_ties(numbered(each, numbers))) for key, each in wanted.items()]
     transaction.insert("graph_passages", ("key bigint", "body bytea"), records, conflict=_REPLACE)
+
+
+def numbers_of(transaction: Transaction, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those of the entity keys that are known."""
+    by_digest = {name_digest(stored_name(entity_name(key))): key for key in keys}
+    found = transaction.rows(_KNOWN, digests=list(by_digest)) if by_digest else ()
+    return {by_digest[digest]: number for number, digest in found}
+
+
+def names_of(transaction: Transaction, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the keys of entities, the ids of objects."""
+    found = transaction.rows(_SOME_NAMES, ids=list(numbers)) if numbers else ()
+    return {number: plain_name(name) for number, name in found}
 
 
 def clear_ties(transaction: Transaction) -> None:

@@ -10,17 +10,17 @@ from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.filters import PassageSight, sight, sights
+from treering.stores.postgres.index.graph_rows import names_of, numbers_of
 from treering.stores.postgres.index.index_state import (
     LOADED_AT_ONCE,
     PostgresLog,
-    integers,
     read_ahead_states,
     sights_and_states,
 )
 from treering.stores.postgres.index.replay import PostgresReplay
 from treering.stores.postgres.index.text import PostgresTextSearch, Query, on_days, passages_named
 from treering.stores.postgres.index.vectors import PostgresQuickVectors, PostgresVectors
-from treering.stores.rows.graph import FollowedGraphView, NamedGraph, PackedNames
+from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 
@@ -68,11 +68,6 @@ _TIED = (
     "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.space = g.space AND p.key = g.key "
     "WHERE g.space = %(space)s AND g.key = ANY(%(keys)s::bigint[])"
 )
-_NAMES = (
-    "SELECT string_agg(int8send(id), ''), string_agg(substring(digest FOR 8), ''), "
-    "string_agg(int8send(length(name)::bigint), ''), string_agg(name, '') FROM (SELECT id, digest, name "
-    "FROM graph_nodes WHERE space = %(space)s AND id > %(after)s ORDER BY id) AS names"
-)
 
 
 class PostgresGraph:
@@ -80,7 +75,7 @@ class PostgresGraph:
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
-        self._followed = NamedGraph()
+        self._followed = FollowedGraph[PostgresGraphRows](PostgresNames(space))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the graph as it stands now, for a read at the scope of `reach`."""
@@ -89,8 +84,28 @@ class PostgresGraph:
             return self._followed.view(PostgresGraphRows(transaction), seen.scopes)
 
 
+class PostgresNames:
+    """`rows.graph.NodeNames`, read from the database when they are asked for: a search asks for a hundred of them.
+
+    To have all in memory would take longer, the first time, than all else that a search loads.
+    """
+
+    def __init__(self, space: PostgresSpace) -> None:
+        self._space = space
+
+    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the numbers of those of the entity keys that are known."""
+        with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
+            return numbers_of(transaction, keys)
+
+    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
+            return names_of(transaction, numbers)
+
+
 class PostgresGraphRows(PostgresLog):
-    """`rows.graph.NamedGraphRows` over a transaction."""
+    """`rows.graph.GraphRows` over a transaction."""
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""
@@ -99,11 +114,6 @@ class PostgresGraphRows(PostgresLog):
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and record of those of the passages that have one."""
         return [(key, scope, body) for key, scope, body in self.transaction.rows(_TIED, keys=list(keys))]
-
-    def names_after(self, number: int) -> PackedNames:
-        """Return the names whose numbers are greater, in the order of their numbers."""
-        [(numbers, codes, lengths, text)] = self.transaction.rows(_NAMES, after=number)
-        return PackedNames.joined(integers(numbers), codes or b"", integers(lengths), text or b"")
 
 
 # Reading passages by key: what a hit needs of them, who may see them, what stands beside them.
@@ -114,12 +124,15 @@ _HEADS = (
     "p.place_role FROM passages p JOIN passage_scopes s ON s.space = p.space AND s.id = p.scope_id "
     "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[])"
 )
-# Beside a turn stands what has the next or the last position in the same object, of the same time.
+# Beside a turn stands what has the next or the last position in the same object, of the same time. Each turn is looked
+# up by itself, and what is beside it by the index of its object: joined, all passages of the space could be read.
 _BESIDE = (
-    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.space = p.space AND n.object_id = p.object_id "
-    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS NOT DISTINCT FROM p.until_seq "
-    "WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[]) AND p.kind = ANY(%(kinds)s::text[]) "
-    "ORDER BY n.position"
+    "SELECT p.key, n.key FROM unnest(%(keys)s::bigint[]) AS asked(key) CROSS JOIN LATERAL "
+    "(SELECT key, object_id, position, until_seq FROM passages WHERE space = %(space)s AND key = asked.key "
+    "AND kind = ANY(%(kinds)s::text[]) LIMIT 1) AS p CROSS JOIN LATERAL "
+    "(SELECT key, position, until_seq FROM passages WHERE space = %(space)s AND object_id = p.object_id "
+    "AND position = ANY(ARRAY[p.position - 1, p.position + 1])) AS n "
+    "WHERE n.until_seq IS NOT DISTINCT FROM p.until_seq ORDER BY n.position"
 )
 
 

@@ -1,5 +1,6 @@
 """Vectors of passages: durable by content hash, searched from a table in memory that follows the database."""
 
+import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,16 @@ from treering.stores.postgres.index.index_state import (
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.fold import PRIORITY
 from treering.stores.rows.packing import REINDEX, rows_of
-from treering.stores.rows.passage_log import LOG_KEPT, DatabaseFeed, FeedPlace, Moment, Scopes, VectorBodies, short_hash
+from treering.stores.rows.passage_log import (
+    LOG_KEPT,
+    DatabaseFeed,
+    FeedPlace,
+    Moment,
+    Scopes,
+    VectorBodies,
+    follow_log,
+    short_hash,
+)
 from treering.stores.rows.upkeep import SHOWN
 from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, objects_of, texts_to_embed, vector_digest
 
@@ -43,18 +53,25 @@ _JOINED = (
     "AND v.model_id = %(model)s WHERE p.space = %(space)s"
 )
 _OF_KEYS = "AND p.key = ANY(%(keys)s::bigint[])"
-_COUNT = (
-    "SELECT count(*) FROM vector_queue q JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
+_WITHOUT_VECTOR = (
+    "SELECT string_agg(int8send(p.key), '') FROM vector_queue q "
+    "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
     "WHERE q.space = %(space)s AND q.model_id = %(model)s AND p.live AND p.until_seq IS NULL"
 )
+_STILL_WITHOUT = (
+    "SELECT p.key FROM unnest(%(keys)s::bigint[]) AS asked(key) CROSS JOIN LATERAL "
+    "(SELECT key, text_id FROM passages WHERE space = %(space)s AND key = asked.key AND live AND until_seq IS NULL "
+    "LIMIT 1) AS p WHERE EXISTS "
+    "(SELECT 1 FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = p.text_id)"
+)
 _TEXTS_OF = (
-    "JOIN passage_texts t ON t.space = q.space AND t.id = q.text_id CROSS JOIN LATERAL "
-    "(SELECT object_id FROM passages WHERE space = q.space AND text_id = q.text_id AND live AND until_seq IS NULL "
-    "LIMIT 1) AS p ORDER BY q.priority, q.text_id DESC"
+    "CROSS JOIN LATERAL (SELECT hash FROM passage_texts WHERE space = %(space)s AND id = q.text_id LIMIT 1) AS t "
+    "CROSS JOIN LATERAL (SELECT object_id FROM passages WHERE space = %(space)s AND text_id = q.text_id AND live "
+    "AND until_seq IS NULL LIMIT 1) AS p ORDER BY q.priority, q.text_id DESC"
 )
 _PENDING = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
-    "(SELECT * FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
+    "(SELECT priority, text_id FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s "
     "ORDER BY priority, text_id DESC LIMIT %(limit)s) AS q "
     f"{_TEXTS_OF}"
 )
@@ -117,6 +134,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
         super().__init__(model, dimension, read=space.read, write=space.write)
+        self._without = PassagesWithoutVector()
 
     def _find_model(self, transaction: Transaction) -> int | None:
         found: int | None = transaction.first(_MODEL, name=self._model, dimension=self._dimension)
@@ -134,7 +152,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         return [seen.scopes for seen in sights_and_states(transaction, reaches)]
 
     def _count(self, transaction: Transaction) -> Lag:
-        pending = int(transaction.first(_COUNT, model=self._model_id))
+        pending = self._without.count(transaction, self._model_id)
         return Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
@@ -216,6 +234,33 @@ class PostgresQuickVectors(PostgresVectors):
             ],
         )
         log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(hashes)))
+
+
+class PassagesWithoutVector:
+    """The current passages that wait for a vector, kept by key: all are read once, then those that the log names.
+
+    Safe to use from many threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: set[int] = set()
+        self._seen: Moment | None = None
+
+    def count(self, transaction: Transaction, model_id: int) -> int:
+        """Count them, as of a moment that is not before the transaction's."""
+
+        def load() -> None:
+            self._keys = set(integers(transaction.first(_WITHOUT_VECTOR, model=model_id)).tolist())
+
+        def reread(keys: Sequence[int]) -> None:
+            waiting = transaction.column(_STILL_WITHOUT, model=model_id, keys=list(keys))
+            self._keys.difference_update(keys)
+            self._keys.update(waiting)
+
+        with self._lock:
+            self._seen = follow_log(PostgresLog(transaction), self._seen, load=load, reread=reread)
+            return len(self._keys)
 
 
 class PostgresVectorRows(PostgresLog):
@@ -362,7 +407,7 @@ RETURNING taken.priority, taken.text_id
 _TEXTS = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM unnest(%(texts)s::bigint[]) WITH ORDINALITY AS claimed(id, place) "
     "JOIN passage_texts t ON t.space = %(space)s AND t.id = claimed.id CROSS JOIN LATERAL "
-    "(SELECT object_id FROM passages WHERE space = t.space AND text_id = t.id AND live AND until_seq IS NULL "
+    "(SELECT object_id FROM passages WHERE space = %(space)s AND text_id = t.id AND live AND until_seq IS NULL "
     "LIMIT 1) AS p ORDER BY claimed.place"
 )
 _RENEW = f"UPDATE vector_queue q SET claimed_until = %(until)s WHERE {_OF_MODEL} AND q.claimant = %(owner)s"  # noqa: S608

@@ -29,18 +29,11 @@ from treering.ports.ledger import (
     selects,
 )
 from treering.ports.runtime import Clock
-from treering.stores.postgres.connection.failures import (
-    AFTER_ALL,
-    NAME_CHARS,
-    ORIGIN_CHARS,
-    SCOPE_CHARS,
-    from_column,
-    to_column,
-)
+from treering.stores.postgres.connection.failures import AFTER_ALL, from_column, to_column
 from treering.stores.postgres.connection.space import Transactions
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
-from treering.stores.postgres.ledger.object_reads import ObjectReads
+from treering.stores.postgres.ledger.object_reads import ObjectReads, select_named
 from treering.stores.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
 from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
 from treering.stores.rows.packing import row_of
@@ -50,14 +43,18 @@ _HEAD = (
     "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
     "coalesce(fingerprint, '') FROM objects"
 )
-_SOURCES = (
-    "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - a number
-    f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
+_STATE = "origin, id, fingerprint, status, revision"
+_SOURCES_BELOW = select_named(
+    _STATE,
+    "scope = %(scope)s AND origin >= %(root)s AND origin < %(end)s "
+    "AND (origin = %(root)s OR starts_with(origin, %(root)s || '#') OR starts_with(origin, %(root)s || '/'))",
+)
+_SOURCES_AT = select_named(_STATE, "scope = %(scope)s AND origin = ANY(%(origins)s)")
+_SCOPES_BELOW = select_named(
+    "scope", "scope >= %(start)s AND scope < %(end)s AND starts_with(scope, %(start)s) AND scope <> %(below)s"
 )
 _BATCH = 500  # objects that are read at a time
-_CUT = {"scope": SCOPE_CHARS, "origin": ORIGIN_CHARS, "title": NAME_CHARS}
-"""Characters of a column that indexes hold."""
-_ASKED = ("status", *_CUT)
+_ASKED = ("status", "scope", "origin", "title")
 
 
 class PostgresSnapshot(Snapshot):
@@ -154,30 +151,20 @@ class PostgresSnapshot(Snapshot):
     def sources(self, scope: str, root: str) -> dict[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
         kept = to_column(root)
-        begin = kept[:ORIGIN_CHARS]
-        sql = (
-            f"{_SOURCES} AND left(origin, {ORIGIN_CHARS}) >= %(begin)s AND left(origin, {ORIGIN_CHARS}) < %(end)s "
-            "AND (origin = %(root)s OR starts_with(origin, %(root)s || '#') OR starts_with(origin, %(root)s || '/')) "
-            "ORDER BY id"
-        )
-        return _states(self._transaction.rows(sql, scope=scope, root=kept, begin=begin, end=begin + AFTER_ALL))
+        sql = f"{_SOURCES_BELOW} ORDER BY id"
+        return _states(self._transaction.rows(sql, scope=scope, root=kept, end=kept + AFTER_ALL))
 
     def sources_at(self, scope: str, origins: Sequence[str]) -> dict[str, SourceState]:
         """Give, by origin, those of the sources that are in this scope."""
-        bindings: dict[str, object] = {"scope": scope}
-        listed = _one_of("origin", list(map(to_column, origins)), "origins", bindings)
-        return _states(self._transaction.rows(f"{_SOURCES} AND {listed} ORDER BY id", **bindings)) if origins else {}
+        named = list(map(to_column, origins))
+        sql = f"{_SOURCES_AT} ORDER BY id"
+        return _states(self._transaction.rows(sql, scope=scope, origins=named)) if named else {}
 
     def scopes(self, below: str) -> list[str]:
         """Return the scopes below one that objects lie in."""
         start = "/" if below == ROOT else f"{below}/"
-        begin = start[:SCOPE_CHARS]
-        sql = (
-            "SELECT DISTINCT scope FROM objects WHERE space = %(space)s "  # noqa: S608 - numbers
-            f"AND left(scope, {SCOPE_CHARS}) >= %(begin)s AND left(scope, {SCOPE_CHARS}) < %(end)s "
-            "AND starts_with(scope, %(start)s) AND scope <> %(below)s ORDER BY scope"
-        )
-        return self._transaction.column(sql, begin=begin, end=begin + AFTER_ALL, start=start, below=below)
+        sql = f"SELECT DISTINCT scope FROM ({_SCOPES_BELOW}) AS found ORDER BY scope"  # noqa: S608 - only our own SQL
+        return self._transaction.column(sql, start=start, end=start + AFTER_ALL, below=below)
 
     def _revisions_told(self, events: Sequence[AuditEvent]) -> ReadRevision:
         """Read all of them together."""
@@ -197,8 +184,7 @@ class PostgresSnapshot(Snapshot):
         for number, (field, texts) in enumerate(asked_texts(selection.where)):
             if field in _ASKED:
                 conditions.append(_one_of(field, list(map(to_column, texts)), f"asked{number}", bindings))
-        where = " AND ".join(conditions)
-        sql = f"SELECT id FROM objects WHERE space = %(space)s AND {where} ORDER BY id"  # noqa: S608 - only our own SQL
+        sql = f"{select_named('id', ' AND '.join(conditions))} ORDER BY id"
         return self._transaction.column(sql, **bindings)
 
 
@@ -217,19 +203,14 @@ def _scope_seen(selection: Selection) -> tuple[list[str], dict[str, object]]:
     if not selection.descend:
         return [within], bindings
     prefix = selection.scope + "/"
-    begin, cut = prefix[:SCOPE_CHARS], f"left(scope, {SCOPE_CHARS})"
-    below = f"({cut} >= %(begin)s AND {cut} < %(end)s AND starts_with(scope, %(prefix)s))"
-    return [f"({within} OR {below})"], {**bindings, "begin": begin, "end": begin + AFTER_ALL, "prefix": prefix}
+    below = "(scope >= %(prefix)s AND scope < %(end)s AND starts_with(scope, %(prefix)s))"
+    return [f"({within} OR {below})"], {**bindings, "end": prefix + AFTER_ALL, "prefix": prefix}
 
 
 def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, object]) -> str:
-    """Write that a column is one of some texts, in the form that finds its index; bind the texts."""
+    """Write that a column is one of some texts; bind the texts."""
     bindings[name] = list(texts)
-    exact = f"{column} = ANY(%({name})s)"
-    if (chars := _CUT.get(column)) is None:
-        return exact
-    bindings[f"{name}_cut"] = list({text[:chars] for text in texts})
-    return f"(left({column}, {chars}) = ANY(%({name}_cut)s) AND {exact})"
+    return f"{column} = ANY(%({name})s)"
 
 
 def _head(row: Row) -> Head:

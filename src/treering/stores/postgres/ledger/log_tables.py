@@ -10,7 +10,8 @@ from treering.core.canonical import render_time
 from treering.core.patch import PatchRecord, PatchStatus
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import AsOf
-from treering.stores.postgres.connection.failures import AFTER_ALL, NAME_CHARS, body_of, from_column, packed, to_column
+from treering.stores.postgres.connection.failures import AFTER_ALL, body_of, from_column, packed, to_column
+from treering.stores.postgres.connection.schema import BRIEF_KEY, LONG_KEY
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.rows.packing import pack_sealed
 from treering.stores.rows.read_checks import Body, LogReads, ReadChecks
@@ -115,13 +116,13 @@ class PostgresLogReads(LogReads):
         return body
 
     def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]:
-        begin = to_column(prefix)[:NAME_CHARS]
-        sql = (
-            "SELECT key, body FROM receipts WHERE space = %(space)s "  # noqa: S608 - numbers
-            f"AND left(key, {NAME_CHARS}) >= %(begin)s AND left(key, {NAME_CHARS}) < %(end)s "
-            "AND starts_with(key, %(prefix)s)"
+        begin = to_column(prefix)
+        sql = " UNION ALL ".join(
+            f"SELECT key, body FROM receipts WHERE space = %(space)s AND {length} "  # noqa: S608 - numbers
+            "AND key >= %(begin)s AND key < %(end)s AND starts_with(key, %(begin)s)"
+            for length in (BRIEF_KEY, LONG_KEY)
         )
-        rows = self._transaction.rows(sql, begin=begin, end=begin + AFTER_ALL, prefix=to_column(prefix))
+        rows = self._transaction.rows(sql, begin=begin, end=begin + AFTER_ALL)
         return ((from_column(key), body) for key, body in rows)
 
     def _bodies(self, sql: str, **bindings: Any) -> Iterator[Body]:

@@ -12,14 +12,8 @@ from treering.core.evidence import Segment
 from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.ports.ledger import Altered, noted
-from treering.stores.postgres.connection.failures import (
-    NAME_CHARS,
-    ORIGIN_CHARS,
-    SCOPE_CHARS,
-    body_of,
-    from_column,
-    to_column,
-)
+from treering.stores.postgres.connection.failures import body_of, from_column, to_column
+from treering.stores.postgres.connection.schema import NAMED_AT_LENGTH, NAMED_BRIEFLY
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.ledger.log_tables import EventTable
 from treering.stores.rows.packing import row_of, unpack, unpack_object
@@ -277,7 +271,16 @@ class SegmentReads(RevisionReads):
                     raise unreadable_segment(source_id)
 
 
-_SCOPE = f"left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
+def select_named(columns: str, condition: str) -> str:
+    """Write a query of objects by what they are called, which finds them by an index however long other names are."""
+    return " UNION ALL ".join(
+        f"SELECT {columns} FROM objects WHERE space = %(space)s AND {named} AND {condition}"  # noqa: S608 - only our own SQL
+        for named in (NAMED_BRIEFLY, NAMED_AT_LENGTH)
+    )
+
+
+_BY_ORIGIN = select_named("id", "scope = %(scope)s AND origin = %(origin)s AND status <> 'archived'")
+_BY_SLUG = select_named("id", "scope = %(scope)s AND kind = %(kind)s AND slug = %(slug)s AND status = 'active'")
 
 
 class ObjectReads(SegmentReads):
@@ -304,21 +307,12 @@ class ObjectReads(SegmentReads):
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Return the id of the source with this origin that is not archived."""
-        sql = (
-            f"SELECT id FROM objects WHERE space = %(space)s AND {_SCOPE} "  # noqa: S608 - only our own SQL
-            f"AND left(origin, {ORIGIN_CHARS}) = left(%(origin)s, {ORIGIN_CHARS}) AND origin = %(origin)s "
-            "AND status <> 'archived'"
-        )
-        found: str | None = self._transaction.first(sql, scope=scope, origin=to_column(origin))
+        found: str | None = self._transaction.first(_BY_ORIGIN, scope=scope, origin=to_column(origin))
         return found
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Return the id of the active node with this slug."""
-        sql = (
-            f"SELECT id FROM objects WHERE space = %(space)s AND {_SCOPE} AND kind = %(kind)s "  # noqa: S608 - only our own SQL
-            f"AND left(slug, {NAME_CHARS}) = left(%(slug)s, {NAME_CHARS}) AND slug = %(slug)s AND status = 'active'"
-        )
-        found: str | None = self._transaction.first(sql, scope=scope, kind=kind, slug=to_column(slug))
+        found: str | None = self._transaction.first(_BY_SLUG, scope=scope, kind=kind, slug=to_column(slug))
         return found
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:

@@ -1,0 +1,607 @@
+"""What a change makes stale or contested, what governs its lines, and what it closes: one function for each rule."""
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from posixpath import normpath
+from typing import TYPE_CHECKING, Literal
+
+from treering.core.characters import named
+from treering.core.evidence import Segment, find_lines
+from treering.core.objects import Constraint, Decision, Knowledge, WorkItem
+from treering.core.policy import Policy
+from treering.core.writing.integrity import contradict, is_functional
+from treering.parts.checks.change import Belief, BranchChange, RestingLines, states
+from treering.registry import PARTS
+from treering.retrieval.index.passages import passages_of
+from treering.sources.reading.folder import own_files_below, own_manifests
+from treering.sources.reading.text import is_markdown
+from treering.sources.repository.git import TouchedFile
+from treering.sources.repository.repo_selection import Globs
+from treering.sources.statements import states_by_name, withdrawn_as
+from treering.verbs.envelope import Value
+from treering.verbs.ingest.changes import places_now
+
+if TYPE_CHECKING:
+    from treering.parts.wiki.files.manifest import WrittenCitation
+
+Level = Literal["error", "warning", "note"]
+
+RULES: Mapping[str, tuple[Level, str]] = {
+    "stale-decision": ("warning", "A decision rests on lines, or names files, that the change takes away."),
+    "stale-rule": ("warning", "A rule rests on lines, or names files, that the change takes away."),
+    "stale-knowledge": ("warning", "Other knowledge rests on lines that the change takes away."),
+    "partly-changed": ("warning", "A part of the evidence for something believed is taken away."),
+    "contested": ("warning", "The change states what contradicts something believed."),
+    "stale-document": ("warning", "A document names a file or a definition that the change takes away."),
+    "rotten-page": ("warning", "A page of a wiki cites lines that the change takes away."),
+    "withdrawn": ("note", "The change says itself that a decision is no longer in force."),
+    "governs": ("note", "A decision or a rule speaks of the touched lines or files."),
+    "closes": ("note", "A commit says that it closes a work item."),
+}
+"""The rules: how serious what each finds is by itself, and what it finds."""
+
+_MOST_NOTES = 50
+_QUOTED = 160
+_STALE_BY_KIND = {"decision": "stale-decision", "constraint": "stale-rule"}
+
+
+class CheckFinding(Value):
+    """Something that a change does to what is known, and what mends it."""
+
+    rule: str
+    level: Level
+    path: str
+    """Of the file where it is to be seen; empty where it is in none."""
+    line: int
+    title: str
+    """What it is about."""
+    reason: str
+    mend: str
+    """The command that mends it, or shows more of it; empty where nothing has to be done."""
+    id: str = ""
+    """Of the object in the space, where it has one."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is looked at: the change, what is believed, the work that is open, and the policy of the space."""
+
+    change: BranchChange
+    beliefs: Sequence[Belief]
+    work: Sequence[tuple[WorkItem, Sequence[str]]]
+    policy: Policy
+    described: str = ""
+    """What the request to merge says of itself."""
+    in_space: bool = False
+
+    @cached_property
+    def gone(self) -> Mapping[str, str]:
+        """The paths that are gone after the change, each with where its file is now; empty where it was deleted."""
+        touched = self.change.files
+        moved = {one.change.before: one.change.path for one in touched if one.change.kind == "renamed"}
+        return moved | {one.change.path: "" for one in touched if one.change.kind == "deleted"}
+
+    @cached_property
+    def lost(self) -> Mapping[str, Sequence[tuple[RestingLines, str]]]:
+        """By what is believed (`Knowledge.id`), the lines it rests on that the change takes away, and why."""
+        for one in self.change.files:
+            if self._rests_on(one.change.before):
+                self.change.read([one.old, one.new])
+        found: dict[str, list[tuple[RestingLines, str]]] = {}
+        for belief in self.beliefs:
+            for proof in belief.proofs:
+                if why := self._loss(belief.item, proof):
+                    found.setdefault(belief.item.id, []).append((proof, why))
+        return found
+
+    def line_of(self, proof: RestingLines) -> tuple[str, int]:
+        """Return where, after the change, the lines of evidence were touched: a path and a line."""
+        file = self.change.by_old_path[proof.path]
+        first, last = _place(proof.segment, self.change.text(file.old) or "")
+        for hunk in file.lines:
+            end = hunk.old_first + max(hunk.old_count, 1) - 1
+            if file.new and first <= end and hunk.old_first <= last:
+                return file.change.path, max(hunk.new_first, 1)
+        return file.change.path, 1
+
+    def _rests_on(self, path: str) -> bool:
+        return path in self._evidence_paths
+
+    @cached_property
+    def _evidence_paths(self) -> frozenset[str]:
+        return frozenset(proof.path for belief in self.beliefs for proof in belief.proofs)
+
+    def _loss(self, item: Knowledge, proof: RestingLines) -> str:
+        """Say why lines no longer hold; empty where they do, or where they were not there before the change either."""
+        file, segment = self.change.by_old_path.get(proof.path), proof.segment
+        before = self.change.text(file.old) if file else None
+        if file is None or before is None:
+            return ""
+        drafted = self.change.drafted
+        excerpts = (part.excerpt for part in drafted(proof.path, file.old).segments)
+        if segment.excerpt not in before and segment.excerpt not in excerpts:
+            return ""
+        if not file.new:
+            return f"The change deletes {named(proof.path)}."
+        after = self.change.text(file.new)
+        if after is None or segment.excerpt in after:
+            return ""
+        now = drafted(file.change.path, file.new)
+        said = item.duplicate_key()
+        again = any(_in_scope(one, item.scope).duplicate_key() == said for one, _ in now.stated)
+        stands = any(part.excerpt == segment.excerpt for part in now.segments)
+        if again or stands or places_now(item, segment, now.segments):
+            return ""
+        first, last = _place(segment, before)
+        there = {line.strip() for line in after.splitlines()}
+        lines = [line.strip() for line in segment.excerpt.splitlines()]
+        words = " ".join(line for line in lines if line and line not in there) or " ".join(lines)
+        return f"{proof.path}#L{first}-L{last} no longer reads {_quoted(words)}."
+
+
+def find(checked: Checked) -> list[CheckFinding]:
+    """Return what a change does to what is known: what is to be mended first, then what is good to know."""
+    found = [
+        *_stale(checked),
+        *_contested(checked),
+        *_named_and_gone(checked),
+        *(_rotten_pages(checked) if "wiki" in PARTS else ()),
+        *_closes(checked),
+    ]
+    governing = sorted(_governing(checked), key=_order)
+    return sorted({_key(one): one for one in found}.values(), key=_order) + governing[:_MOST_NOTES]
+
+
+def _order(one: CheckFinding) -> tuple[object, ...]:
+    return (list(RULES).index(one.rule), one.path, one.line, one.title)
+
+
+def _key(one: CheckFinding) -> tuple[object, ...]:
+    return (one.rule, one.path, one.line, one.title, one.reason)
+
+
+def _finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
+    return CheckFinding(
+        rule=rule, level=RULES[rule][0], path=at[0], line=at[1], title=title, reason=reason, mend=mend, id=identity
+    )
+
+
+# Stale: the lines that something rests on are gone, or what it was derived from is.
+
+
+def _stale(checked: Checked) -> Iterator[CheckFinding]:
+    fallen = {}
+    for belief in checked.beliefs:
+        lost = checked.lost.get(belief.item.id, ())
+        if not lost:
+            continue
+        whys = " ".join(dict.fromkeys(why for _, why in lost))
+        at = checked.line_of(lost[0][0])
+        title = belief.item.title
+        if len(lost) < len(belief.proofs) + belief.others:
+            rest = f"{len(lost)} of {len(belief.proofs) + belief.others} pieces of evidence: {whys}"
+            yield _finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
+            continue
+        if how := _withdrawn(checked, belief, lost[0][0]):
+            said = f"The change marks {named(at[0])} as {how}."
+            yield _finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
+        else:
+            yield _finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
+        fallen[belief.item.id] = (at, title)
+    yield from _derived(checked, fallen)
+
+
+def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -> Iterator[CheckFinding]:
+    """Follow what was derived from what falls, as the ledger does."""
+    while True:
+        new = {
+            belief.item.id: (fallen[parent][0], belief)
+            for belief in checked.beliefs
+            if belief.item.id not in fallen
+            for parent in belief.item.derived_from
+            if parent in fallen
+        }
+        if not new:
+            return
+        for at, belief in new.values():
+            parents = ", ".join(named(fallen[one][1]) for one in belief.item.derived_from if one in fallen)
+            why = f"It was derived from {parents}, which the change makes stale."
+            yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+        fallen |= {identity: (at, belief.item.title) for identity, (at, belief) in new.items()}
+
+
+def _withdrawn(checked: Checked, belief: Belief, proof: RestingLines) -> str:
+    """Return how the record of a decision says after the change that it is not in force; empty where it does not."""
+    if not isinstance(belief.item.payload, Decision) or not states_by_name(proof.path):
+        return ""
+    file = checked.change.by_old_path[proof.path]
+    return withdrawn_as(checked.change.text(file.new) or "") if file.new else ""
+
+
+def _rule_of(item: Knowledge) -> str:
+    return _STALE_BY_KIND.get(item.kind, "stale-knowledge")
+
+
+def _mend(belief: Belief, at: tuple[str, int]) -> str:
+    if belief.id:
+        return f"treering crystallize --mode supersede {belief.id} --by ID"
+    return _edit(belief.record if at[0] != belief.record else at[0], at[1] if at[0] == belief.record else 1)
+
+
+def _edit(path: str, line: int) -> str:
+    return f"$EDITOR +{line} {shlex.quote(path)}"
+
+
+# Contested: what the change states contradicts what is believed.
+
+
+def _contested(checked: Checked) -> Iterator[CheckFinding]:
+    change = checked.change
+    for file in change.files:
+        if not file.new or not states(file.change.path):
+            continue
+        before = {one.duplicate_key() for one, _ in change.drafted(file.change.before, file.old).stated}
+        for item, segment in change.drafted(file.change.path, file.new).stated:
+            if item.duplicate_key() in before or not is_functional(item, checked.policy):
+                continue
+            at = file.change.path, _place(segment, change.text(file.new) or "")[0]
+            for belief in checked.beliefs:
+                rival, kept = belief.item, belief.item.id not in checked.lost
+                if kept and contradict(_in_scope(item, rival.scope), _live(rival)):
+                    said = f"The change says {_quoted(_said(item))}, and {_where(belief)} says {_quoted(_said(rival))}."
+                    yield _finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
+
+
+def _in_scope(item: Knowledge, scope: str) -> Knowledge:
+    return item if item.scope == scope else item.model_copy(update={"scope": scope})
+
+
+def _live(item: Knowledge) -> Knowledge:
+    return item.model_copy(update={"status": "active"}) if item.status == "candidate" else item
+
+
+def _where(belief: Belief) -> str:
+    return belief.record or f"the memory ({belief.id})"
+
+
+def _said(item: Knowledge) -> str:
+    if isinstance(item.payload, Decision):
+        return item.payload.outcome
+    return item.title
+
+
+# Named and gone: files and definitions that a document, a rule or a decision names, and that the change takes away.
+
+
+_DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".txt", ".mdc")
+_HISTORY = re.compile(r"(?:^|/)(?:change|news|history|release)[^/]*(?:/[^/]*)?$", re.IGNORECASE)
+"""Documents that tell of what was: they may name what is gone."""
+_NAMED_PATH = re.compile(r"(?<![\w@:/.-])(?:\.{0,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*\.\w{1,12}(?![\w/])")
+_NAMED_CODE = re.compile(r"`([^`\n]{3,120})`")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,}")
+_DEFINITION = re.compile(
+    r"^\s*(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub(?:\([^)]*\))?|unsafe)"
+    r"\s+)*(?:def|class|func|fn|function|interface|struct|enum|trait|type)\s+(?:\([^)]*\)\s*)?(\w{3,})"
+)
+_MOST_NAMES = 200
+
+
+def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
+    gone, names = checked.gone, _removed_names(checked)
+    if not gone and not names:
+        return
+    change = checked.change
+    manifests = {path: change.text(change.after[path]) or "" for path in own_manifests(change.after)}
+    own_files = own_files_below({path: text.encode() for path, text in manifests.items()})
+    documents = {
+        path: blob
+        for path, blob in change.after.items()
+        if PurePosixPath(path).suffix.lower() in _DOCUMENTS and not _HISTORY.search(path) and not own_files.wrote(path)
+    }
+    change.read(documents.values())
+    lasting = {PurePosixPath(path).name for path in change.after}
+    places = _by_name(gone)
+    seen: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+    for path, blob in documents.items():
+        text = change.text(blob)
+        for what, line, why in _mentions(path, text or "", places, lasting, gone, names):
+            seen[what].append((path, line, why))
+    still = _still_there(checked, [name for name in names if name in seen])
+    for what, mentions in seen.items():
+        for path, line, why in mentions if what not in still else ():
+            decided = next((one for one in checked.beliefs if one.record == path and one.item.kind == "decision"), None)
+            if decided is None:
+                yield _finding("stale-document", (path, line), path, why, _edit(path, line))
+            elif not withdrawn_as(change.text(documents[path]) or ""):
+                yield _finding("stale-decision", (path, line), decided.item.title, why, _edit(path, line), decided.id)
+    yield from _believed_and_gone(
+        checked, places, lasting, {name: why for name, why in names.items() if name not in still}
+    )
+
+
+def _believed_and_gone(
+    checked: Checked, places: Mapping[str, Sequence[str]], lasting: Iterable[str], names: Mapping[str, str]
+) -> Iterator[CheckFinding]:
+    """Look through what the space believes; what the repository states is looked through with its documents."""
+    for belief in checked.beliefs:
+        if not belief.record and belief.item.id not in checked.lost and belief.item.status != "stale":
+            text = f"{belief.item.title}\n{passages_of(belief.item)[0].text}"
+            for what, _, why in _mentions("", text, places, lasting, checked.gone, names):
+                at = _touched_place(checked, what, names)
+                yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+                break
+
+
+def _touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
+    if what in names:
+        return names[what], 1
+    return checked.gone.get(what) or what, 1
+
+
+def _by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        found[PurePosixPath(path).name].append(path)
+    return found
+
+
+def _mentions(
+    path: str,
+    text: str,
+    places: Mapping[str, Sequence[str]],
+    lasting: Iterable[str],
+    gone: Mapping[str, str],
+    names: Mapping[str, str],
+) -> Iterator[tuple[str, int, str]]:
+    """Yield what is gone that a text names: what, at which line of the text, and how to say it."""
+    told: set[str] = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        for token in _NAMED_PATH.findall(line) if places else ():
+            what = _gone_path(path, token, places, lasting)
+            if what and what not in told:
+                told.add(what)
+                now = f"moves to {named(gone[what])}" if gone[what] else "deletes"
+                yield what, number, f"It names {named(token)}, which the change {now}."
+        for code in _NAMED_CODE.findall(line) if names else ():
+            for word in _IDENTIFIER.findall(code):
+                if word in names and word not in told:
+                    told.add(word)
+                    yield word, number, f"It names {named(word)}, which the change removes from {named(names[word])}."
+
+
+def _gone_path(path: str, token: str, places: Mapping[str, Sequence[str]], lasting: Iterable[str]) -> str:
+    """Return which of the paths that are gone a document means; empty where it means none."""
+    name = PurePosixPath(token).name
+    if name not in places:
+        return ""
+    plain = token.removeprefix("./").removeprefix("/")
+    beside = normpath(f"{PurePosixPath(path).parent}/{token}") if path else plain
+    for one in places[name]:
+        if one in (beside, plain) or ("/" in plain and one.endswith(f"/{plain}")):
+            return one
+    only = len(places[name]) == 1 and "/" not in plain and name not in lasting
+    return places[name][0] if only else ""
+
+
+def _removed_names(checked: Checked) -> Mapping[str, str]:
+    """Return the names of definitions that the change takes away, each with the file it was in.
+
+    Words such as `run` are said of much else: a name counts that no word of a language is.
+    """
+    change = checked.change
+    code = [one for one in change.files if one.old and not is_markdown(one.change.before)]
+    change.read(blob for one in code for blob in (one.old, one.new) if blob)
+    removed: dict[str, str] = {}
+    added: set[str] = set()
+    for one in code:
+        old, new = (change.text(one.old) or "").split("\n"), (change.text(one.new) or "").split("\n") if one.new else []
+        for hunk in one.lines:
+            for line in old[hunk.old_first - 1 : hunk.old_first - 1 + hunk.old_count] if hunk.old_count else ():
+                if (found := _DEFINITION.match(line)) and _is_no_word(found[1]):
+                    removed.setdefault(found[1], one.change.path)
+            lines = new[hunk.new_first - 1 : hunk.new_first - 1 + hunk.new_count] if hunk.new_count else ()
+            added.update(found[1] for line in lines if (found := _DEFINITION.match(line)))
+    kept = [name for name in removed if name not in added]
+    return {name: removed[name] for name in kept[:_MOST_NAMES]}
+
+
+def _is_no_word(name: str) -> bool:
+    return "_" in name.strip("_") or not (name.islower() or name.istitle())
+
+
+def _still_there(checked: Checked, names: Sequence[str]) -> set[str]:
+    """Return those of the names that other files still say: they may be defined there as well."""
+    if not names:
+        return set()
+    documents = tuple(_DOCUMENTS)
+    code = {
+        path: blob for path, blob in checked.change.after.items() if PurePosixPath(path).suffix.lower() not in documents
+    }
+    checked.change.read(code.values())
+    found: set[str] = set()
+    for blob in code.values():
+        text = checked.change.text(blob) or ""
+        found.update(name for name in names if name in text and re.search(rf"(?<!\w){name}(?!\w)", text))
+    return found
+
+
+# Pages of wikis that cite lines that changed.
+
+
+def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
+    # Imported here: the part may not be there.
+    from treering.parts.wiki.own_pages import is_manifest_of_wiki, wiki_pages
+
+    change = checked.change
+    before = {path: one.blob for path, one in change.before.items() if is_manifest_of_wiki(path)}
+    kept = {path: change.after[path] for path in before.keys() & change.after.keys()}
+    wikis, now = (
+        wiki_pages({path: (change.text(blob) or "").encode() for path, blob in found.items()}).wikis
+        for found in (before, kept)
+    )
+    for folder, wiki in wikis.items():
+        for name, record in wiki.files.items():
+            known = now[folder].files.get(name) if folder in now else None
+            said = (_rot(change, one) for one in record.cited if known and one in known.cited)
+            if why := next(filter(None, said), ""):
+                page = f"{folder}/{name}" if folder else name
+                at = page, _line_of_citation(change, page, why.split("#L")[0].removeprefix("It cites "))
+                mend = f"treering ingest . && treering wiki build --to {shlex.quote(folder or '.')}"
+                yield _finding("rotten-page", at, record.title or page, why, mend)
+
+
+def _rot(change: BranchChange, cited: "WrittenCitation") -> str:
+    """Say what became of lines that a page cites; empty where they stand, or did not stand before either."""
+    file = change.by_old_path.get(cited.path)
+    words = "\n".join((change.text(file.old) or "").split("\n")[cited.first - 1 : cited.last]) if file else ""
+    if file is None or not words.strip():
+        return ""
+    place = f"It cites {cited.path}#L{cited.first}-L{cited.last}, which"
+    if not file.new:
+        return f"{place} is deleted."
+    return "" if find_lines(words, change.text(file.new) or "") else f"{place} no longer reads as cited."
+
+
+def _line_of_citation(change: BranchChange, page: str, path: str) -> int:
+    lines = (change.text(change.after.get(page, "")) or "").splitlines()
+    return next((number for number, line in enumerate(lines, start=1) if path in line), 1)
+
+
+# What governs the touched lines.
+
+
+def _governing(checked: Checked) -> Iterator[CheckFinding]:
+    touched = [one for one in checked.change.files if one.new]
+    checked.change.read(one.new for one in touched if not states_by_name(one.change.path))
+    added = {one.change.path: _added(checked.change, one) for one in touched}
+    for belief in checked.beliefs:
+        item = belief.item
+        if (
+            item.id in checked.lost
+            or item.status == "stale"
+            or item.kind not in ("decision", "constraint", "preference")
+        ):
+            continue
+        if found := _governed(checked, belief, touched, added):
+            (path, line), why = found
+            own = belief.record and _edit(belief.record, _own_line(checked, belief))
+            show = f"treering query --mode expand {belief.id}" if belief.id else own
+            yield _finding("governs", (path, line), item.title, why, show, belief.id)
+
+
+def _governed(
+    checked: Checked, belief: Belief, touched: Sequence[TouchedFile], added: Mapping[str, Sequence[tuple[int, str]]]
+) -> tuple[tuple[str, int], str] | None:
+    """Return the first place of the change that something believed speaks of, and how it does."""
+    item = belief.item
+    text = f"{item.title}\n{passages_of(item)[0].text}"
+    scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
+    inside = [one for one in touched if one.change.path != belief.record and _applies(scope, one.change.path)]
+    terms = [code for code in _NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
+    for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
+        for number, line in added[file.change.path]:
+            if said := next((term for term in terms if term.rstrip("()") in line), ""):
+                return (file.change.path, number), f"It speaks of {named(said)}, and so does this line."
+    for token in _NAMED_PATH.findall(text):
+        plain = token.removeprefix("./")
+        for file in touched:
+            path = file.change.path
+            if path != belief.record and (path == plain or ("/" in plain and path.endswith(f"/{plain}"))):
+                return (path, _first(file)), f"It names {named(token)}, which the change touches."
+    if scope and scope != "repository" and inside:
+        others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        return (inside[0].change.path, _first(inside[0])), f"It holds for {named(scope)}: this file{others}."
+    for proof in belief.proofs:
+        touching = checked.change.by_old_path.get(proof.path)
+        before = checked.change.text(touching.old) if touching else None
+        if not belief.record and touching and touching.new and proof.segment.excerpt in (before or ""):
+            return (touching.change.path, _first(touching)), "It rests on lines of this file, which stand."
+    return None
+
+
+def _applies(scope: str, path: str) -> bool:
+    if scope in ("", "repository"):
+        return True
+    globs = [one.strip() for one in scope.split(",") if one.strip()]
+    return Globs.of(globs).match(path) if "*" in scope else path.startswith(f"{scope.strip('/')}/")
+
+
+def _added(change: BranchChange, file: TouchedFile) -> list[tuple[int, str]]:
+    lines = (change.text(file.new) or "").split("\n")
+    return [
+        (number, lines[number - 1])
+        for hunk in file.lines
+        for number in range(hunk.new_first, hunk.new_first + hunk.new_count)
+        if number <= len(lines)
+    ]
+
+
+def _first(file: TouchedFile) -> int:
+    return max(file.lines[0].new_first, 1) if file.lines else 1
+
+
+def _own_line(checked: Checked, belief: Belief) -> int:
+    proof = belief.proofs[0]
+    blob = checked.change.before[proof.path].blob
+    return _place(proof.segment, checked.change.text(blob) or "")[0]
+
+
+# Work items that the commits, or the request to merge, say they close.
+
+
+_CLOSING = re.compile(
+    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?|implement(?:s|ed)?)\b:?\s+"
+    r"((?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+|work:[0-9a-z]{26}|https?://\S+/(?:issues|work_items)/\d+)"
+    r"((?:\s*(?:,|and)\s*(?:(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+))*)",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"(?:[\w.-]+/[\w.-]+)?#\d+|[A-Z][A-Z0-9]+-\d+", re.IGNORECASE)
+
+
+def _closes(checked: Checked) -> Iterator[CheckFinding]:
+    said = [(f"Commit {one.commit[:12]}", one.text) for one in checked.change.messages]
+    said += [("The request", checked.described)] if checked.described else []
+    told: dict[str, str] = {}
+    for who, text in said:
+        for found in _CLOSING.finditer(text):
+            for reference in (found[1], *_REFERENCE.findall(found[2] or "")):
+                told.setdefault(reference, who)
+    for reference, who in told.items():
+        matching = [item for item, origins in checked.work if _is_meant(reference, item, origins)]
+        for item in matching:
+            kind = f"--kind {item.kind} --status resolved --resolution"
+            mend = f'treering crystallize {item.id} {kind} "Merged"'
+            yield _finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
+        if not matching:
+            unknown = " The space has no open work item of that name." if checked.in_space else ""
+            yield _finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
+
+
+def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:
+    if reference == item.id:
+        return True
+    key = reference.rpartition("/")[2].rpartition("#")[2]
+    ends = (f"#{key}", f"/{key}")
+    mark = re.escape(f"#{key}" if key.isdigit() else key)
+    return any(origin.endswith(ends) for origin in origins) or bool(
+        re.search(rf"(?<!\w){mark}(?!\w)", f"{item.title}\n{item.summary}", re.IGNORECASE)
+    )
+
+
+def _place(segment: Segment, text: str) -> tuple[int, int]:
+    """Return the first and last line of a segment in a text; where it is cut out of lines, about where it began."""
+    if found := find_lines(segment.excerpt, text):
+        return found
+    start = text.find(segment.excerpt)
+    first = text.count("\n", 0, start) + 1 if start >= 0 else getattr(segment.locator, "start", 1)
+    return first, first + segment.excerpt.count("\n")
+
+
+def _quoted(words: str) -> str:
+    plain = " ".join(words.split())
+    return named(plain if len(plain) <= _QUOTED else f"{plain[:_QUOTED]}…")

@@ -1,0 +1,368 @@
+"""What hooks tell in the middle of a session: a table kept ready beside the space, and what of it speaks of something.
+
+A hook has no time to open a space, nor to load what analyses text: what is believed lies in one file, with the paths
+it governs, and is matched by plain words. What is told was not changed since, which is asked of the space itself.
+"""
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from math import log2, sqrt
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from treering.core.fencing import fence
+from treering.stores.sqlite.files import ready_folder, standing
+from treering.system.machine import replace_file
+
+if TYPE_CHECKING:
+    from treering.core.objects import Activity, Knowledge
+    from treering.surfaces.python.space import Space
+
+EDIT_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 300, 600, 300
+"""The most that each hook tells. A token is counted as three bytes: of English four are usual."""
+
+_BYTES_OF_TOKEN = 3
+_FENCE_BYTES = 200  # of both marks, and of an id
+_TABLE = "hooks.table"
+_SHOWN = ".shown"
+_VERSION = 1
+_MOST_ENTRIES = 2_000
+_MOST_BYTES = 8_000_000
+_MOST_TEXT = 400
+_MOST_TOGETHER = 4
+_MOST_SHOWN = 8
+_SHOWN_SECONDS = 2 * 86_400
+_RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
+_MOST_COUNTED = 100_000
+_LEAST_SHARED = 2
+_FAILURE = re.compile(
+    r"\b(?:fail\w*|errors?|exception|crash\w*|broke\w*|panic\w*|timed? ?out|deadlock\w*)\b|Error\b", re.IGNORECASE
+)
+_WORD = re.compile(r"[^\W_][\w']{2,}", re.UNICODE)
+_SIGN = re.compile(r"\b(?:[A-Za-z]+[A-Z][A-Za-z]*|\w+_\w+|[A-Z]+\d+|\w+(?:\.\w+)+)\b")
+"""Names that no plain word is: `OperationalError`, `test_retries`, `E501`, `sqlite3.connect`."""
+_COMMON = frozenset(
+    "the and for are was were that this with from have has had not but you your can could will would should into our"
+    " its it's all any what when where which who how why please let's make made use used using get got also then than"
+    " them they there here about some only just more most very does did done now new one two file files code line"
+    " lines add run".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HookEntry:
+    """Something believed, or learned from a failure, as a hook tells it."""
+
+    id: str
+    revision: int
+    text: str
+    paths: tuple[str, ...] = ()
+    """Files that it rests on or names, from the top of the repository."""
+    scope: str = ""
+    """For which folders or files a rule is; empty where it is for all, which a session begins with."""
+    of_failure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HookTable:
+    """What hooks may tell of a space, as of one event of its audit log."""
+
+    head: int
+    entries: tuple[HookEntry, ...] = ()
+    together: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    """By path, the files that changed with it, and in how many commits."""
+
+
+def read_table(space: Path) -> HookTable | None:
+    """Return what is kept ready for hooks; `None` where nothing is, or it cannot be read."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        file = ready_folder(space) / _TABLE
+        if file.stat().st_size <= _MOST_BYTES:
+            told = json.loads(file.read_bytes())
+            if told["version"] == _VERSION:
+                entries = tuple(
+                    HookEntry(identity, revision, text, tuple(paths), scope, of_failure)
+                    for identity, revision, text, paths, scope, of_failure in told["entries"]
+                )
+                return HookTable(told["head"], entries, told["together"])
+    return None
+
+
+def governing(table: HookTable, paths: Sequence[str]) -> list[HookEntry]:
+    """Return what governs any of the files: what rests on it or names it first, then rules of its folders."""
+    named = [one for one in table.entries if any(_is_named(path, one) for path in paths)]
+    scoped = [one for one in table.entries if one not in named and any(_holds(one.scope, path) for path in paths)]
+    return named + scoped
+
+
+def changed_with(table: HookTable, paths: Sequence[str]) -> str:
+    """Say which files usually change with these; empty where none do."""
+    partners = Counter[str]()
+    for path in paths:
+        partners.update({other: count for other, count in table.together.get(path, ()) if other not in paths})
+    told = ", ".join(f"{path} ({count} commits)" for path, count in partners.most_common(_MOST_TOGETHER))
+    return f"Usually changes together with {told}." if told else ""
+
+
+def speaking_of(table: HookTable, text: str) -> list[HookEntry]:
+    """Return what truly speaks of a text, by how rare the words are that both have; the most relevant first."""
+    words = _words(text)
+    entries = [(one, _words(one.text)) for one in table.entries]
+    counts = Counter(word for _, said in entries for word in said)
+    unknown = log2(2 + len(entries)) / log2(2 + _MOST_COUNTED)
+    weights = {word: 1 / log2(2 + counts[word]) if counts[word] else unknown for word in words}
+    total = sum(weights.values())
+    found = []
+    for one, said in entries:
+        shared = words & said
+        coverage = sqrt(len(weights)) * sum(weights[word] for word in shared) / total if total else 0.0
+        if len(shared) >= _LEAST_SHARED and coverage >= _RELEVANT:
+            found.append((coverage, one))
+    return [one for _, one in sorted(found, key=lambda pair: (-pair[0], pair[1].id))]
+
+
+def learned_of(table: HookTable, failure: str) -> list[HookEntry]:
+    """Return what was learned from the same failure: it names what the failure names, and shares words besides."""
+    signs, words = {one.lower() for one in _SIGN.findall(failure)}, _words(failure)
+    found = []
+    for one in table.entries:
+        said = _words(one.text) if one.of_failure else frozenset()
+        own = {name.lower() for name in _SIGN.findall(one.text)} & signs
+        shared = said & words
+        if (own and len(shared) >= _LEAST_SHARED) or len(shared) >= max(4, len(said) / 2):
+            found.append((len(own), len(shared), one))
+    return [one for *_, one in sorted(found, key=lambda three: (-three[0], -three[1], three[2].id))]
+
+
+def told(space: Path, session: str, entries: Sequence[HookEntry], more: str = "", *, tokens: int) -> str:
+    """Write what a hook tells, fenced as data; empty where nothing is new.
+
+    Each thing is told once in a session, and only while it is as it was when the table was made. Raises `Unavailable`.
+    """
+    shown = _Shown(space, session)
+    new = [one for one in entries if one.id not in shown.ids]
+    now = standing(space, [one.id for one in new[: 4 * _MOST_SHOWN]]).revisions if new else {}
+    most = tokens * _BYTES_OF_TOKEN - _FENCE_BYTES
+    lines = [f"- {_cut(one.text, most)} ({one.id})" for one in new if now.get(one.id) == one.revision][:_MOST_SHOWN]
+    told_more = more if more and sha256(more.encode()).hexdigest()[:16] not in shown.ids else ""
+    kept = [*lines, *([told_more] if told_more else [])]
+    while kept and len(fence("\n".join(kept), origin="treering").encode()) > tokens * _BYTES_OF_TOKEN:
+        kept.pop()
+    if not kept:
+        return ""
+    ids = [one.id for one in new if any(line.endswith(f"({one.id})") for line in kept)]
+    shown.add([*ids, *([sha256(more.encode()).hexdigest()[:16]] if told_more in kept and told_more else [])])
+    return fence("\n".join(kept), origin="treering")
+
+
+def _cut(text: str, most: int) -> str:
+    data = text.encode()
+    return text if len(data) <= most else f"{data[:most].decode('utf-8', 'ignore')}…"
+
+
+class _Shown:
+    """What a session was told already, in a file beside the space."""
+
+    def __init__(self, space: Path, session: str) -> None:
+        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+        self._file = ready_folder(space) / f"{name}{_SHOWN}"
+        self._session = session
+        self.ids: set[str] = set()
+        with suppress(OSError, ValueError):
+            self.ids = set(self._file.read_text(encoding="ascii").split())
+
+    def add(self, ids: Iterable[str]) -> None:
+        if self._session:
+            with suppress(OSError):
+                replace_file(self._file, " ".join(sorted({*self.ids, *ids})).encode())
+
+
+def _is_named(path: str, entry: HookEntry) -> bool:
+    return any(path == one or ("/" in one and path.endswith(f"/{one}")) for one in entry.paths)
+
+
+def _holds(scope: str, path: str) -> bool:
+    if "*" in scope:
+        globs = [one.strip().replace("**/", "*") for one in scope.split(",")]
+        return any(fnmatchcase(path, one) for one in globs if one)
+    return bool(scope) and path.startswith(f"{scope.strip('/')}/")
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the telling words of a text, without the endings of English."""
+    found = (one.lower().strip("'_") for name in _WORD.findall(text) for one in {name, *name.split("_")})
+    return frozenset(_stem(one) for one in found if len(one) > 2 and one not in _COMMON)
+
+
+def _stem(word: str) -> str:
+    for ending in ("ing", "ies", "ied", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+# Making the table: in a process of its own, with the space open.
+
+
+def keep_table(space: "Space") -> None:
+    """Keep ready what hooks tell of a space. Raises `OSError`, `TreeringError`."""
+    file = space.address.file
+    if file is None:
+        return
+    known, head = read_table(file), standing(file).head
+    if known and known.head == head:
+        return
+    table = HookTable(head, tuple(_entries(space)), _together(space))
+    rows = [[one.id, one.revision, one.text, one.paths, one.scope, one.of_failure] for one in table.entries]
+    data = json.dumps({"version": _VERSION, "head": head, "entries": rows, "together": table.together})
+    folder = ready_folder(file, make=True)
+    replace_file(folder / _TABLE, data.encode())
+    # After it was written: erasing empties the folder, and what it did before is seen now.
+    if standing(file).head != head:
+        (folder / _TABLE).unlink(missing_ok=True)
+    for old in folder.glob(f"*{_SHOWN}"):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _SHOWN_SECONDS:
+                old.unlink()
+
+
+def _entries(space: "Space") -> Iterator[HookEntry]:
+    from treering.core.objects import Activity, Knowledge
+    from treering.core.scope import ROOT
+    from treering.ports.ledger import Altered, Selection
+
+    altered: Altered = {}
+    select = space.engine.ledger.select
+    found = select(Selection(scope=ROOT, descend=True, types=("knowledge", "activity")), altered=altered)
+    told = [one for one in found if isinstance(one, Knowledge | Activity) and _is_told(one)][-_MOST_ENTRIES:]
+    places = [
+        (ref.source_id, ref.segment_id) for one in told if isinstance(one, Knowledge) for ref in one.evidence_refs
+    ]
+    segments = space.engine.ledger.segments(places, altered=altered)
+    for one in reversed(told):
+        refs = one.evidence_refs if isinstance(one, Knowledge) else ()
+        cited = (segments.get((ref.source_id, ref.segment_id)) for ref in refs)
+        paths = dict.fromkeys(path for part in cited if part and (path := getattr(part.locator, "path", "")))
+        yield _entry(one, tuple(paths))
+
+
+def _is_told(one: "Knowledge | Activity") -> bool:
+    """Tell whether hooks tell of something: what stands, and of candidates only decisions and rules of the files."""
+    if one.type == "activity":
+        return one.status == "finalized" and one.kind in ("debug", "implementation")
+    if one.kind == "summary":
+        return False
+    from_files = one.origin_channel == "adapter" and one.kind in ("decision", "constraint")
+    return one.status in ("active", "contested") or (one.status == "candidate" and from_files)
+
+
+def _entry(one: "Knowledge | Activity", paths: tuple[str, ...]) -> HookEntry:
+    from treering.core.characters import label
+    from treering.core.objects import Constraint, title_of
+    from treering.retrieval.index.passages import passages_of
+
+    said = passages_of(one)[0].text
+    scope = one.payload.scope if one.type == "knowledge" and isinstance(one.payload, Constraint) else ""
+    named = re.findall(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])", said)
+    status = "" if one.status in ("active", "finalized") else f"{one.status} "
+    title = title_of(one)
+    whole = said if said.startswith(title) else f"{title}. {said}"
+    return HookEntry(
+        one.id,
+        one.revision,
+        f"{status}{one.kind}: {label(whole, most=_MOST_TEXT)}",
+        (*paths, *named),
+        "" if scope == "repository" else scope,
+        one.type == "activity" or bool(_FAILURE.search(whole)),
+    )
+
+
+def _together(space: "Space") -> Mapping[str, Sequence[tuple[str, int]]]:
+    from treering.core.filters import And, Compare
+    from treering.core.objects import Source
+    from treering.core.scope import ROOT
+    from treering.ports.ledger import Altered, Selection
+
+    altered: Altered = {}
+    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
+    maps = space.engine.ledger.select(
+        Selection(scope=ROOT, descend=True, types=("source",), where=where), altered=altered
+    )
+    found: dict[str, list[tuple[str, int]]] = {}
+    for one in maps:
+        known: Any = one.payload.get("changed_together", {}) if isinstance(one, Source) else {}
+        with suppress(KeyError, IndexError, TypeError, ValueError):
+            for first, second, count, *_ in known["pairs"]:
+                pair = known["paths"][first], known["paths"][second]
+                found.setdefault(pair[0], []).append((pair[1], count))
+                found.setdefault(pair[1], []).append((pair[0], count))
+    return {path: sorted(others, key=lambda other: -other[1])[:_MOST_TOGETHER] for path, others in found.items()}
+
+
+# What a client says of the tool that it calls: which files, and how it failed.
+
+
+_PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
+_FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
+_MOST_OUTPUT = 20_000
+_MOST_LINES = 40
+
+
+def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
+    """Return the files that a tool is about, from the top of the repository; none that lie elsewhere."""
+    said = _object(given.get("tool_input"))
+    named = [value for key in _PATHS if isinstance(value := said.get(key), str)]
+    patch = next((value for key in ("command", "input", "patch") if isinstance(value := said.get(key), str)), "")
+    named += [first or second for first, second in _PATCHED.findall(patch)]
+    found = []
+    for name in named:
+        place = os.path.relpath(os.path.realpath(Path(given.get("cwd") or top, name)), os.path.realpath(top))
+        if not place.startswith(".."):
+            found.append(PurePosixPath(Path(place)).as_posix())
+    return list(dict.fromkeys(found))
+
+
+def failure_of(given: Mapping[str, Any]) -> str:
+    """Return the lines by which a tool failed; empty where it did not."""
+    output = given.get("tool_response", given.get("tool_output"))
+    error = given.get("error") or given.get("error_message")
+    answered = _object(output)
+    text = "\n".join(_texts(output))[-_MOST_OUTPUT:]
+    if not error:
+        error = answered.get("error")
+        code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
+        exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
+        if not (error or (code not in (None, 0, "0")) or (code is None and any(exits))):
+            return ""
+    lines = "\n".join([*_texts(error), text]).splitlines()
+    telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
+    return "\n".join(telling[-_MOST_LINES:])
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str() if value:
+            yield value
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)
