@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import Collection, MissingData, load
-from benchmarks.figures import Figure, Missing, Row, at_most
+from benchmarks.figures import Figure, Missing, Row, at_most, number
 from benchmarks.paragraphs import varied
 from benchmarks.peer_systems import SYSTEMS, whole
 from benchmarks.plan import Plan, workplace
@@ -75,11 +75,12 @@ def _compared(collection: Collection, size: int) -> Iterator[Row]:
     with workplace() as given:
         give(given, collection, size)
         for name in SYSTEMS:
-            print(f"  {name}, {size:,} texts …", file=sys.stderr, flush=True)
             try:
                 found[name] = _measured(name, given)
             except MissingSystem as error:
                 missing.append(Missing(f"{size:,}: {name}", str(error)))
+            told = ", ".join(f"{key} {number(value)}" for key, value in found.get(name, {}).items())
+            print(f"  {size:,} texts, {name}: {told or missing[-1].why}", file=sys.stderr, flush=True)
     for each in _MEASURES:
         for name, answers in found.items():
             ratio = answers[each.key] / (found[_OURS][each.key] or 1)
