@@ -29,7 +29,7 @@ class Place(Generic[_Thing]):
         return cast("_Thing", load(self.place))
 
 
-class Places(Mapping[str, _Thing]):
+class LazyPlaces(Mapping[str, _Thing]):
     """Things by name, each imported when it is asked for: whoever asks for one does not wait for the others."""
 
     def __init__(self, places: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from treering.core.patch import Author
 from treering.core.scope import is_within
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.core.writing.merging import Incoming, Merged, Parent
-from treering.core.writing.versions import ERASED, Entry, entries_of, same_words
+from treering.core.writing.versions import ERASED, MergeEntry, entries_of, same_words
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces import wiring
 from treering.spaces.wiring import Opening, author
@@ -106,7 +106,7 @@ def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> Me
 
 
 def receive(
-    target: Ledger, coming: Sequence[Entry], parents: tuple[Parent, ...], *, by: Author, reason: str
+    target: Ledger, coming: Sequence[MergeEntry], parents: tuple[Parent, ...], *, by: Author, reason: str
 ) -> MergeReport:
     """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing."""
     for _ in range(_TRIES):
@@ -147,7 +147,7 @@ def log_name(ledger: Ledger) -> str:
     return first.id if first else ""
 
 
-def entries(ledger: Ledger, *, after: int = 0) -> Iterator[Entry]:
+def entries(ledger: Ledger, *, after: int = 0) -> Iterator[MergeEntry]:
     """Return the entries that a ledger's log tells of behind `after`, but for what lies in private scopes."""
     private = ledger.policy.private_scopes
     told: dict[str, set[str]] = {}
@@ -162,7 +162,7 @@ def entries(ledger: Ledger, *, after: int = 0) -> Iterator[Entry]:
                 yield shown
 
 
-def _of(ledger: Ledger, target: str) -> list[Entry]:
+def _of(ledger: Ledger, target: str) -> list[MergeEntry]:
     events = ledger.events_of(target)
     if any(event.after and "revision" in event.after for event in events) and ledger.heads([target]):
         held: dict[int, Object] = {item.revision: item for item in ledger.history(target)}
@@ -170,7 +170,7 @@ def _of(ledger: Ledger, target: str) -> list[Entry]:
     return [entry for entry in entries_of(target, events, lambda *_: None) if entry.kind == ERASED or entry.link]
 
 
-def _public(entry: Entry, private: Iterable[str], ledger: Ledger) -> Entry | None:
+def _public(entry: MergeEntry, private: Iterable[str], ledger: Ledger) -> MergeEntry | None:
     """Return an entry without what lies in a private scope; `None` where nothing is left of it."""
     scopes = tuple(private)
     if not scopes:

@@ -24,7 +24,7 @@ from treering.core.patch import Author
 from treering.core.screening import screened
 from treering.core.writing.journal import POLICY_CHANGED
 from treering.core.writing.merging import Parent
-from treering.core.writing.versions import ERASED, Entry, linked_by_id
+from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.ports.ledger import Ledger
 from treering.spaces.depots import Depot, Files, depot_at
 from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive
@@ -71,7 +71,7 @@ class BundleNote(BaseModel):
     entries: int
 
 
-class Manifest(BaseModel):
+class BundleManifest(BaseModel):
     """What a copy has left: its log's head, and its bundles in order."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -152,7 +152,7 @@ def _fetch(
     wishes: SyncWishes,
 ) -> MergeReport | None:
     read = set(state.read.get(depot.name, ()))
-    coming: list[Entry] = []
+    coming: list[MergeEntry] = []
     parents: list[Parent] = []
     found: list[str] = []
     for name in others:
@@ -176,7 +176,9 @@ def _fetch(
     return report
 
 
-def _push(ledger: Ledger, depot: Depot, state: _State, known: Manifest | None, wishes: SyncWishes) -> tuple[int, int]:
+def _push(
+    ledger: Ledger, depot: Depot, state: _State, known: BundleManifest | None, wishes: SyncWishes
+) -> tuple[int, int]:
     notes, after = (list(known.bundles), known.head.seq) if known else ([], 0)
     since = list(ledger.events(after=after))
     anew = any(event.event_type in (ERASED, POLICY_CHANGED) for event in since) or len(notes) >= MOST_BUNDLES
@@ -193,7 +195,7 @@ def _push(ledger: Ledger, depot: Depot, state: _State, known: Manifest | None, w
         sha256 = hashlib.sha256(data).hexdigest()
         note = BundleNote(name=f"{sha256[:32]}.bundle", sha256=sha256, last=head.seq, entries=len(leaving))
         notes, files[note.name] = [*notes, note], data
-    manifest = Manifest(
+    manifest = BundleManifest(
         format=FORMAT, version=VERSION, replica=state.replica, log=log_name(ledger), head=head, bundles=tuple(notes)
     )
     files[MANIFEST] = _written(manifest, wishes.key)
@@ -203,7 +205,7 @@ def _push(ledger: Ledger, depot: Depot, state: _State, known: Manifest | None, w
     return len(leaving), sum(map(len, files.values()))
 
 
-def _own(ledger: Ledger, depot: Depot, state: _State, there: Iterable[str]) -> Manifest | None:
+def _own(ledger: Ledger, depot: Depot, state: _State, there: Iterable[str]) -> BundleManifest | None:
     """Return what this copy left last. Where somebody else goes by its name, it takes another one."""
     if state.replica not in there:
         return None
@@ -217,7 +219,7 @@ def _own(ledger: Ledger, depot: Depot, state: _State, there: Iterable[str]) -> M
     return None
 
 
-def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[Entry]:
+def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
     """Return the entries that this remote did not bring."""
     tool = f"{TOOL} {depot.name}"[:200]
     brought: dict[str, bool] = {}
@@ -231,7 +233,7 @@ def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[Entry]:
     return (entry for entry in entries(ledger, after=after) if entry.event not in theirs)
 
 
-def _check_secrets(leaving: Iterable[Entry]) -> None:
+def _check_secrets(leaving: Iterable[MergeEntry]) -> None:
     found: dict[str, list[str]] = {}
     for entry in leaving:
         parts = (entry.after, entry.reason, entry.before if not isinstance(entry.before, str) else None)
@@ -246,13 +248,13 @@ def _check_secrets(leaving: Iterable[Entry]) -> None:
         )
 
 
-def packed(leaving: Iterable[Entry]) -> bytes:
+def packed(leaving: Iterable[MergeEntry]) -> bytes:
     """Write entries as a bundle: a line of JSON for each, compressed."""
     lines = (entry.model_dump_json() for entry in leaving)
     return zlib.compress("\n".join(lines).encode(), 9)
 
 
-def unpacked(files: Mapping[str, bytes], note: BundleNote) -> list[Entry]:
+def unpacked(files: Mapping[str, bytes], note: BundleNote) -> list[MergeEntry]:
     """Read a bundle. Raises `Corrupt` where it is not what the manifest says, or no bundle."""
     data = files.get(note.name, b"")
     if hashlib.sha256(data).hexdigest() != note.sha256:
@@ -262,23 +264,23 @@ def unpacked(files: Mapping[str, bytes], note: BundleNote) -> list[Entry]:
         text = reading.decompress(data, _MOST_BYTES)
         if reading.unconsumed_tail:
             raise Corrupt(f"The bundle {note.name} is too large.", hint="Let its author sync more often.")
-        return [Entry.model_validate_json(line) for line in text.splitlines()]
+        return [MergeEntry.model_validate_json(line) for line in text.splitlines()]
     except (zlib.error, ValidationError) as error:
         raise Corrupt(f"The bundle {note.name} cannot be read.", hint="Let its author sync again.") from error
 
 
-def _written(manifest: Manifest, key: Path | None) -> bytes:
+def _written(manifest: BundleManifest, key: Path | None) -> bytes:
     body: dict[str, Any] = manifest.model_dump(mode="json")
     text = canonical_json({**body, "digest": digest(canonical_json(body))})
     return (signed(text, key) if key else f"{text}\n").encode()
 
 
-def _manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -> Manifest:
+def _manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -> BundleManifest:
     """Read a manifest. Raises `Corrupt` for what is none, `Denied` where nobody who may has signed it."""
     try:
         said: dict[str, Any] = json.loads(files.get(MANIFEST, b""))
         body = {key: part for key, part in said.items() if key not in ("digest", "signature")}
-        manifest = Manifest.model_validate(body)
+        manifest = BundleManifest.model_validate(body)
     except (ValueError, AttributeError) as error:
         raise Corrupt("its manifest cannot be read.", hint="Let its author sync again.") from error
     if manifest.format != FORMAT or manifest.version > VERSION:

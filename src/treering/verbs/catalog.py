@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import TYPES
-from treering.registry import Places
+from treering.registry import LazyPlaces
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope, Report, Rights, Tool
 
@@ -14,7 +14,7 @@ from treering.verbs.envelope import Envelope, Report, Rights, Tool
 INGEST = Tool(
     name="ingest",
     summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
-    modes=Places(
+    modes=LazyPlaces(
         {
             "path": "treering.verbs.ingest.ingest:PATH",
             "repo": "treering.verbs.ingest.ingest:REPO",
@@ -29,7 +29,7 @@ INGEST = Tool(
 QUERY = Tool(
     name="query",
     summary="Ask what is known: a context pack for a task with evidence, conflicts, gaps; or search, pages, history.",
-    modes=Places(
+    modes=LazyPlaces(
         {
             "context": "treering.verbs.query.context:CONTEXT",
             "search": "treering.verbs.query.search:SEARCH",
@@ -43,7 +43,7 @@ QUERY = Tool(
 CRYSTALLIZE = Tool(
     name="crystallize",
     summary="Record what was done, decided and learned, with evidence; promote, supersede, track work.",
-    modes=Places(
+    modes=LazyPlaces(
         {
             "activity": "treering.verbs.crystallize.work:ACTIVITY",
             "knowledge": "treering.verbs.crystallize.knowledge:KNOWLEDGE",
@@ -58,7 +58,7 @@ CRYSTALLIZE = Tool(
 LINT = Tool(
     name="lint",
     summary="Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes.",
-    modes=Places(
+    modes=LazyPlaces(
         {
             "structure": "treering.verbs.lint.lint:STRUCTURE",
             "semantic": "treering.verbs.lint.lint:SEMANTIC",

@@ -23,7 +23,7 @@ from treering.core.writing.draft import Draft, Linked, Put, Unlinked, effect_of
 from treering.core.writing.journal import MERGE, MERGED, POLICY_CHANGED
 from treering.core.writing.settling import settle_together
 from treering.core.writing.transaction import Session, carry_out, event_ids, policy_in_force, time_in
-from treering.core.writing.versions import ERASED, Entry, entries_of, folded, same_words, with_bases
+from treering.core.writing.versions import ERASED, MergeEntry, entries_of, folded, same_words, with_bases
 
 MOST_AHEAD = timedelta(days=30)
 """How far the clock of another copy may be ahead: time here goes on behind the latest that was merged."""
@@ -47,7 +47,7 @@ class Parent:
 class Incoming:
     """What is to be merged."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[MergeEntry]
     parents: tuple[Parent, ...]
     by: Author
     reason: str
@@ -90,7 +90,7 @@ def merge(session: Session, incoming: Incoming) -> Merged:
     return work.keep(erased)
 
 
-def _check(entry: Entry, session: Session) -> None:
+def _check(entry: MergeEntry, session: Session) -> None:
     """Raise `InvalidInput` for an entry that no space could have made: what is merged has to verify here."""
     if not _KIND.fullmatch(entry.kind) or entry.kind in (MERGED, POLICY_CHANGED):
         raise _malformed(entry, "it has no kind")
@@ -109,14 +109,14 @@ def _check(entry: Entry, session: Session) -> None:
                 raise _malformed(entry, f"the text of {part.segment_id} is not what was hashed")
 
 
-def _malformed(entry: Entry, what: str) -> InvalidInput:
+def _malformed(entry: MergeEntry, what: str) -> InvalidInput:
     return InvalidInput(
         f"The change {entry.event} of {entry.target} cannot be merged: {what}.",
         hint="Nothing was merged. Let its author check their space with `treering lint audit`.",
     )
 
 
-def _time(session: Session, entries: Iterable[Entry]) -> datetime:
+def _time(session: Session, entries: Iterable[MergeEntry]) -> datetime:
     now = time_in(session)
     latest = max((entry.at for entry in entries), default=now)
     if latest > session.now() + MOST_AHEAD:
@@ -175,19 +175,19 @@ class _Work:
     policy: Policy
     now: datetime
     incoming: Incoming
-    fresh: dict[str, list[Entry]] = field(default_factory=dict)
-    stories: dict[str, list[Entry]] = field(default_factory=dict)
+    fresh: dict[str, list[MergeEntry]] = field(default_factory=dict)
+    stories: dict[str, list[MergeEntry]] = field(default_factory=dict)
     states: dict[str, Object] = field(default_factory=dict)
     """By id, what the entries of an object come to, but for what follows from others."""
     final: dict[str, Object] = field(default_factory=dict)
-    tombstones: list[Entry] = field(default_factory=list)
+    tombstones: list[MergeEntry] = field(default_factory=list)
     withheld: int = 0
     twins: list[tuple[str, str]] = field(default_factory=list)
     """What gave way to what: sources of one origin, nodes of one name."""
 
     def read(self) -> None:
         """Read what is known of the objects that entries tell of, and keep what is new."""
-        told: dict[str, list[Entry]] = {}
+        told: dict[str, list[MergeEntry]] = {}
         for entry in self.incoming.entries:
             told.setdefault(entry.target, []).append(entry)
         for target, entries in told.items():
@@ -262,7 +262,7 @@ class _Work:
         entries = self.fresh.get(identity)
         return (0, *entries[0].order, identity) if entries else (1, identity)
 
-    def _story(self, identity: str) -> list[Entry]:
+    def _story(self, identity: str) -> list[MergeEntry]:
         if identity not in self.stories:
             events = self.session.events_of(identity)
             self.stories[identity] = entries_of(identity, events, self.session.view.revision)
@@ -345,7 +345,7 @@ class _Writer:
         self._made: set[str] = set()
 
     def put(
-        self, identity: str, here: Object | None, fresh: Sequence[Entry], final: Object, known: list[Object]
+        self, identity: str, here: Object | None, fresh: Sequence[MergeEntry], final: Object, known: list[Object]
     ) -> None:
         """Write versions that came, oldest first, and then what all come to, where that is another thing."""
         for entry in fresh:
@@ -364,7 +364,12 @@ class _Writer:
         self._made.add(identity)
 
     def _revision(
-        self, event: str, here: Object | None, item: Object, told: dict[str, Any] | None, entry: Entry | None = None
+        self,
+        event: str,
+        here: Object | None,
+        item: Object,
+        told: dict[str, Any] | None,
+        entry: MergeEntry | None = None,
     ) -> Object:
         made = item.model_copy(update={"revision": here.revision + 1 if here else 1, "updated_at": self._now})
         before = _state(here) if here else None
@@ -379,7 +384,7 @@ class _Writer:
         """Tell whether the link is there."""
         return any((link.type, link.source, link.target) == key for link in self._session.view.links_of(key[1]))
 
-    def link(self, entry: Entry, there: bool | None) -> bool:
+    def link(self, entry: MergeEntry, there: bool | None) -> bool:
         """Write what became of a link where the entry was made; return whether the link is there after that."""
         key = entry.link or ("", "", "")
         if (self.stands(key) if there is None else there) == entry.added:
@@ -387,7 +392,7 @@ class _Writer:
         self.flip(key, added=entry.added, entry=entry)
         return entry.added
 
-    def flip(self, key: tuple[str, str, str], *, added: bool, entry: Entry | None = None) -> None:
+    def flip(self, key: tuple[str, str, str], *, added: bool, entry: MergeEntry | None = None) -> None:
         """Add or remove a link."""
         kind, source, target = key
         link = Link.model_construct(type=cast("LinkType", kind), source=source, target=target, patch_id=self._patch)
@@ -397,7 +402,7 @@ class _Writer:
         write = Linked(link) if added else Unlinked(link)
         self._add("linked" if added else "unlinked", source, before, after, told, entry, write)
 
-    def tell(self, event: str, target: str, entry: Entry, after: dict[str, Any] | None) -> None:
+    def tell(self, event: str, target: str, entry: MergeEntry, after: dict[str, Any] | None) -> None:
         """Write an event that changes nothing here."""
         self._add(event, target, None, after, _told(entry, base=0), entry, None)
 
@@ -429,7 +434,7 @@ class _Writer:
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
         told: dict[str, Any] | None,
-        entry: Entry | None,
+        entry: MergeEntry | None,
         write: Put | Linked | Unlinked | None,
         *,
         patch_hash: str = "",
@@ -457,7 +462,7 @@ class _Writer:
             self._effects.append(effect_of(write))
 
 
-def _told(entry: Entry, *, base: int) -> dict[str, Any]:
+def _told(entry: MergeEntry, *, base: int) -> dict[str, Any]:
     return {
         "event": entry.event,
         "at": render_time(entry.at),

@@ -28,7 +28,7 @@ _SETS = frozenset(
 _WORDS = frozenset({"title", "summary", "payload"})
 
 
-class Entry(BaseModel):
+class MergeEntry(BaseModel):
     """One change: who made it, when, and what the object was before and after.
 
     `before` may be the id of the event whose entry gave the object as it was. `link` is type, source and target of a
@@ -64,7 +64,7 @@ class Entry(BaseModel):
 ReadRevision = Callable[[str, int], Object | None]
 
 
-def entries_of(target: str, events: Sequence[AuditEvent], revision: ReadRevision) -> list[Entry]:
+def entries_of(target: str, events: Sequence[AuditEvent], revision: ReadRevision) -> list[MergeEntry]:
     """Return the entries that a log has of an object and the links from it. Of an erased object only the erasure."""
     erased = next((event for event in events if event.event_type == ERASED), None)
     if erased:
@@ -85,9 +85,9 @@ def entries_of(target: str, events: Sequence[AuditEvent], revision: ReadRevision
     return found
 
 
-def _entry(event: AuditEvent, target: str, **more: Any) -> Entry:
+def _entry(event: AuditEvent, target: str, **more: Any) -> MergeEntry:
     said = event.merged or {}
-    return Entry.model_construct(
+    return MergeEntry.model_construct(
         event=said.get("event", event.id),
         at=parse_time(said["at"]) if said else event.timestamp,
         seq=said.get("seq", event.seq),
@@ -101,9 +101,9 @@ def _entry(event: AuditEvent, target: str, **more: Any) -> Entry:
     )
 
 
-def linked_by_id(entries: Iterable[Entry]) -> Iterator[Entry]:
+def linked_by_id(entries: Iterable[MergeEntry]) -> Iterator[MergeEntry]:
     """Return entries, in order, that name the entry they follow where an earlier one left the object just so."""
-    known: dict[str, list[Entry]] = {}
+    known: dict[str, list[MergeEntry]] = {}
     for entry in sorted(entries, key=lambda one: one.order):
         if entry.after is not None:
             before, earlier = entry.before, known.setdefault(entry.target, [])
@@ -114,7 +114,7 @@ def linked_by_id(entries: Iterable[Entry]) -> Iterator[Entry]:
         yield entry
 
 
-def with_bases(entries: Iterable[Entry], known: Iterable[Entry]) -> list[Entry]:
+def with_bases(entries: Iterable[MergeEntry], known: Iterable[MergeEntry]) -> list[MergeEntry]:
     """Return entries with the objects that they name by the id of an entry; one that names an unknown one has none."""
     given = list(entries)
     after = {one.event: one.after for one in (*known, *given)}
@@ -134,7 +134,7 @@ def _differing(one: Object, other: Object) -> list[str]:
     return [name for name in sorted(names) if getattr(one, name) != getattr(other, name)]
 
 
-def folded(entries: Iterable[Entry]) -> Object | None:
+def folded(entries: Iterable[MergeEntry]) -> Object | None:
     """Return what entries of one object come to, but for what follows from other objects; `None` for none.
 
     Each entry changes the fields that it changed where it was made. Two that gave the words of a piece of knowledge
@@ -150,7 +150,7 @@ def folded(entries: Iterable[Entry]) -> Object | None:
     return item if item is None or last is None else _valid(item, last)
 
 
-def _with(item: Object, entry: Entry) -> Object:
+def _with(item: Object, entry: MergeEntry) -> Object:
     after, before = entry.after, entry.before
     if after is None or isinstance(before, str):
         return item

@@ -34,7 +34,7 @@ def examine(context: Context) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFlags:
+class ExamFlags:
     """How an exam is run, and what it has to come to."""
 
     least: Annotated[
@@ -47,7 +47,7 @@ class RunFlags:
     form: Annotated[Form, Option("--format", help="For people, programs, pull requests or build servers.")] = "text"
 
 
-def run(asked: RunFlags, access: Access, exam: Folder = None) -> None:
+def run(asked: ExamFlags, access: Access, exam: Folder = None) -> None:
     """Ask the questions of an exam and tell what was found.
 
     Each question names what has to be found (must), what must not (must_not),

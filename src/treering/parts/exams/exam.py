@@ -25,7 +25,7 @@ _LONGEST_FILE = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownItem:
     """A source or an object that an answer has, and by what a ranking found it, the best first."""
 
     object_id: str
@@ -39,7 +39,7 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Wanted(_Value):
+class ExpectedFind(_Value):
     """What a question has to find, or must not: exactly one of three."""
 
     file: str = ""
@@ -50,7 +50,7 @@ class Wanted(_Value):
     """Words that a passage has in this order; case and white space do not count."""
 
     @model_validator(mode="after")
-    def _one(self) -> "Wanted":
+    def _one(self) -> "ExpectedFind":
         if sum(map(bool, (self.file, self.object, self.says))) != 1:
             raise ValueError("give one of file, object and says")
         return self
@@ -58,7 +58,7 @@ class Wanted(_Value):
     def __str__(self) -> str:
         return self.file or self.object or f"“{self.says}”"
 
-    def is_in(self, shown: Shown) -> bool:
+    def is_in(self, shown: ShownItem) -> bool:
         """Tell whether something shown is it."""
         if self.object:
             return shown.object_id == self.object
@@ -81,7 +81,7 @@ def _wanted(given: Any) -> Any:
     return {"object": given} if is_object(given) else {"file": given}
 
 
-WantedOrName = Annotated[Wanted, BeforeValidator(_wanted)]
+ExpectedOrName = Annotated[ExpectedFind, BeforeValidator(_wanted)]
 """A plain text is an id, or else a file."""
 
 
@@ -92,8 +92,8 @@ class ExamQuestion(_Value):
     id: str = ""
     """By default made of the question."""
     scope: str = "/"
-    must: tuple[WantedOrName, ...] = ()
-    must_not: tuple[WantedOrName, ...] = ()
+    must: tuple[ExpectedOrName, ...] = ()
+    must_not: tuple[ExpectedOrName, ...] = ()
     refuse: bool = False
     """Whether nothing here answers it, so that the right answer is to say so."""
     status: Literal["accepted", "candidate", "rejected"] = "accepted"
@@ -156,7 +156,7 @@ def _read(file: Path) -> tuple[ExamQuestion, ...]:
         raise InvalidInput(f"{file} is no exam: {error}", hint=hint) from error
 
 
-class FoundWanted(_Value):
+class FoundExpected(_Value):
     """One thing that had to be found: its place in the ranking from 1, `None` where it was not among the first 50."""
 
     wanted: str
@@ -165,14 +165,14 @@ class FoundWanted(_Value):
     """By what it was found, such as `words` and `vectors`, the best first."""
 
 
-class Answered(_Value):
+class ExamAnswer(_Value):
     """What a space answered to a question."""
 
     key: str
     ask: str
     refuse: bool
-    found: tuple[FoundWanted, ...]
-    forbidden: tuple[FoundWanted, ...]
+    found: tuple[FoundExpected, ...]
+    forbidden: tuple[FoundExpected, ...]
     """What must not be found, and was among the first ten."""
     refused: bool
     """Whether the context said that nothing answers it."""
@@ -201,7 +201,7 @@ FIRST = 10
 """Sources of a ranking that count as shown."""
 
 
-def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max_tokens: int = 4_000) -> Answered:
+def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max_tokens: int = 4_000) -> ExamAnswer:
     """Ask a space for a ranking and for a context, and look for what the answer must and must not have."""
     options = {"limit": LOOKED_AT, "semantic": semantic, "explain": True, "group": "source"}
     ranked = _ranked(space.query("search", question.scope, {"text": question.ask}, options))
@@ -209,7 +209,7 @@ def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max
     context = space.query("context", question.scope, {"task": question.ask}, limits)
     refused = context.empty is not None
     packed = [] if refused else _packed(context)
-    return Answered(
+    return ExamAnswer(
         key=question.key,
         ask=question.ask,
         refuse=question.refuse,
@@ -224,18 +224,18 @@ def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max
 
 def ask_all(
     space: Space, questions: Sequence[ExamQuestion], *, semantic: bool, told: Callable[[int, int], None]
-) -> tuple[Answered, ...]:
+) -> tuple[ExamAnswer, ...]:
     """Ask every question, and tell after each how many are done."""
-    given: list[Answered] = []
+    given: list[ExamAnswer] = []
     for number, question in enumerate(questions, 1):
         given.append(answered(space, question, semantic=semantic))
         told(number, len(questions))
     return tuple(given)
 
 
-def _ranked(report: SearchReport) -> list[Shown]:
+def _ranked(report: SearchReport) -> list[ShownItem]:
     return [
-        Shown(
+        ShownItem(
             hit.object_id,
             hit.origin,
             ((hit.place, hit.text), *((passage.place, passage.text) for passage in hit.more)),
@@ -250,24 +250,24 @@ def _arms(explained: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(arms, key=lambda arm: -arms[arm]["normalised"]))
 
 
-def _packed(report: ContextReport) -> list[Shown]:
+def _packed(report: ContextReport) -> list[ShownItem]:
     cited = {(one.object_id, one.segment_id): one for one in report.pack.citations}
-    shown = list[Shown]()
+    shown = list[ShownItem]()
     for item in report.pack.items:
         of_it = cited.get((item.object_id, item.segment_id))
         place, origin = (of_it.place, of_it.origin) if of_it else ("", "")
-        shown.append(Shown(item.object_id, origin, ((place, item.text),)))
+        shown.append(ShownItem(item.object_id, origin, ((place, item.text),)))
     return shown
 
 
-def _placed(wanted: Wanted, ranked: Sequence[Shown]) -> FoundWanted:
+def _placed(wanted: ExpectedFind, ranked: Sequence[ShownItem]) -> FoundExpected:
     for rank, one in enumerate(ranked, 1):
         if wanted.is_in(one):
-            return FoundWanted(wanted=str(wanted), rank=rank, arms=one.arms)
-    return FoundWanted(wanted=str(wanted), rank=None)
+            return FoundExpected(wanted=str(wanted), rank=rank, arms=one.arms)
+    return FoundExpected(wanted=str(wanted), rank=None)
 
 
-def _tokens_until(must: Sequence[Wanted], packed: Sequence[Shown]) -> int | None:
+def _tokens_until(must: Sequence[ExpectedFind], packed: Sequence[ShownItem]) -> int | None:
     left, tokens = list(must), 0
     for one in packed if left else ():
         tokens += sum(estimate_tokens(text) for _, text in one.passages)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from treering.core.canonical import Instant
 from treering.core.errors import Corrupt, InvalidInput
-from treering.parts.exams.exam import FIRST, Answered, FoundWanted
+from treering.parts.exams.exam import FIRST, ExamAnswer, FoundExpected
 
 RUNS = "runs.jsonl"
 """The file beside the questions with one line for each run."""
@@ -37,16 +37,16 @@ class Estimate(_Value):
         return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
 
-class Run(_Value):
+class ExamRun(_Value):
     """One run of an exam."""
 
     at: Instant
     sequence: int
     """How far the space's log had come."""
-    answers: tuple[Answered, ...]
+    answers: tuple[ExamAnswer, ...]
 
 
-class Moved(_Value):
+class ChangedAnswer(_Value):
     """A question that is answered otherwise than in the run before: each thing wanted, with its places then and now."""
 
     key: str
@@ -58,16 +58,16 @@ class Moved(_Value):
 class ExamReport(_Value):
     """A run with its figures, and what changed since the run before."""
 
-    run: Run
+    run: ExamRun
     figures: Mapping[str, Estimate]
     gains: Mapping[str, Estimate] = {}
     """By how much each figure rose, over the questions of both runs."""
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[ChangedAnswer, ...] = ()
     missed: tuple[str, ...] = ()
     """Which figures are below what was asked for, and by how much."""
 
 
-def report_on(run: Run, before: Run | None, least: Mapping[str, float]) -> ExamReport:
+def report_on(run: ExamRun, before: ExamRun | None, least: Mapping[str, float]) -> ExamReport:
     """Sum up a run, and compare it with the one before, question by question.
 
     `least`: the least a figure may be. Raises `InvalidInput` for a figure that there is not.
@@ -109,7 +109,7 @@ had to be found; questions without what must not be found; of those to be refuse
 answered; tokens of a pack until all evidence stands in it."""
 
 
-def _measures(answer: Answered) -> dict[str, float]:
+def _measures(answer: ExamAnswer) -> dict[str, float]:
     found: dict[str, float | None] = {f"recall@{first}": answer.recall(first) for first in _CUTOFFS}
     found["all@10"] = None if not answer.found else float(answer.recall(FIRST) == 1.0)
     found["precision"] = answer.packed_right / answer.packed if answer.found and answer.packed else None
@@ -132,7 +132,7 @@ def _estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean=float(held.mean()), low=float(low), high=float(high), questions=len(held))
 
 
-def _moved(old: Answered, new: Answered) -> Moved | None:
+def _moved(old: ExamAnswer, new: ExamAnswer) -> ChangedAnswer | None:
     then = {one.wanted: one for one in old.found}
     changed = [(then[one.wanted], one) for one in new.found if one.wanted in then and then[one.wanted].rank != one.rank]
     told = [f"{now.wanted}: {_place(before)} → {_place(now)}" for before, now in changed]
@@ -142,14 +142,14 @@ def _moved(old: Answered, new: Answered) -> Moved | None:
         return None
     worse = [_rank(now) > _rank(before) for before, now in changed]
     better = not any(worse) and new.refused <= old.refused if not new.refuse else new.refused
-    return Moved(key=new.key, ask=new.ask, better=better, wanted=tuple(told))
+    return ChangedAnswer(key=new.key, ask=new.ask, better=better, wanted=tuple(told))
 
 
-def _rank(found: FoundWanted) -> float:
+def _rank(found: FoundExpected) -> float:
     return float("inf") if found.rank is None else found.rank
 
 
-def _place(found: FoundWanted) -> str:
+def _place(found: FoundExpected) -> str:
     if found.rank is None:
         return "not found"
     return f"{found.rank} by {', '.join(found.arms)}" if found.arms else str(found.rank)
@@ -158,18 +158,18 @@ def _place(found: FoundWanted) -> str:
 # Runs are kept beside the questions and not in the space, where questions would find them.
 
 
-def last_run(folder: Path) -> Run | None:
+def last_run(folder: Path) -> ExamRun | None:
     """Return the last run that was kept. Raises `Corrupt` for a file that holds something else."""
     try:
         *_, last = (folder / RUNS).read_text(encoding="utf-8").splitlines()
-        return Run.model_validate_json(last)
+        return ExamRun.model_validate_json(last)
     except (FileNotFoundError, ValueError) as error:
         if isinstance(error, ValidationError | UnicodeDecodeError):
             raise Corrupt(f"{folder / RUNS} does not end with a run.", hint="Remove its last line.") from error
         return None
 
 
-def keep_run(folder: Path, run: Run) -> None:
+def keep_run(folder: Path, run: ExamRun) -> None:
     """Add a run to those that were kept."""
     with (folder / RUNS).open("a", encoding="utf-8") as file:
         file.write(f"{run.model_dump_json()}\n")
@@ -239,7 +239,7 @@ def as_json(report: ExamReport) -> str:
     return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
 
 
-def _why_wrong(answer: Answered) -> list[str]:
+def _why_wrong(answer: ExamAnswer) -> list[str]:
     if answer.refuse != answer.refused:
         return ["answered, and nothing here answers it" if answer.refuse else "refused, although it can be answered"]
     late = [one for one in answer.found if one.rank is None or one.rank > FIRST]

@@ -8,8 +8,17 @@ import yaml
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.objects import Decision, Knowledge, Source
-from treering.parts.exams.exam import FOLDER, ExamQuestion, Wanted, ask_all, read_questions
-from treering.parts.exams.results import Run, as_json, as_junit, as_lines, as_markdown, keep_run, last_run, report_on
+from treering.parts.exams.exam import FOLDER, ExamQuestion, ExpectedFind, ask_all, read_questions
+from treering.parts.exams.results import (
+    ExamRun,
+    as_json,
+    as_junit,
+    as_lines,
+    as_markdown,
+    keep_run,
+    last_run,
+    report_on,
+)
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.surfaces.cli.flags import Access
@@ -41,7 +50,7 @@ def run_exam(
     before = last_run(folder)
     with opened(access) as space, bars() as advance:
         given = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
-        run = Run(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=given)
+        run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=given)
     report = report_on(run, before, least)
     if keep:
         keep_run(folder, run)
@@ -140,7 +149,7 @@ def _of_history(repository: GitRepository, commits: int) -> Iterator[ExamQuestio
         paths = [path for path in commit.paths if not _NO_ANSWER.search(path)]
         tells = len(asked.split()) >= _LEAST_WORDS and not _NO_QUESTION.match(commit.subject)
         if tells and 0 < len(paths) <= _MOST_FILES and there.issuperset(paths):
-            must = tuple(Wanted(file=path) for path in paths)
+            must = tuple(ExpectedFind(file=path) for path in paths)
             source = f"commit {commit.commit[:12]} of {commit.when:%Y-%m-%d}"
             yield ExamQuestion(
                 ask=asked, id=f"commit-{commit.commit[:12]}", must=must, status="candidate", source=source
@@ -158,7 +167,7 @@ def _of_decisions(space: Space) -> Iterator[ExamQuestion]:
         files = {
             one.origin.rpartition("#")[2] for one in sources.values() if isinstance(one, Source) and "#" in one.origin
         }
-        must = (Wanted(object=item.id), *(Wanted(file=file) for file in sorted(files)))
+        must = (ExpectedFind(object=item.id), *(ExpectedFind(file=file) for file in sorted(files)))
         yield ExamQuestion(
             ask=item.payload.question,
             id=item.id,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
-from treering.retrieval.index.tables import MAX_KEY, Packed, Scalar, distinct, unfit
+from treering.retrieval.index.tables import MAX_KEY, PackedTable, Scalar, distinct, unfit
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
@@ -276,15 +276,15 @@ class GraphTable:
         """Return the numbers of the entities and objects that some passages tie together, each once."""
         return self._rows.numbers(keys)
 
-    def packed(self) -> Packed:
+    def packed(self) -> PackedTable:
         """Return the whole table as arrays, all ends in one run that comes in parts."""
         self._sort()
         rows = self._rows
         numbers = {"count": rows.count, "live": rows.live, "used": rows.used}
         most = sum(run.size for run in self._runs) + 1
-        return Packed(numbers, {name: getattr(rows, name) for name in _OF_ROWS}, most, self._ends())
+        return PackedTable(numbers, {name: getattr(rows, name) for name in _OF_ROWS}, most, self._ends())
 
-    def unpack(self, packed: Packed) -> None:
+    def unpack(self, packed: PackedTable) -> None:
         """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
         run = EdgeRun(*(packed.array(name, kind, None) for name, kind in _OF_RUN.items()))
         arrays = {name: packed.array(name, kind, None) for name, kind in _OF_ROWS.items()}

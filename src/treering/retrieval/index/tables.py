@@ -53,7 +53,7 @@ def restored(stored: Stored) -> npt.NDArray[np.float32]:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedTable:
     """A table as numbers and arrays, by name. The arrays are those of the table, and not copies."""
 
     numbers: Mapping[str, int]
@@ -118,12 +118,12 @@ class VectorTable:
     def __contains__(self, key: int) -> bool:
         return self._rows_of(np.array([key], np.int64)).size > 0
 
-    def packed(self) -> Packed:
+    def packed(self) -> PackedTable:
         """Return the whole table as arrays."""
         arrays: dict[str, npt.NDArray[Any]] = {"keys": self._keys, "matrix": self._matrix, "signs": self._signs}
-        return Packed({"count": self._count}, {**arrays, "directory": self._directory})
+        return PackedTable({"count": self._count}, {**arrays, "directory": self._directory})
 
-    def unpack(self, packed: Packed) -> None:
+    def unpack(self, packed: PackedTable) -> None:
         """Become the table that `packed` gave, over its arrays. Raises `Corrupt` where they do not fit together."""
         keys = packed.array("keys", np.int64, None)
         matrix = packed.array("matrix", np.int16, None, self._dimension)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treering.core.errors import Corrupt
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
-from treering.retrieval.index.tables import Packed
+from treering.retrieval.index.tables import PackedTable
 from treering.retrieval.index.ties import NumberedTies, Ties, unpack_ties
 from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog
 
@@ -69,10 +69,10 @@ class FollowedGraph(FollowedTable[Rows]):
     def _size(self) -> int:
         return len(self.table)
 
-    def _packed(self) -> Packed:
+    def _packed(self) -> PackedTable:
         return self.table.packed()
 
-    def _unpack(self, packed: Packed) -> None:
+    def _unpack(self, packed: PackedTable) -> None:
         # Another table: who reads the one of before does so to the end.
         table = GraphTable()
         table.unpack(packed)

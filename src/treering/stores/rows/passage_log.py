@@ -17,7 +17,7 @@ from treering.ports.passages import Passage, Reach
 from treering.ports.search import Vector
 from treering.ports.vector_engine import VectorChanges
 from treering.retrieval.index.code_places import NO_PLACE
-from treering.retrieval.index.tables import Keys, Packed, restored
+from treering.retrieval.index.tables import Keys, PackedTable, restored
 from treering.stores.rows.packing import REINDEX, rows_of
 
 Moment = tuple[int, int]
@@ -76,11 +76,11 @@ Log_contra = TypeVar("Log_contra", bound=PassageLog, contravariant=True)
 class KeptTable(Protocol[Log_contra]):
     """A table that lies ready for the next process."""
 
-    def read(self, log: Log_contra) -> tuple[Packed, Moment] | None:
+    def read(self, log: Log_contra) -> tuple[PackedTable, Moment] | None:
         """Return the table and the moment it is of; `None` where there is none, or the space has no such moment."""
         ...
 
-    def keep(self, log: Log_contra, packed: Packed) -> Packed | None:
+    def keep(self, log: Log_contra, packed: PackedTable) -> PackedTable | None:
         """Keep a table of the moment of the log; return what a next process reads, `None` where it was not kept."""
         ...
 
@@ -157,22 +157,22 @@ class FollowedTable(ABC, Generic[Log]):
         """Tell how many passages the table has."""
 
     @abstractmethod
-    def _packed(self) -> Packed:
+    def _packed(self) -> PackedTable:
         """Return the table as arrays."""
 
     @abstractmethod
-    def _unpack(self, packed: Packed) -> None:
+    def _unpack(self, packed: PackedTable) -> None:
         """Take arrays for the table. Raises `Corrupt`, and changes nothing, where they do not fit together."""
 
 
-def _copied(packed: Packed) -> Packed:
+def _copied(packed: PackedTable) -> PackedTable:
     """Return the same table over arrays of its own."""
     parts: dict[str, list[npt.NDArray[Any]]] = {}
     for part in packed.parts:
         for name, array in part.items():
             parts.setdefault(name, []).append(array)
     joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
-    return Packed(packed.numbers, {name: array.copy() for name, array in packed.arrays.items()} | joined)
+    return PackedTable(packed.numbers, {name: array.copy() for name, array in packed.arrays.items()} | joined)
 
 
 # A moment of the feed that engines follow, where a log of passages and the audit log lie in a database.

@@ -19,7 +19,7 @@ from treering.core.objects import Object
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, Near, NearRequest, Pending, Scored, Vector
-from treering.retrieval.index.tables import Keys, Packed, Stored, VectorTable, restored, stored_form
+from treering.retrieval.index.tables import Keys, PackedTable, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.fold import gists_of
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog, PassingCache, Scopes
@@ -143,11 +143,11 @@ class FollowedVectors(FollowedTable[VectorRows]):
     def _size(self) -> int:
         return len(self._table)
 
-    def _packed(self) -> Packed:
+    def _packed(self) -> PackedTable:
         packed = self._table.packed()
         return replace(packed, arrays={**packed.arrays, "scopes": self._scopes})
 
-    def _unpack(self, packed: Packed) -> None:
+    def _unpack(self, packed: PackedTable) -> None:
         scopes = packed.array("scopes", np.int32, None)
         self._table.unpack(packed)
         self._scopes = scopes

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import Corrupt, TreeringError
-from treering.retrieval.index.tables import Packed, unfit
+from treering.retrieval.index.tables import PackedTable, unfit
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.passage_log import FeedPlace, Moment, short_hash
 from treering.stores.rows.upkeep import EPOCH
@@ -55,7 +55,7 @@ class SqliteKeptTable:
         self._inode = 0
         """Of the file that was read or kept; 0 where none was."""
 
-    def read(self, log: "SqliteLog") -> tuple[Packed, Moment] | None:
+    def read(self, log: "SqliteLog") -> tuple[PackedTable, Moment] | None:
         """Map the table, and return the moment it is of; remove a file that is of no use."""
         self._inode = 0
         if self._file is None:
@@ -80,7 +80,7 @@ class SqliteKeptTable:
         self._inode = inode
         return packed, (place.epoch, place.position)
 
-    def keep(self, log: "SqliteLog", packed: Packed) -> Packed | None:
+    def keep(self, log: "SqliteLog", packed: PackedTable) -> PackedTable | None:
         """Write a table of the moment of the log, and map it. Where another process is at it, that is left to it."""
         if self._file is None or os.name != "posix" or self._database.read_only:
             return None
@@ -111,7 +111,7 @@ class SqliteKeptTable:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
-    def _write(self, folder: Path, place: FeedPlace, packed: Packed) -> Packed | None:
+    def _write(self, folder: Path, place: FeedPlace, packed: PackedTable) -> PackedTable | None:
         with _prepared(folder, self._name) as new:
             with open(new, "x+b", opener=private) as file:
                 _write(file, str(place), packed)
@@ -149,7 +149,7 @@ def _opened(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
-def _write(file: BinaryIO, moment: str, packed: Packed) -> None:
+def _write(file: BinaryIO, moment: str, packed: PackedTable) -> None:
     """Write a table: what stands at the front comes last, once the place of each array is known."""
     places, end = {}, _FRONT
     for name, array in packed.arrays.items():
@@ -178,7 +178,7 @@ def _put(file: BinaryIO, place: int, array: npt.NDArray[Any]) -> int:
     return place + array.nbytes
 
 
-def _mapped(file: BinaryIO) -> tuple[str, Packed]:
+def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
     """Map a file: its moment, and arrays whose changes stay in this process. Raises `Corrupt` for another file."""
     size = os.fstat(file.fileno()).st_size
     if size < _FRONT:
@@ -195,7 +195,7 @@ def _mapped(file: BinaryIO) -> tuple[str, Packed]:
         if start + count * np.dtype(kind).itemsize > size:
             raise unfit()
         arrays[name] = np.frombuffer(content, kind, count, start).reshape(shape)
-    return told["moment"], Packed(told["numbers"], arrays)
+    return told["moment"], PackedTable(told["numbers"], arrays)
 
 
 def _aligned(place: int) -> int:
