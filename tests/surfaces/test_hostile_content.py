@@ -78,6 +78,9 @@ PRINTED = {
         *(f"lint {mode}" for mode in ("structure", "semantic", "repair", "reindex", "audit")),
         "lint audit --json",
     ],
+    "diff": ["backup copy.db", "diff s.db copy.db", "diff s.db {hostile} --json"],
+    "merge": ["backup copy.db", "merge copy.db", "merge {hostile} --json"],
+    "sync": ["sync {hostile}", "sync {hostile} --json"],
     "move": ["move s.db copy.db", "move s.db {hostile} --json"],
     "connect": [
         "connect claude-code --dry-run",
