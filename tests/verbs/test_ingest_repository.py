@@ -218,7 +218,8 @@ def test_the_account_of_a_job_outlives_its_process(desk, repository):
     job = ingest(desk, repository).job
     told = desk.ingest("status", {"job": job})
     assert (told.state, told.done, len(told.items)) == ("done", 4, 4)
-    assert told.pending_vectors == told.total_vectors > 0
+    # A body of code waits for none: only what is found by its meaning does.
+    assert 0 < told.pending_vectors < told.total_vectors
 
 
 def test_runs_at_the_same_time_agree(tmp_path):

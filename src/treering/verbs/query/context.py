@@ -88,6 +88,9 @@ def without_weak_beliefs(beliefs: Sequence[Hit], sources: Sequence[Hit], questio
         for hit in beliefs
         if PLACES in hit.fused.parts or threshold.is_reached_by(hit, copied=copied.get(hit.head.key))
     ]
+    # What was asked for by its words needs no other attribute beside it that is only near.
+    if any(hit.head.key in copied and copied[hit.head.key].is_asked_for for hit in told):
+        told = [hit for hit in told if hit.head.key not in copied or copied[hit.head.key].is_asked_for]
     # The version of acme is what was asked for, not that of each of its parts.
     named = {hit.head.key for hit in told if hit.head.key in copied and copied[hit.head.key].names_all_of_its_subject}
     return [hit for hit in told if not named or hit.head.key in named or hit.head.key not in copied]
