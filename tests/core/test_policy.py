@@ -200,7 +200,10 @@ def test_every_field_of_a_policy_is_looked_at_for_loosening() -> None:
         }
     )
     strictest = Policy(
-        direct_channels=frozenset({"user"}), reviewed_operations=frozenset({"erase"}), newer_supersedes=False
+        direct_channels=frozenset({"user"}),
+        reviewed_operations=frozenset({"erase"}),
+        newer_supersedes=False,
+        private_scopes=frozenset({"/me"}),
     )
     assert set(loosened_fields(strictest, loosest)) == Policy.model_fields.keys() - {"trust_weights"}
 

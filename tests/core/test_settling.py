@@ -22,8 +22,8 @@ def ledger():
 def test_a_comparison_that_contests_and_frees_in_turn_is_our_fault_and_ends(make, ledger, monkeypatch):
     known, rival = make.fact("Ada", "hives", 3), make.fact("Ada", "hives", 4)
     ledger.commit(make.patch(known))
-    rightly = integrity._contradict
-    monkeypatch.setattr(integrity, "_contradict", lambda one, other: one.status != "contested" and rightly(one, other))
+    rightly = integrity.contradict
+    monkeypatch.setattr(integrity, "contradict", lambda one, other: one.status != "contested" and rightly(one, other))
     with pytest.raises(Defect) as caught:
         ledger.commit(make.patch(rival))
     assert set(caught.value.details["ids"]) == {known.id, rival.id}

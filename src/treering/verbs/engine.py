@@ -1,6 +1,7 @@
 """What the four verbs work with: one space's parts behind their ports."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -100,6 +101,10 @@ ATTEMPTS = 5
 """How often work is tried that somebody else was faster with."""
 
 
+_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+"""Seconds before work is tried again: so many more after each try, up to the longest."""
+
+
 def retry_on_conflict(
     work: Callable[[], _Done], *, attempts: int = ATTEMPTS, on: tuple[type[TreeringError], ...] = (Conflict,)
 ) -> _Done:
@@ -107,9 +112,11 @@ def retry_on_conflict(
 
     Raises the error of the last of so many `attempts`.
     """
-    for _ in range(attempts - 1):
+    for tried in range(1, attempts):
         with suppress(*on):
             return work()
+        # Whoever tries again at once loses again to one who writes all the time; waiting outlasts a burst of writes.
+        time.sleep(min(_LONGEST_PAUSE, _PAUSE * tried))
     return work()
 
 
