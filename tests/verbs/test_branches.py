@@ -256,3 +256,24 @@ def test_a_branch_that_moved_since_it_was_read_is_told_of(space, repository):
     assert warning.startswith("main was read at ")
     ingest(space, repository)
     assert not any("was read at" in one for one in space.query("search", "/", {"text": "retry limit"}).warnings)
+
+
+def test_after_a_merge_of_two_peoples_spaces_each_clone_is_answered_for_its_own_branch(
+    repository, tmp_path, monkeypatch
+):
+    clone = Scratch.__new__(Scratch)
+    clone.folder = tmp_path / "other"
+    repository.git("clone", "-q", str(repository.folder), str(clone.folder))
+    files = [str(tmp_path / name) for name in ("mine.db", "theirs.db")]
+    for file, tree in zip(files, (repository, clone), strict=True):
+        with treering.open(file, background=False) as space:
+            ingest(space, tree)
+            if tree is clone:
+                tree.git("checkout", "-q", "-b", "feature/x")
+                tree.commit({"limits.md": CHANGED})
+                ingest(space, tree)
+    with treering.open(files[0], background=False) as mine:
+        mine.merge(files[1])
+        for tree, limit in ((repository, "five"), (clone, "nine")):
+            monkeypatch.chdir(tree.folder)
+            assert [f"The retry limit is {limit} attempts." in text for text in texts(mine, "retry limit")] == [True]

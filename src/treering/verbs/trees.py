@@ -107,9 +107,8 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
     maps = _maps(whole(engine.ledger), scope)
     if at:
         return AskedTree(_named(at, maps, here, lookup))
-    for one in maps:
-        if here and here.place in _places(one):
-            return _of_work_tree(one, here, lookup)
+    if here and (found := _read_here(maps, here, lookup)):
+        return _of_work_tree(found[0], here, lookup)
     return None
 
 
@@ -181,6 +180,17 @@ def _places(repository: Source) -> dict[str, str]:
     return {one["place"]: name for name, one in named if isinstance(one, Mapping) and one.get("place")}
 
 
+def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | None) -> list[Source]:
+    """Return the repositories that were read where the work tree lies, else those it is another clone of.
+
+    After a merge of spaces a repository may be told of as somebody else's clone. All have one first commit.
+    """
+    if found := [one for one in maps if here.place in _places(one)]:
+        return found
+    roots = ((one, one.payload.get("root_commit")) for one in maps)
+    return [one for one, root in roots if isinstance(root, str) and root and lookup and lookup.commit(here.place, root)]
+
+
 def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | None) -> AskedTree:
     known = known_branches(repository.payload)
     same = next((name for name, commit in known.items() if commit == here.commit), None)
@@ -216,8 +226,7 @@ def _beside(repository: Source, name: str, commit: str, place: str, lookup: Tree
 
 def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: TreeLookup | None) -> TreeView:
     """Return the tree that a branch or a commit names. Raises `NotFound`, `InvalidInput` where several have it."""
-    local = [one for one in maps if here and here.place in _places(one)]
-    among = local or maps
+    among = (_read_here(maps, here, lookup) if here else []) or maps
     read = [(one, name) for one in among for name in _matching(at, known_branches(one.payload))]
     if len({one.id for one, _ in read}) > 1:
         raise InvalidInput(
