@@ -496,4 +496,7 @@ def _repo_name(repository: GitRepository, remote: str | None) -> str:
     if remote and not remote.startswith(("/", "file:")):
         parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
         return "/".join(parts[-2:]).removesuffix(".git") or remote
-    return Path(remote or repository.home).name.removesuffix(".git") or "repository"
+    # A linked work tree has a name of its own, and the repository that of its first one.
+    shared = repository.linked and repository.common.name == ".git"
+    home = repository.common.parent if shared else repository.home
+    return Path(remote or home).name.removesuffix(".git") or "repository"
