@@ -277,3 +277,10 @@ def test_after_a_merge_of_two_peoples_spaces_each_clone_is_answered_for_its_own_
         for tree, limit in ((repository, "five"), (clone, "nine")):
             monkeypatch.chdir(tree.folder)
             assert [f"The retry limit is {limit} attempts." in text for text in texts(mine, "retry limit")] == [True]
+
+
+def test_a_linked_work_tree_is_read_under_the_name_of_its_repository(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    (told,) = [item for item in sources(space) if item.kind == "repo"]
+    assert {part.excerpt.split(" at ")[0] for part in told.segments} == {"Repository acme"}
