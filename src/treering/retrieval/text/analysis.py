@@ -17,7 +17,7 @@ import Stemmer
 
 from treering.core.screening import without_disguise
 from treering.ports.search import TextQuery
-from treering.retrieval.text.languages import is_function_word, language_of, stems_in
+from treering.retrieval.text.languages import folded, is_function_word, language_of, stems_in
 
 # One spelling for words that English spells in two ways, so that either finds the other.
 
@@ -166,7 +166,6 @@ _OTHER_SIGN = re.compile(r"[^A-Za-z_.\-]")
 _LETTERS_ALONE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """What `_SEPARATORS` and `_CAMEL` part a token into that has no `_OTHER_SIGN`."""
 _DIGITS = re.compile(r"(?<=[0-9])(?=[^\W\d])|(?<=[^\W\d])(?=[0-9])")
-_ACCENTS = re.compile("[\u0300-\u036f]")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.]|[.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 
 _ENGLISH = Stemmer.Stemmer("english", 0)  # without its own cache: `stem` has one
@@ -243,7 +242,7 @@ def _compound(token: str) -> list[str]:
     if "'" in bare or not bare.isascii():
         bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", bare))
     if _OTHER_SIGN.search(bare):
-        parts = [part for stretch in _SEPARATORS.split(bare) for part in map(_folded, _pieces(stretch)) if part]
+        parts = [part for stretch in _SEPARATORS.split(bare) for part in map(folded, _pieces(stretch)) if part]
     else:
         parts = list(map(str.lower, _LETTERS_ALONE.findall(bare)))
     # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
@@ -272,13 +271,6 @@ def _digit_pieces(word: str) -> list[str]:
     return pieces if len(pieces) <= _MOST_DIGIT_PIECES else [word]
 
 
-def _folded(word: str) -> str:
-    if word.isascii():
-        return word.lower()
-    apart = unicodedata.normalize("NFKD", word.casefold())
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
-
-
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Return the stem of a folded word, as English, in one spelling; words of other letters stay as they are."""
@@ -292,7 +284,7 @@ def _names(text: str, *, any_word: bool) -> Iterable[str]:
     found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
     once = dict.fromkeys(found)  # most words of a text come more than once
     if any_word:
-        return dict.fromkeys(_folded(word[:_LONGEST_NAME]) for word in once if len(word) >= _SHORTEST_NAME)
+        return dict.fromkeys(folded(word[:_LONGEST_NAME]) for word in once if len(word) >= _SHORTEST_NAME)
     return dict.fromkeys(filter(None, map(_SIGNED_NAMES.__getitem__, once)))
 
 
@@ -301,7 +293,7 @@ class _SignedNames(dict[str, str]):
 
     def __missing__(self, word: str) -> str:
         is_name = len(word) >= _SHORTEST_NAME and not _is_plain(word) and _NAME_SIGN.search(word)
-        name = _folded(word[:_LONGEST_NAME]) if is_name else ""
+        name = folded(word[:_LONGEST_NAME]) if is_name else ""
         if len(word) <= _LONGEST_TOKEN:
             if len(self) >= _REMEMBERED_NAMES:
                 self.clear()

@@ -92,6 +92,14 @@ _WORD = re.compile(r"[^\W\d_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
+def folded(word: str) -> str:
+    """Return a word without case and accents, as all terms of the index are."""
+    if word.isascii():
+        return word.lower()
+    apart = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+
+
 def language_of(text: str) -> str | None:
     """Tell the language of a text by its function words; `None` for English, code, and whatever has too few of them."""
     # Most text is English: splitting at spaces is enough to see that it has none of these words.
@@ -128,7 +136,7 @@ def _function_words(language: str) -> frozenset[str]:
 
 @cache
 def _folded_function_words(language: str) -> frozenset[str]:
-    return frozenset(map(_folded, _function_words(language))) | _function_words(language)
+    return frozenset(map(folded, _function_words(language))) | _function_words(language)
 
 
 @cache
@@ -138,9 +146,4 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 
 @lru_cache(maxsize=1 << 16)
 def _stem(language: str, word: str) -> str:
-    return _folded(_stemmer(language).stemWord(word))
-
-
-def _folded(word: str) -> str:
-    """Fold a word in lower case as `analysis` does."""
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", word.casefold())))
+    return folded(_stemmer(language).stemWord(word))
