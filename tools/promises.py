@@ -130,6 +130,8 @@ def members_of(value: type, name: str) -> list[str] | None:
 
 def parameters(value: Callable[..., Any]) -> list[str]:
     """Return the parameters in order: `name`, `name?` where it may be left out, `=name` by keyword only."""
+    if fields := getattr(value, "model_fields", None):  # Pydantic makes its signature when a model is first used
+        return [f"={name}{'' if field.is_required() else '?'}" for name, field in fields.items()]
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):

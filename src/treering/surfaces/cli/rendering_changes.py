@@ -10,7 +10,7 @@ from treering.core.fencing import fence
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.writing.draft import ObjectChange
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.verbs.crystallize.proposing import WorkProposals
+from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
