@@ -274,7 +274,7 @@ class _Finder:
         if len(run) >= _RUN:
             made = draft_activity(Call(self.call.engine, run[0].scope), _account(run))
             links = (AddLink(link=Link(type="part_of", source=one.id, target=made.id)) for one in run)
-            operations = (Create(object=made), *map(_archived, run), *links)
+            operations: tuple[Operation, ...] = (Create(object=made), *map(_archived, run), *links)
             yield _Group("activities", tuple(run), f"{len(run)} like activities in a row", operations, made)
 
     # Decisions that were replaced, and replaced again.
