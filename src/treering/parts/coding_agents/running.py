@@ -308,7 +308,9 @@ def make_ready(space: Space, folder: Path) -> None:
     keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
-        report = space.query("context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS})
+        report = space.asked_from(folder).query(
+            "context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS}
+        )
         text = "" if report.empty else report.text
         now = standing(file, {*_IDS.findall(text)})
         if now.head == head:  # else it was written meanwhile, and the text may be of before or after

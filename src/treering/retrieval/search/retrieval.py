@@ -84,32 +84,13 @@ class CandidateReader:
         )
         self._asked.update(head.key for head in new)
         self.sequence, self.policy = found.sequence, found.policy
-        self.states |= {identity: head for identity, head in found.heads.items() if self._stands(head)}
+        self.states |= found.heads
         self.altered |= found.altered
-        self._segments |= self._in_tree(found)
+        self._segments |= found.segments
         self._objects |= found.objects
         if self.whole:
             sources = (item for item in found.objects.values() if isinstance(item, Source))
             self._segments |= {(one.id, segment.segment_id): segment for one in sources for segment in one.segments}
-
-    def _stands(self, head: Head) -> bool:
-        """Tell whether an object stands in the tree that the read is about: all do that are not files of it."""
-        tree = self.reach.tree
-        return tree is None or not tree.has(head.origin) or tree.contents(head.origin, head.fingerprint) is not None
-
-    def _in_tree(self, found: ObjectsFound) -> dict[tuple[str, str], Segment]:
-        """Return the segments that stand in the tree that the read is about, with their places there."""
-        tree = self.reach.tree
-        if tree is None:
-            return dict(found.segments)
-        here: dict[tuple[str, str], Segment] = {}
-        for place, segment in found.segments.items():
-            head = found.heads.get(place[0]) or self.states.get(place[0])
-            if head is None or not tree.has(head.origin):
-                here[place] = segment
-            elif locator := segment.place_in_contents(tree.contents(head.origin, head.fingerprint)):
-                here[place] = segment.model_copy(update={"locator": locator}) if segment.places else segment
-        return here
 
     def over(self) -> tuple[Object, ...]:
         """Return the objects that were read and are over, best first."""

@@ -90,7 +90,7 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            status = shown_status(str(report.object.get("status", "")), current=report.current)
+            status = shown_status(str(report.object.get("status", "")), current=report.current, note=report.note)
             return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
             code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
@@ -171,7 +171,7 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
 def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
-        state = f"{one.type}/{one.kind}, {shown_status(one.status, current=one.current)}"
+        state = f"{one.type}/{one.kind}, {shown_status(one.status, current=one.current, note=one.note)}"
         yield AnswerEntry(
             f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
@@ -193,7 +193,7 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
-        status = shown_status(change.status, current=change.current)
+        status = shown_status(change.status, current=change.current, note=change.note)
         over = f" ({status})" if status != change.status else ""
         yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
 
@@ -205,7 +205,7 @@ def _by(change: HistoryEntry) -> str:
 
 def _opened(item: Expanded) -> AnswerEntry:
     cut = " (cut)" if item.cut else ""
-    status = shown_status(item.status, current=item.current)
+    status = shown_status(item.status, current=item.current, note=item.note)
     head = f"`{item.id}` {quoted(item.title)} ({status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return AnswerEntry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)

@@ -300,6 +300,10 @@ class Space:
         """Make all vectors that wait, now."""
         (self.with_progress(progress) if progress else self).perform(upkeep.VECTORS)
 
+    def asked_from(self, folder: Path) -> "Space":
+        """Return the same space asked from a folder: in a work tree of a repository, what holds there is current."""
+        return replace(self, engine=self.engine.asked_from(folder))
+
     def with_progress(self, progress: Progress) -> "Space":
         """Return the same space reporting the progress of long work."""
         return replace(self, engine=self.engine.with_progress(progress))

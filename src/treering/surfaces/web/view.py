@@ -109,7 +109,8 @@ class PageView:
     ) -> _Report:
         """Run a mode of `query` on the scope and below, at the moment of the page or at another one."""
         moment = as_of or self.as_of
-        options_given = {"descend": True, **({"as_of": moment} if moment else {}), **options}
+        about = {"as_of": moment} if moment else {"at": self.text("at")}
+        options_given = {"descend": True, **about, **options}
         answer = self.space.call("query", _envelope(mode, self.scope, given, options_given))
         if not isinstance(answer, report):
             raise TypeError(f"query {mode} gave {type(answer).__name__}")
@@ -117,15 +118,19 @@ class PageView:
 
     def perform(self, operation: Operation[Answer], given: Mapping[str, Any], **options: Any) -> Answer:
         """Run an operation on all that whoever asks may see."""
-        return self.space.perform(operation, given=given, options=options)
+        about = {"at": self.text("at")} if "at" in operation.options.model_fields and "as_of" not in options else {}
+        return self.space.perform(operation, given=given, options={**about, **options})
 
     def overview(self) -> Overview:
         """Return what the space holds and what waits in it."""
         return self.perform(OVERVIEW, {}, **({"as_of": self.as_of} if self.as_of else {}))
 
     def link(self, path: str = "", /, **params: Any) -> str:
-        """Return the address of a page of this space, at the same moment. Parameters without a value are left out."""
-        moment = {"as_of": self.as_of} if self.as_of else {}
+        """Return the address of a page of this space, at the same moment or of the same tree.
+
+        Parameters without a value are left out.
+        """
+        moment = {"as_of": self.as_of} if self.as_of else {"at": self.text("at")}
         told = {name: value for name, value in {**moment, **params}.items() if value}
         where = f"{self.base}/{quote(path, safe='/:')}" if path else self.home
         return f"{where}?{urlencode(told, safe=':/')}" if told else where

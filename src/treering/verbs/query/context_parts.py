@@ -32,6 +32,7 @@ from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached, named_nodes
 from treering.verbs.reading import lag_warning, note_recalled
+from treering.verbs.scoped_ledger import on_all_branches
 
 _WITH_REPLY = 5
 """Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
@@ -57,7 +58,7 @@ class Citing:
             as_of=reach.at,
             vanished=True,
         )
-        (found,) = call.engine.ledger.read([request])
+        (found,) = on_all_branches(call.engine.ledger).read([request])
         altered |= found.altered
         return cls({identity: head.title for identity, head in found.heads.items()}, found.segments)
 

@@ -22,7 +22,6 @@ from treering.verbs.reading import (
     ShownPassage,
     altered_warnings,
     answered_sequence,
-    asked_tree,
     note_recalled,
     question_of,
     reach_of,
@@ -80,8 +79,8 @@ class SearchReport(ReadReport):
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
-    engine, tree = call.engine, asked_tree(call, options)
-    reach = reach_of(call, options, tree)
+    engine = call.engine
+    reach = reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
     by_source = options.group == "source"
     searching = retrieval(
@@ -99,7 +98,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
-    notes = notes_of(tree, engine.ledger, found.hits)
+    notes = notes_of(call.tree, engine.ledger, found.hits)
     hits = tuple(show(hit, now=now, explanations=explanations, note=notes.get(hit.head.key, "")) for hit in found.hits)
     if by_source:
         hits = tuple(_grouped(hits))[: options.limit]
@@ -115,7 +114,6 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
-            *(tree.warnings if tree else ()),
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
