@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from treering.core.filters import EVERYTHING
-from treering.ports.index import Behind, Index, quick_vectors
+from treering.ports.index import Behind, Index, one_moment, quick_vectors
 from treering.ports.ledger import Ledger, ObjectRequest
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.runtime import check_interrupt
@@ -50,12 +50,13 @@ def run_together(
     """
     ports = _ports(index, ledger, only)
     running = _Running(searches)
-    while waiting := running.waiting:
-        check_interrupt()
-        kind = next(kind for kind in ports if any(isinstance(request, kind) for request in waiting.values()))
-        asked = {at: request for at, request in waiting.items() if isinstance(request, kind)}
-        for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
-            running.send(at, answer)
+    with one_moment(index):
+        while waiting := running.waiting:
+            check_interrupt()
+            kind = next(kind for kind in ports if any(isinstance(request, kind) for request in waiting.values()))
+            asked = {at: request for at, request in waiting.items() if isinstance(request, kind)}
+            for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
+                running.send(at, answer)
     return running.results
 
 
