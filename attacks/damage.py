@@ -84,17 +84,17 @@ def _change(connection: apsw.Connection, chance: Random, unpack: Callable[[bytes
         for name, sql in connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name")
         if "VIRTUAL" not in sql and not name.startswith("sqlite_")
     ]
-    sizes = {table: next(connection.execute(f'SELECT count(*) FROM "{table}"'))[0] for table in tables}  # noqa: S608 - as below
+    sizes = {table: next(connection.execute(f'SELECT count(*) FROM "{table}"'))[0] for table in tables}
     table = chance.choice([name for name, size in sizes.items() if size])
-    columns = list(connection.execute(f'SELECT name, pk FROM pragma_table_info("{table}")'))  # noqa: S608 - names of its own schema
+    columns = list(connection.execute(f'SELECT name, pk FROM pragma_table_info("{table}")'))
     keys = [name for name, pk in columns if pk] or ["rowid"]
-    sql = f'SELECT {", ".join(keys)} FROM "{table}" LIMIT 1 OFFSET ?'  # noqa: S608 - names of its own schema
+    sql = f'SELECT {", ".join(keys)} FROM "{table}" LIMIT 1 OFFSET ?'
     row = next(connection.execute(sql, (chance.randrange(sizes[table]),)))
     column = chance.choice([name for name, _ in columns])
     here = " AND ".join(f"{key} IS ?" for key in keys)
-    was = next(connection.execute(f'SELECT "{column}" FROM "{table}" WHERE {here}', row))[0]  # noqa: S608 - names of its own schema
+    was = next(connection.execute(f'SELECT "{column}" FROM "{table}" WHERE {here}', row))[0]
     value = _changed(was, chance, unpack)
-    connection.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {here}', (value, *row))  # noqa: S608 - names of its own schema
+    connection.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {here}', (value, *row))
     return f"{table}.{column} of {row} was {str(was)[:80]!r} and is {str(value)[:200]!r}"
 
 
