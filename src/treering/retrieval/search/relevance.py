@@ -123,7 +123,7 @@ def is_chance(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
 
 _FITTED_FROM = 0.74
 """`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
-_LEAST_EVIDENCE, _LEAST_BY_WORDS = -3.2, -2.0
+_LEAST_EVIDENCE, _LEAST_BY_WORDS = -3.6, -2.0
 _FARTHEST = -0.3
 
 
