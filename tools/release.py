@@ -24,6 +24,7 @@ VERSIONS = {
     "src/treering/version.py": r'^(__version__ = ")[^"]+(")',
     "CITATION.cff": r"^(version: )\S+()",
     "docs/howto/check-pull-requests.md": r"^(\s+rev: v)\S+()",
+    "tests/surfaces/http/openapi.json": r'^(\s+"default": ")\d+\.\d+\.\d+(")',
 }
 """Where the version stands: by file, what stands before and behind it."""
 
