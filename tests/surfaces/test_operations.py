@@ -48,6 +48,7 @@ NO_OPERATIONS = {
         "serve",
         "supervise",
         "consolidate",
+        "feedback give",
         "wiki serve",
     ),
     *(

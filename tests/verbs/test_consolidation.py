@@ -230,6 +230,12 @@ class TestBudget:
         found = space.query("search", input={"text": "Note number 0 topic"}, options={"semantic": False})
         assert notes[0] in {hit.object_id for hit in found.hits}
 
+    def test_what_was_used_is_archived_after_what_was_not(self, space):
+        first, second = [note(space, f"Note {n} about topics.", origin=f"n{n}")["source_id"] for n in range(2)]
+        space.crystallize("feedback", input={"question": "what about topics", "used": [first]})
+        consolidate(space, apply=True, keep_passages=1)
+        assert status(space, first, second) == ["active", "archived"]
+
     def test_a_budget_that_protected_things_exceed_says_so_and_archives_the_rest(self):
         with open_space(channel="user", actor="ada") as space:
             for n in range(3):

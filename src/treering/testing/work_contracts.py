@@ -88,6 +88,11 @@ class JobsContract(LedgerStage):
         assert [row["number"] for row in jobs.recent(5, scope="/a/below")] == [1]
         assert list(jobs.recent(5, scope="/c")) == []
 
+    def test_a_row_without_a_scope_is_found_by_its_id_alone(self, jobs: JobLog) -> None:
+        jobs.save("kept", {"scope": None, "items": []})
+        assert list(jobs.recent(5, scope="/")) == []
+        assert jobs.find("kept") == {"scope": None, "items": []}
+
     def test_what_a_job_tells_of_erased_objects_goes_with_them(
         self, ledger: Ledger, jobs: JobLog, make: Builder
     ) -> None:

@@ -52,6 +52,7 @@ CRYSTALLIZE = Tool(
             "supersede": "treering.verbs.crystallize.knowledge:SUPERSEDE",
             "node": "treering.verbs.crystallize.work:NODE",
             "source": "treering.verbs.crystallize.work:SOURCE",
+            "feedback": "treering.verbs.feedback:FEEDBACK",
         }
     ),
 )

@@ -80,6 +80,8 @@ class Engine:
     """Which engine searches the vectors; `None` where the space can use none."""
     backlog: Backlog | None = None
     """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
+    feedback: JobLog | None = None
+    """Where feedback on answers is kept (`verbs.feedback`), all of the space's; `None` where none is."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
 

@@ -161,6 +161,7 @@ class ReadReport(Report):
     """Ids that did not fit; fetch them with mode `expand`."""
     as_of: int | None = None
     """The audit sequence number the answer stands for."""
+    answer: str = Field(default="", exclude_if=lambda name: not name, description="What feedback calls this answer.")
     trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
 
 
@@ -276,6 +277,12 @@ class Explanations:
             told["reply"] = "The hit ends in a question; the next turn is somebody else's."
         if hit.falls_for_repeating:
             told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+        if hit.adjustment is not None:
+            told["feedback"] = {
+                "persons": round(hit.adjustment.persons, 4),
+                "others": round(hit.adjustment.others, 4),
+                **hit.adjustment.counts,
+            }
         if hit.reread is not None:
             told["rerank"] = round(hit.reread, 4)
         if self._ways and WALKED in hit.fused.parts:

@@ -13,6 +13,7 @@ from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
+from treering.verbs.feedback import FeedbackReport, FeedbackStatus
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
 from treering.verbs.lint.audit import AuditReport
 from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
@@ -49,6 +50,8 @@ def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedL
             yield from render_audit(report)
         case ConsolidateReport():
             yield from render_consolidation(report)
+        case FeedbackReport():
+            yield line((f"Noted {report.noted}", "bold"), " of this answer; it counts in answers to questions like it.")
         case _:
             yield line(report.model_dump_json(indent=2))
 
@@ -291,6 +294,13 @@ def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
         yield line("Nothing was changed; --propose lays it before reviewers, --apply carries it out.")
     if "applied" in outcomes:
         yield line("Take a group back with: treering revert PATCH")
+
+
+def render_feedback(told: FeedbackStatus) -> Iterator[IndentedLine]:
+    """Show what feedback a scope keeps, and whether it counts."""
+    yield line((f"Feedback is {'on' if told.on else 'off'}", "bold"), f" in {told.scope}.")
+    for what, count in sorted(told.verdicts.items()):
+        yield line(f"{count} {what}", indent=2)
 
 
 def _consolidated(one: Consolidated) -> Iterator[IndentedLine]:

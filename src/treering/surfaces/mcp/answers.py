@@ -11,6 +11,7 @@ from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
+from treering.verbs.feedback import FeedbackReport
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
 from treering.verbs.lint.consolidation import ConsolidateReport
@@ -116,6 +117,8 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
         case ReindexReport():
             title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
             return title, [AnswerEntry(f"- {label(line, most=_SAID)}") for line in report.differences]
+        case FeedbackReport():
+            return f"Noted: {report.noted}. {'It counts' if report.counts else 'Feedback is switched off here'}.", []
         case ConsolidateReport():
             return _counted("objects to archive", report.counts), list(_groups(report))
         case AuditReport():

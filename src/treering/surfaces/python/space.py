@@ -192,7 +192,7 @@ class Space:
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "WriteReport":
-        """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
+        """Turn work into state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`; or `feedback`."""
         asked = _envelope(mode, scope, input, options)
         return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
 

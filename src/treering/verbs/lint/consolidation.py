@@ -24,7 +24,8 @@ from treering.ports.runtime import check_between_steps, check_interrupt
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.drafting import draft_activity
 from treering.verbs.crystallize.submission import build_patch
-from treering.verbs.envelope import WRITES, Call, Mode, Report, Value
+from treering.verbs.envelope import DECIDES, Call, Mode, Report, Value
+from treering.verbs.feedback import uses
 from treering.verbs.lint.repetition import Repetition, repetitions, statement_of
 from treering.verbs.lint.survey import Survey, survey
 from treering.verbs.scoped_ledger import whole
@@ -389,7 +390,10 @@ class _Budget:
         most_passages = passages if options.keep_passages is None else options.keep_passages
         most_text = text if options.keep_mb is None else int(options.keep_mb * _MEGABYTE)
         left, left_text, chosen = passages, text, list[Object]()
-        for item in sorted(may_go, key=_rank):
+        used = uses(finder.call.engine.feedback, finder.seen.now)
+        for item in sorted(
+            may_go, key=lambda one: (_withdrawn_first(one), used.get(one.id, 0.0), one.updated_at, one.id)
+        ):
             if left <= most_passages and left_text <= most_text:
                 break
             chosen.append(item)
@@ -426,9 +430,8 @@ def _may_be_budgeted(item: Object) -> bool:
 _WITHDRAWN_FIRST = {"superseded": 0, "stale": 0, "candidate": 1, "active": 2}
 
 
-def _rank(item: Object) -> tuple[int, datetime, str]:
-    """Return the place of an object among those that may go; what rests on nothing current has no other rank."""
-    return _WITHDRAWN_FIRST.get(item.status, 1) if isinstance(item, Knowledge) else 1, item.updated_at, item.id
+def _withdrawn_first(item: Object) -> int:
+    return _WITHDRAWN_FIRST.get(item.status, 1) if isinstance(item, Knowledge) else 1
 
 
 def _of_budget(items: Sequence[Object]) -> _Group:
@@ -480,6 +483,6 @@ CONSOLIDATE = Mode(
     ConsolidateOptions,
     ConsolidateReport,
     consolidate,
-    rights=WRITES,
+    rights=DECIDES,
     repeatable=True,
 )

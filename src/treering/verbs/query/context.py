@@ -22,6 +22,7 @@ from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
+from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_parts import (
@@ -222,7 +223,14 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = gather(call, question, reach, deep=options.deep, reranking=reranking_of(call, options))
+    found = gather(
+        call,
+        question,
+        reach,
+        deep=options.deep,
+        reranking=reranking_of(call, options),
+        adjusting=feedback_for(call, given.task) if options.as_of is None else None,
+    )
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     packed = _packed(call, found, attached, reach, altered, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
@@ -247,6 +255,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         empty=_why_empty(call, found, reach) if empty else None,
         left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
         as_of=answered_sequence(found.sources, reach),
+        answer=answer_name(call.scope, given.task),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
 

@@ -13,6 +13,7 @@ from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
+from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.reading import (
     Asked,
     Explanations,
@@ -90,6 +91,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         by_source=_PASSAGES if by_source else 0,
         deep=options.deep,
         reranking=reranking_of(call, options),
+        adjusting=feedback_for(call, given.text) if options.as_of is None else None,
     )
     words: KnownWords
     found: Retrieval
@@ -120,6 +122,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         empty=None if hits else why_empty(call, question, reach),
         left_out=left_out,
         as_of=answered_sequence(found, reach),
+        answer=answer_name(call.scope, given.text),
         trace=dict(found.trace),
     )
 
