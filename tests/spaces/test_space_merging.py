@@ -16,16 +16,21 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 import treering
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.errors import Corrupt, TreeringError
+from treering.core.evidence import Lines
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import AddLink, Author, Erase, Link, RemoveLink, Supersede, Transition, Update
 from treering.core.policy import Policy
+from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
 from treering.core.writing.versions import same_words
+from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces.merging import difference, log_name, merge_ledger
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
+from treering.verbs.ingest.changes import SourceChanges, SourceGone, SourceToWrite
+from treering.verbs.ingest.known import KnownSources
 
 MERGER = Author(actor="ada", channel="user", tool="merge")
 
@@ -34,9 +39,46 @@ class Replica:
     """A space, whoever writes to it, and a clock that may be days wrong."""
 
     def __init__(self, name: str, days: int) -> None:
-        clock = SteppingClock(START, seed=name, ahead=timedelta(days=days))
+        clock = self.clock = SteppingClock(START, seed=name, ahead=timedelta(days=days))
         self.make = Builder(clock)
+        self.commits = 0
         self.ledger: Ledger = MemoryLedger(clock=clock)
+
+    def read_branch(self, branch: str, words: str | None) -> None:
+        """Read `a.py` of a branch, as ingest does; `None`: the branch has no such file. A word is a line."""
+        here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status == "active"}
+        known = here["repo"].payload if isinstance(here.get("repo"), Source) else {}
+        self.commits += 1
+        read = BranchRead(root="repo", branch=branch, commit=f"{self.commits:07}", known=known)
+        file = SourceGone("repo#a.py")
+        if words is not None:
+            lines = [
+                SegmentDraft(Lines(path="a.py", start=at, end=at), word) for at, word in enumerate(words.split(), 1)
+            ]
+            draft = SourceDraft("file", "repo#a.py", "a.py", f"git-blob:{words}", "text", lines)
+            file = SourceToWrite(draft)
+        top = SourceToWrite(SourceDraft("repo", "repo", "repo", f"map:{self.commits}", "repo_map"))
+        changes = SourceChanges(
+            [top, file],
+            known_sources=KnownSources(self.ledger, scope="/"),
+            scope="/",
+            clock=self.clock,
+            branches=[read],
+        )
+        if operations := changes.operations():
+            self.ledger.commit(self.make.patch(*operations))
+
+    def held(self) -> dict[str, str]:
+        """Return the lines of `a.py` by the branches that they stand on, by the segments that say so."""
+        found = [one for one in self.current().values() if getattr(one, "origin", "") == "repo#a.py"]
+        (file,) = [one for one in found if isinstance(one, Source) and one.status == "active"] or [None]
+        told: dict[str, str] = {}
+        for one in HeldContents.parse(file.fingerprint).each if file else ():
+            placed = [(part.place_in_contents(one.fingerprint), part.excerpt) for part in file.segments]
+            lines = " ".join(word for _, word in sorted((at.start, word) for at, word in placed if at))
+            assert one.fingerprint == f"git-blob:{lines}"
+            told |= dict.fromkeys(one.branches or ("*",), lines)
+        return told
 
     def current(self) -> dict[str, Object]:
         return {item.id: item for item in self.ledger.select(Selection(descend=True))}
@@ -64,6 +106,83 @@ def test_what_two_spaces_say_against_each_other_is_contested_in_both_and_nothing
     assert difference(one.ledger, other.ledger).differences == ()
     one.ledger.verify()
     other.ledger.verify()
+
+
+def met(*replicas: Replica) -> None:
+    """Have all know what each knows."""
+    for _ in range(2):
+        for one in replicas:
+            for other in replicas:
+                if one is not other:
+                    one.take(other)
+
+
+def grown(first: Replica, *names: str) -> list[Replica]:
+    """Return copies of a replica, each with a name and a clock of its own."""
+    copies = [Replica(name, 0) for name in names]
+    for copy in copies:
+        copy.take(first)
+        copy.commits = 10 * (copies.index(copy) + 1)
+    return copies
+
+
+def test_each_of_two_people_reads_a_branch_of_their_own_and_both_stand_in_both_spaces() -> None:
+    first = Replica("first", 0)
+    first.read_branch("main", "one two")
+    ada, bob = grown(first, "ada", "bob")
+    ada.read_branch("feature/a", "one ada two")
+    bob.read_branch("feature/b", "one two bob")
+    met(ada, bob)
+    assert ada.held() == {"main": "one two", "feature/a": "one ada two", "feature/b": "one two bob"}
+    assert bob.held() == ada.held()
+    assert alike(ada, bob)
+    (top,) = [one for one in ada.current().values() if isinstance(one, Source) and one.origin == "repo"]
+    assert set(known_branches(top.payload)) == {"main", "feature/a", "feature/b"}
+    ada.ledger.verify()
+
+
+def test_people_who_never_met_and_read_different_branches_of_one_repository_know_both() -> None:
+    ada, bob = Replica("ada", 0), Replica("bob", 0)
+    for who, branch in ((ada, "feature/a"), (bob, "feature/b")):
+        who.read_branch("main", "one two")
+        who.read_branch(branch, f"one {branch[-1]} two")
+    (file,) = [one for one in bob.current().values() if getattr(one, "origin", "") == "repo#a.py"]
+    words = next(number for number, part in enumerate(file.segments) if part.excerpt == "b")
+    fact = bob.make.fact("b", "is", "there", bob.make.evidence(file, words), status="active")
+    bob.ledger.commit(bob.make.patch(fact))
+    met(bob, ada)
+    assert ada.held() == {"main": "one two", "feature/a": "one a two", "feature/b": "one b two"}
+    assert alike(ada, bob)
+    assert ada.ledger.get(fact.id).status == "active", "its words stand on feature/b"
+
+
+def test_of_one_branch_what_was_read_last_stands_and_of_another_what_it_had() -> None:
+    first = Replica("first", 0)
+    first.read_branch("main", "one")
+    first.read_branch("work", "one two")
+    ada, bob = grown(first, "ada", "bob")
+    ada.read_branch("work", "one ada")
+    bob.read_branch("work", "one bob")
+    bob.read_branch("main", "zero")
+    met(ada, bob)
+    assert ada.held()["main"] == "zero"
+    assert ada.held()["work"] in ("one ada", "one bob")
+    assert ada.held() == bob.held()
+    ada.read_branch("work", None)
+    met(bob, ada)
+    assert bob.held() == {"main": "zero"}
+
+
+def test_a_branch_that_took_up_another_holds_the_same_everywhere_again() -> None:
+    first = Replica("first", 0)
+    first.read_branch("main", "one")
+    ada, bob = grown(first, "ada", "bob")
+    ada.read_branch("feature/a", "one ada")
+    bob.read_branch("main", "one")
+    met(ada, bob)
+    bob.read_branch("main", "one ada")
+    met(ada, bob)
+    assert ada.held() == {"*": "one ada"} == bob.held()
 
 
 class Merging(RuleBasedStateMachine):
@@ -122,6 +241,15 @@ class Merging(RuleBasedStateMachine):
             self.erased.add(item.id)
 
     @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        """Read a branch. A replica that was erased here reads what it finds."""
+        replica = self._one(data)
+        branch = data.draw(st.sampled_from(["main", "f/a", "f/b"]))
+        words = data.draw(st.sampled_from(["one", "one two", "two one", None]))
+        with suppress(TreeringError):
+            replica.read_branch(branch, words)
+
+    @rule(data=st.data())
     def merge(self, data: st.DataObject) -> None:
         one, other = self._one(data), self._one(data)
         if one is not other:
@@ -146,6 +274,7 @@ class Merging(RuleBasedStateMachine):
         first, *others = self.replicas
         for replica in self.replicas:
             replica.ledger.verify()
+            replica.held()
             assert not self.erased & replica.current().keys()
         for other in others:
             told = [(a, other.current().get(a.id)) for a in first.current().values()]

@@ -207,6 +207,8 @@ class _Work:
     stories: dict[str, list[MergeEntry]] = field(default_factory=dict)
     states: dict[str, Object] = field(default_factory=dict)
     """By id, what the entries of an object come to, but for what follows from others."""
+    single: set[str] = field(default_factory=set)
+    """Of these objects, those that have one entry."""
     final: dict[str, Object] = field(default_factory=dict)
     tombstones: list[MergeEntry] = field(default_factory=list)
     withheld: int = 0
@@ -296,6 +298,10 @@ class _Work:
             self.stories[identity] = entries_of(identity, events, self.held.revision)
         return self.stories[identity]
 
+    def _told(self, identity: str) -> Sequence[MergeEntry]:
+        """Return all entries of an object, those that came with them."""
+        return [*self._story(identity), *self.fresh.get(identity, ())]
+
     def _revisions(self, identity: str) -> list[Object]:
         here = self.held.get(identity)
         numbers = range(1, here.revision + 1) if here else ()
@@ -310,9 +316,11 @@ class _Work:
             here, fresh = self.held.get(identity), self.fresh.get(identity, ())
             # One entry comes to what it left: the log need not be asked for it.
             is_one = here is not None and here.revision == 1 and not fresh
-            state = here if is_one else folded([*self._story(identity), *fresh])
+            state = here if is_one else folded(self._told(identity))
             if state is None:
                 continue
+            if is_one:
+                self.single.add(identity)
             self.states[identity] = state
             for item in (state, here) if here else (state,):
                 waiting += [one for one in self._near(item) if one not in self.states]
@@ -339,7 +347,7 @@ class _Work:
     def _derived(self) -> dict[str, Object]:
         """Return the objects that were reached, with what follows from all of them."""
         draft = Draft(view=self.session.view, policy=self.policy, now=self.now, patch_id="", objects=dict(self.states))
-        self.twins = sorted(settle_together(draft).items())
+        self.twins = sorted(settle_together(draft, self._told, self.single).items())
         return draft.objects
 
     def _keep_links(self, writer: "_Writer") -> None:

@@ -3,38 +3,50 @@
 Each depends on the objects alone, not on the order in which they met.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from treering.core.evidence import EvidenceRef, Segment
 from treering.core.objects import Knowledge, Node, Object, Source, Summary, name_held
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE
 from treering.core.writing.draft import Draft, merge_unique
 from treering.core.writing.integrity import contradict, is_backed, is_functional, may_meet, rename_references
+from treering.core.writing.versions import MergeEntry, with_each_branch
 
 _GOES_FIRST = {"active": 0, "contested": 1, "candidate": 2, "stale": 3}
 
 
-def settle_together(draft: Draft) -> dict[str, str]:
-    """Settle the objects of a draft; return the ids that gave way to others of their name, with these."""
-    gave_way = _join_names(draft.objects)
-    _point_again(draft.objects, gave_way, draft)
+Told = Callable[[str], Sequence[MergeEntry]]
+"""Gives all entries of an object."""
+
+
+def settle_together(draft: Draft, told: Told, single: Collection[str]) -> dict[str, str]:
+    """Settle the objects of a draft; return the ids that gave way to others of their name, with these.
+
+    `single`: ids of objects that have one entry.
+    """
+    gave_way = _join_names(draft.objects, told, single)
+    _point_again(draft.objects, gave_way, draft, told)
     _join_duplicates(draft.objects)
     _withdraw(draft.objects, draft)
     _contest(draft.objects, draft)
     return gave_way
 
 
-def _join_names(objects: dict[str, Object]) -> dict[str, str]:
-    """Let one object keep each name: the newest reading of an origin, the oldest node. Return what gave way."""
+def _join_names(objects: dict[str, Object], told: Told, single: Collection[str]) -> dict[str, str]:
+    """Let one object keep each name: the newest reading of an origin, the oldest node. Return what gave way.
+
+    A source that keeps its name holds what was read last of each branch, by whichever of them.
+    """
     groups: dict[tuple[str, ...], list[Object]] = {}
     for item in objects.values():
         if name := name_held(item):
             groups.setdefault(name, []).append(item)
     gave_way: dict[str, str] = {}
     for group in groups.values():
-        if len(group) == 1:
-            continue
         best = max(group, key=_newest) if isinstance(group[0], Source) else min(group, key=lambda one: one.id)
+        if isinstance(best, Source) and (len(group) > 1 or best.id not in single):
+            best = objects[best.id] = with_each_branch(best, [one for item in group for one in told(item.id)])
         for item in sorted(group, key=lambda one: one.id):
             if item.id == best.id:
                 continue
@@ -53,22 +65,36 @@ def _newest(item: Object) -> tuple[Any, ...]:
     return (item.captured_at if isinstance(item, Source) else item.created_at, item.id)
 
 
-def _point_again(objects: dict[str, Object], gave_way: Mapping[str, str], draft: Draft) -> None:
-    """Have what rests on a source that gave way rest on the same words in the one that stands for its origin."""
+def _point_again(objects: dict[str, Object], gave_way: Mapping[str, str], draft: Draft, told: Told) -> None:
+    """Have what rests on a source that gave way rest on the same words in the one that stands for its origin.
+
+    So does what rests on words that the same source holds by another id: two copies read them each by itself.
+    """
     for identity, item in list(objects.items()):
-        if not isinstance(item, Knowledge) or gave_way.keys().isdisjoint(ref.source_id for ref in item.evidence_refs):
+        if not isinstance(item, Knowledge):
             continue
-        refs = []
-        for ref in item.evidence_refs:
-            old, new = draft.find(ref.source_id), draft.find(gave_way.get(ref.source_id, ""))
-            if isinstance(old, Source) and isinstance(new, Source):
-                words = next((part.excerpt for part in old.segments if part.segment_id == ref.segment_id), None)
-                same = next((part for part in new.segments if part.excerpt == words), None)
-                if same:
-                    change = {"source_id": new.id, "segment_id": same.segment_id, "quote_hash": same.hash}
-                    ref = ref.model_copy(update=change)
-            refs.append(ref)
-        objects[identity] = item.model_copy(update={"evidence_refs": tuple(dict.fromkeys(refs))})
+        refs = [_moved(ref, gave_way, draft, told) for ref in item.evidence_refs]
+        if refs != list(item.evidence_refs):
+            objects[identity] = item.model_copy(update={"evidence_refs": tuple(dict.fromkeys(refs))})
+
+
+def _moved(ref: EvidenceRef, gave_way: Mapping[str, str], draft: Draft, told: Told) -> EvidenceRef:
+    now = draft.find(gave_way.get(ref.source_id, ref.source_id))
+    if not isinstance(now, Source) or any(
+        now.id == ref.source_id and part.segment_id == ref.segment_id for part in now.segments
+    ):
+        return ref
+    words = next((part.excerpt for part in _parts(ref.source_id, told) if part.segment_id == ref.segment_id), None)
+    same = next((part for part in now.segments if part.excerpt == words), None)
+    if same is None:
+        return ref
+    return ref.model_copy(update={"source_id": now.id, "segment_id": same.segment_id, "quote_hash": same.hash})
+
+
+def _parts(source_id: str, told: Told) -> Iterator[Segment]:
+    """Return the segments that a source has ever had, the last ones first."""
+    for entry in sorted(told(source_id), key=lambda one: one.order, reverse=True):
+        yield from entry.after.segments if isinstance(entry.after, Source) else ()
 
 
 def _join_duplicates(objects: dict[str, Object]) -> None:

@@ -5,7 +5,7 @@ one order, `order`, the same wherever they are; folding them in that order gives
 same entries hold the same object, in whatever order they came to know them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import Instant, parse_time
-from treering.core.objects import AnyObject, Channel, Knowledge, Object
+from treering.core.evidence import Locator, Segment, SegmentPlace, segment_hash
+from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
+from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents
 
 ERASED = "erased"
 _SETTLED = frozenset({"contested", "settled", "staled", "withdrawn"})
@@ -191,3 +193,150 @@ def _valid(item: Object, last: Object) -> Object:
     except ValidationError:
         return last
     return item
+
+
+# A source that holds what stands on several branches (`core.versions`): each branch has what was read of it last.
+
+
+_EVERY = ""
+"""In the place of a branch: every one."""
+_BRANCHES = "branches"
+
+
+def with_each_branch(item: Source, entries: Iterable[MergeEntry]) -> Source:
+    """Return a source with what each branch has by all entries of its origin, of whichever source and copy.
+
+    Branches that were read in one copy and not in another keep what they had; of one that was read in several, what was
+    read last stands. A source that never held several contents is returned as it is.
+    """
+    told = [entry for entry in sorted(entries, key=lambda one: one.order) if isinstance(entry.after, Source)]
+    if len(told) < 2:
+        return item
+    changes: dict[str, Any] = {}
+    if any(isinstance(one.after, Source) and one.after.fingerprint.startswith(SEVERAL) for one in told):
+        held = _held_together(told)
+        changes |= {"fingerprint": held.text, "segments": _segments_together(item, held, told)}
+    if any(isinstance(one.after, Source) and _read_branches(one.after) for one in told):
+        changes |= {"payload": {**item.payload, **_branches_together(told)}}
+    return item.model_copy(update=changes) if changes else item
+
+
+def _held_together(told: Sequence[MergeEntry]) -> HeldContents:
+    on: dict[str, str] = {}
+    leading: dict[str, None] = {}
+    for entry in told:
+        before, after = _by_branch(entry.before), _by_branch(entry.after)
+        first = next((on[name] for name in leading if name in on), next(iter(on.values()), ""))
+        on = _branches_after(on, before, after, first)
+        if isinstance(entry.after, Source):
+            leading |= dict.fromkeys(HeldContents.parse(entry.after.fingerprint).each[0].branches or ())
+    if _EVERY in on:
+        return HeldContents((ContentsOnBranches(on[_EVERY]),))
+    first = next((on[name] for name in leading if name in on), min(on.values(), default=""))
+    each = [
+        ContentsOnBranches(one, tuple(sorted(name for name in on if on[name] == one)))
+        for one in sorted(set(on.values()))
+    ]
+    return HeldContents(tuple(each)).leading(first)
+
+
+def _by_branch(item: object) -> dict[str, str]:
+    if not isinstance(item, Source):
+        return {}
+    each = HeldContents.parse(item.fingerprint).each
+    return {name: one.fingerprint for one in each for name in ((_EVERY,) if one.branches is None else one.branches)}
+
+
+def _branches_after(on: dict[str, str], before: dict[str, str], after: dict[str, str], first: str) -> dict[str, str]:
+    """Return what each branch has after a change that was made where `before` was held.
+
+    `first`: the contents that the source tells of itself. Contents of every branch change those that had the same
+    before, for whoever read them knew of no others; where there are none, those that the source tells of.
+    """
+    every, was = after.get(_EVERY), before.get(_EVERY)
+    if every is not None:
+        unknown = {name: one for name, one in on.items() if name != _EVERY and name not in before}
+        if not unknown:
+            return {_EVERY: every}
+        if was is None and before:
+            return {**unknown, **dict.fromkeys(before, every)}
+        if every == was:
+            return on
+        moved = [name for name, one in on.items() if one == was] or [name for name, one in on.items() if one == first]
+        return {**on, **dict.fromkeys(moved, every)}
+    left = dict(on)
+    rest = left.pop(_EVERY, None)
+    if rest is not None:
+        left = dict.fromkeys(before.keys() - {_EVERY}, rest)
+    for name in (before.keys() | after.keys()) - {_EVERY}:
+        had, has = before.get(name, was), after.get(name)
+        if has is None:
+            left.pop(name, None)
+        elif has != had:
+            left[name] = has
+        elif name not in before:
+            left.setdefault(name, has if rest is None else rest)
+    return left
+
+
+def _segments_together(item: Source, held: HeldContents, told: Sequence[MergeEntry]) -> tuple[Segment, ...]:
+    """Return the segments of all contents, each text of one place once; those of the first contents come first."""
+    read: dict[str, Source] = {}
+    for entry in told:
+        if isinstance(entry.after, Source):
+            read |= dict.fromkeys(HeldContents.parse(entry.after.fingerprint).fingerprints, entry.after)
+    found: dict[str, Segment] = {}
+    places: dict[str, dict[str, Locator]] = {}
+    known: dict[tuple[str, int], str] = {}
+    for contents in held.fingerprints:
+        source, seen = read[contents], dict[str, int]()
+        for segment in source.segments:
+            locator = segment.place_in_contents(contents)
+            if locator is None:
+                continue
+            nth = seen[segment.excerpt] = seen.get(segment.excerpt, 0) + 1
+            name = segment.segment_id if segment.segment_id in found else known.get((segment.excerpt, nth), "")
+            if not name or contents in places[name]:
+                name = segment.segment_id
+                found[name] = segment if source.salt == item.salt else _salted(segment, item.salt)
+                places[name] = {}
+            known.setdefault((segment.excerpt, nth), name)
+            places[name][contents] = locator
+    several = len(held.each) > 1
+    return tuple(
+        segment.model_copy(
+            update={
+                "position": at,
+                "locator": next(iter(places[name].values())),
+                "places": tuple(SegmentPlace(contents=one, locator=where) for one, where in places[name].items())
+                if several
+                else (),
+            }
+        )
+        for at, (name, segment) in enumerate(found.items())
+    )
+
+
+def _salted(segment: Segment, salt: str) -> Segment:
+    return segment.model_copy(update={"hash": segment_hash(segment.excerpt, salt=salt)})
+
+
+def _read_branches(item: object) -> Mapping[str, Any]:
+    """Return what the map of a repository tells of the branches that were read."""
+    told = item.payload.get(_BRANCHES) if isinstance(item, Source) else None
+    return told if isinstance(told, Mapping) else {}
+
+
+def _branches_together(told: Sequence[MergeEntry]) -> dict[str, Any]:
+    on: dict[str, Any] = {}
+    leading = ""
+    for entry in told:
+        before, after = _read_branches(entry.before), _read_branches(entry.after)
+        for name in (*after, *(one for one in before if one not in after)):
+            if name not in after:
+                on.pop(name, None)
+            elif name not in before or before[name] != after[name]:
+                on[name] = after[name]
+        if isinstance(entry.after, Source) and leading not in on:
+            leading = str(entry.after.payload.get("leading") or "")
+    return {_BRANCHES: on, "leading": leading if leading in on else next(iter(on), "")}
