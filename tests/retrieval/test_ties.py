@@ -3,6 +3,8 @@ from graph_parts import passage
 from treering.core.evidence import Triple
 from treering.ports.models import Entity, Extraction
 from treering.ports.search import EdgeType
+from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.projection import Entry, ties_in
 from treering.retrieval.index.ties import MAX_TIES, Pair, excerpt_of, ties_of, word_code
 
 READ = Extraction(
@@ -84,6 +86,17 @@ def test_nothing_is_tied_twice_names_are_sorted_and_facts_stand_as_stated():
     assert len(set(ties.nodes)) == len(ties.nodes)
     assert mentioned(ties) == sorted(mentioned(ties)) == ["b", "c"]
     assert pairs(ties, EdgeType.FACT) == [("c", "b"), ("c", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "a")]
+
+
+def test_code_in_a_file_is_tied_by_what_it_is_called_alone():
+    body = "def commit(self):\n    return Writer(SHARED_POOL).flush_rows()\n"
+    there = {"path": "src/ledger.py", "language": "python"}
+    in_file = passage(body, role="symbol", title="src/ledger.py", heading="Ledger.commit", metadata=there)
+    in_note = passage(body, role="code", title="How to commit")
+    filed, noted = ties_in([Entry(in_file, 0, ()), Entry(in_note, 0, ())], BuiltInExtractor())
+    assert [name for name, _ in filed.nodes] == ["ledger.commit", "src/ledger.py", "src:one"]
+    assert pairs(filed, EdgeType.FACT) == []
+    assert {"shared pool", "shared_pool"} & set(mentioned(noted))
 
 
 def test_a_turn_is_read_as_speech_and_code_as_code():

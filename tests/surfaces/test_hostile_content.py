@@ -33,6 +33,7 @@ STATE = f"# State\n\n- Ada likes {STEERING} tea\n"
 
 PRINTED = {
     "backup": ["backup b.db"],
+    "consolidate": ["consolidate", "consolidate --json", "consolidate --apply --keep-passages 0"],
     "crystallize": [
         "crystallize --kind preference --title {hostile} --statement {hostile}",
         "crystallize --mode promote {candidate}",

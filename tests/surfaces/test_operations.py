@@ -47,6 +47,7 @@ NO_OPERATIONS = {
         "verify",
         "serve",
         "supervise",
+        "consolidate",
         "wiki serve",
     ),
     *(

@@ -65,6 +65,7 @@ LINT = Tool(
             "repair": "treering.verbs.lint.lint:REPAIR",
             "reindex": "treering.verbs.lint.lint:REINDEX",
             "audit": "treering.verbs.lint.audit:AUDIT",
+            "consolidate": "treering.verbs.lint.consolidation:CONSOLIDATE",
         }
     ),
 )

@@ -205,7 +205,12 @@ def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime |
     lag = lag_of(engine.index)
     embedder = engine.embedder if semantic and lag.without < lag.total else None
     quick = engine.quick if lag.quick else None
-    return Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+    question = Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+    if not (compounds := question.compounds()):
+        return question
+    terms = tuple(sorted({term for one in compounds for term in (*one.whole, *one.parts)}))
+    (found,) = engine.index.text.search([TextRequest(Reach(call.scope, descend=True), 0, counted=terms)])
+    return question.with_parts(compounds, found.counts)
 
 
 def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:

@@ -133,6 +133,12 @@ def code_file(language: str, path: str) -> CodeFile | None:
     return CodeFile(family, path) if family and path else None
 
 
+def code_file_of(passage: Passage) -> CodeFile | None:
+    """Return the file of code that a passage lies in; `None` for what is not code, or in a language without links."""
+    path, language = passage.metadata.get("path", ""), passage.metadata.get("language", "")
+    return code_file(str(language), str(path))
+
+
 def file_at(path: str) -> CodeFile | None:
     """Return a file of code by its ending alone; `None` if it is not code, or only its text tells the language."""
     family = _BY_ENDING.get(path.rpartition(".")[2].lower())
@@ -146,12 +152,11 @@ def manifest_family(path: str) -> str:
 
 def names_of_code(passage: Passage, *, first: bool) -> tuple[str, ...]:
     """Return the names that a passage of code vouches for; the `first` passage of a file also those of its module."""
-    path, language = str(passage.metadata.get("path", "")), str(passage.metadata.get("language", ""))
-    file = code_file(language, path)
+    file = code_file_of(passage)
     if file is None:
         if passage.kind == "repo" and HAS_HISTORY in passage.metadata:
             return (history_name(),)
-        family = manifest_family(path) if first else ""
+        family = manifest_family(str(passage.metadata.get("path", ""))) if first else ""
         return (package_name(family),) if family and "package" in passage.metadata else ()
     found = dict.fromkeys(_names(file, passage, first=first))
     return tuple(found)[:MAX_NAMES]

@@ -18,7 +18,7 @@ from treering.ports.runtime import JobRow, check_interrupt
 from treering.retrieval.index.code_names import names_of_code
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties, excerpt_of, ties_of
+from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties, excerpt_of, names_of_linked_code, ties_of
 from treering.retrieval.text.analysis import identifier_text, index_text
 
 PARAGRAPH, TURN, SYMBOL, SUPPORT, CODE, DATA = range(6)
@@ -131,10 +131,14 @@ def steps_of(change: Change) -> list[Step]:
 
 
 def ties_in(entries: Sequence[Entry], extractor: Extractor) -> list[Ties]:
-    """Read what passages say, and return what each ties together in the graph."""
-    excerpts = [excerpt_of(entry.passage) for entry in entries]
+    """Return what each passage ties together in the graph; all but code in files is read by the extractor."""
+    found: list[Extraction | PlainExtraction | None] = [names_of_linked_code(entry.passage) for entry in entries]
+    told = [place for place, names in enumerate(found) if names is None]
+    excerpts = [excerpt_of(entries[place].passage) for place in told]
+    for place, read in zip(told, _read(excerpts, extractor) if told else (), strict=True):
+        found[place] = read
     return [
-        ties_of(entry.passage, one, entry.links) for entry, one in zip(entries, _read(excerpts, extractor), strict=True)
+        ties_of(entry.passage, one, entry.links) for entry, one in zip(entries, found, strict=True) if one is not None
     ]
 
 

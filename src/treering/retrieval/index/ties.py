@@ -15,6 +15,7 @@ from treering.ports.models import Excerpt, Extraction, Form, PlainExtraction, St
 from treering.ports.passages import Passage, PassageHead
 from treering.ports.search import EdgeType
 from treering.retrieval.extraction.names import bare_title, entity_key, plain_form
+from treering.retrieval.index.code_names import code_file_of
 from treering.retrieval.text.analysis import terms_by_token
 
 DIALOGUE_KINDS = frozenset({"conversation", "meeting_record"})
@@ -54,6 +55,16 @@ def excerpt_of(passage: Passage) -> Excerpt:
         speaker, _, _ = passage.heading.partition(" (")
         return Excerpt(passage.text, speaker=speaker, form="dialogue")
     return Excerpt(passage.text, _called(passage), passage.heading, _FORMS.get(passage.role, "prose"))
+
+
+def names_of_linked_code(passage: Passage) -> PlainExtraction | None:
+    """Return what code in a file is called, which is all that the graph holds of it; `None` for other passages.
+
+    What it defines, imports and uses it vouches for by names of its own (`retrieval.index.code_names`).
+    """
+    if _FORMS.get(passage.role) != "code" or code_file_of(passage) is None:
+        return None
+    return PlainExtraction([part for part in map(str.strip, passage.heading.split(" > ")) if part], ())
 
 
 def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: Iterable[str] = ()) -> Ties:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from treering.spaces import proof as proving
     from treering.surfaces.cli import rendering_changes
     from treering.surfaces.python.space import Space
-    from treering.verbs.crystallize import proposing
+    from treering.verbs.crystallize import review
     from treering.verbs.ingest import report as ingest_report
     from treering.verbs.lint import audit, erasure
     from treering.verbs.lint import lint as lint_verb
@@ -57,7 +57,7 @@ else:
     # A command needs its own verb, and not the others.
     proving = LazyModule("treering.spaces.proof")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
-    proposing = LazyModule("treering.verbs.crystallize.proposing")
+    review = LazyModule("treering.verbs.crystallize.review")
     ingest_report = LazyModule("treering.verbs.ingest.report")
     audit = LazyModule("treering.verbs.lint.audit")
     erasure = LazyModule("treering.verbs.lint.erasure")
@@ -290,7 +290,7 @@ def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
 def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
     """Propose the work that sources ask for."""
     with opened(access, writing) as space:
-        found = space.perform(proposing.PROPOSE, scope=scope, options=options)
+        found = space.perform(review.PROPOSE, scope=scope, options=options)
     answer(access, found, rendering_changes.render_work_proposals(found, dry_run=bool(options["dry_run"])))
 
 

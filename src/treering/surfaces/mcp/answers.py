@@ -13,6 +13,7 @@ from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.consolidation import ConsolidateReport
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
 from treering.verbs.query.context import ContextReport
@@ -115,6 +116,8 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
         case ReindexReport():
             title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
             return title, [AnswerEntry(f"- {label(line, most=_SAID)}") for line in report.differences]
+        case ConsolidateReport():
+            return _counted("objects to archive", report.counts), list(_groups(report))
         case AuditReport():
             title = (
                 "The audit log verifies."
@@ -267,6 +270,15 @@ def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
         why = f" {label(one.why, most=_SAID)}" if one.why else ""
         said = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
         yield AnswerEntry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
+
+
+def _groups(report: ConsolidateReport) -> Iterable[AnswerEntry]:
+    for one in report.groups:
+        gone = "; ".join(f"{label(item.text or item.title, most=_SAID)} ({item.id})" for item in one.gone)
+        kept = f" Stays: {label(one.kept.text or one.kept.title, most=_SAID)} ({one.kept.id})" if one.kept else ""
+        patch = f" {one.patch_id}" if one.patch_id else ""
+        problem = f" {label(one.problem, most=_SAID)}" if one.problem else ""
+        yield AnswerEntry(f"- {one.outcome}{patch} {one.kind}, {one.why}: {gone}.{kept}{problem}", ref=one.kind)
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, nearest
 from treering.registry import brought_by_name
 from treering.spaces import proof, transfer
-from treering.verbs.crystallize import proposing, review
+from treering.verbs.crystallize import review
 from treering.verbs.envelope import Operation
 from treering.verbs.lint import upkeep
 from treering.verbs.lint import upkeep as index_engine
@@ -21,7 +21,7 @@ UPKEEP: tuple[Operation[Any], ...] = (
     *overview.OPERATIONS,
     *proof.OPERATIONS,
     *index_engine.ENGINE_OPERATIONS,
-    *proposing.OPERATIONS,
+    review.PROPOSE,
 )
 """What keeps a space and its work in order: for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(

@@ -199,7 +199,7 @@ class Space:
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
-        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
+        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`, `consolidate`."""
         return TOOLS["lint"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     def call(self, verb: str, envelope: Envelope) -> Report:

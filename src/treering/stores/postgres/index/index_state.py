@@ -13,7 +13,7 @@ from treering.stores.rows import upkeep
 from treering.stores.rows.passage_log import LOG_KEPT, Moment
 from treering.stores.rows.upkeep import EPOCH
 
-PROJECTION_VERSION = 3
+PROJECTION_VERSION = 4
 """Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
 
 LOG_END = "log_end"

@@ -15,7 +15,7 @@ WORD_TOKENIZER = "ascii tokenchars '_'"
 IDENTIFIER_TOKENIZER = "trigram"
 """FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
 
-PROJECTION_VERSION = 8
+PROJECTION_VERSION = 9
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 WORDS = "passage_words"

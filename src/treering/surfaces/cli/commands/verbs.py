@@ -144,7 +144,7 @@ def add_reviews(app: Typer) -> None:
         "Decide about patches that wait for review.",
         {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose},
     )
-    add_commands(app, {"revert": revert, "erase": erase})
+    add_commands(app, {"revert": revert, "erase": erase, "consolidate": consolidate})
 
 
 def show_waiting(access: Access) -> None:
@@ -211,3 +211,28 @@ def erase(
     This cannot be taken back. The audit log keeps the fact, and hashes.
     """
     verbs.erase(ids, reason, access, writing, sure=yes)
+
+
+def consolidate(
+    writing: WriteFlags,
+    access: Access,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only what lies there and below.")] = "/",
+    propose: Annotated[bool, Option("--propose", help="Lay each group before the reviewers.")] = False,
+    apply: Annotated[bool, Option("--apply", help="Carry each group out, by a patch that can be reverted.")] = False,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many groups.")] = 100,
+    keep_passages: Annotated[
+        int | None, Option("--keep-passages", metavar="N", min=0, help="Archive what is used least, down to so many.")
+    ] = None,
+    keep_mb: Annotated[
+        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to so much text.")
+    ] = None,
+) -> None:
+    """Say once what is said twice, and keep to a budget.
+
+    Repetitions, runs of like activities and decisions that were replaced long
+    ago are shown with both sides. Nothing is deleted: they are archived, and
+    `treering revert` brings them back. What a person wrote or confirmed stays,
+    and so does what something current rests on.
+    """
+    options = {"propose": propose, "apply": apply, "limit": limit, "keep_passages": keep_passages, "keep_mb": keep_mb}
+    verbs.lint("consolidate", "", [], access, Calling(scope=scope), options, writing, strict=False)
