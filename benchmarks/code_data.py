@@ -73,5 +73,5 @@ def _question(identity: str, repository: str, commit: str, text: str, gold: Iter
     return CodeQuestion(identity, repository, commit, text, frozenset(gold))
 
 
-SETS = {"issues": _issue, "questions": _asked}
+SETS = {"issues": _issue, "questions": _asked, "issues-held-out": _issue}
 """Every set by name, with the function that reads one of its lines."""
