@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all lint types style docs packages bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all lint types style docs packages release bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -70,6 +70,10 @@ $(VENV)-packages/.installed: tools/packages.py
 	$(VENV)-packages/bin/python -m pip install --quiet --disable-pip-version-check \
 		'build>=1.3,<2' 'check-wheel-contents>=0.6.3,<0.7' 'cyclonedx-bom>=7,<8' 'twine>=6,<8'
 	touch $@
+
+# `make release VERSION=1.2.3`: changelog, page, version and promises from what lies in `changes/`; nothing is committed.
+release: $(VENV)/.developed-all
+	$(BIN)/python tools/release.py $(VERSION)
 
 bench: $(VENV)/.developed
 	$(BIN)/python -m benchmarks

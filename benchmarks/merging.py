@@ -15,6 +15,7 @@ from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 
 _PATCHES, _QUICK = 10_000, 200
+_NEW = 100
 _CLAIMS = 20  # one claim in so many is contradicted by the other side
 
 
@@ -29,31 +30,45 @@ def measure(plan: Plan) -> list[Row]:
             packing = _cpu() - began
             first, report = _merged(one, other)
             again, _ = _merged(one, other)
+            back, _ = _merged(other, one)
+            _write(other, "later", _NEW)
+            some, _ = _merged(one, other)
     what = f"{count:,} patches each side"
     return [
         Figure(f"merge, {what}", first, "s CPU", note=f"{len(report.contested):,} contested"),
         Figure(f"merge again, {what}", again, "s CPU", note="nothing new"),
+        Figure(f"merge the other way, {what}", back, "s CPU"),
+        Figure(f"merge {_NEW} new patches, {what} before", some, "s CPU"),
+        Figure("memory at its most", _peak(), "MiB", note="of the process, with both spaces open"),
         Figure(f"packing a bundle of {count:,} patches", packing, "s CPU"),
         Figure("bundle bytes per patch", len(bundle) / count, "bytes", note="a source and a fact that rests on it"),
     ]
 
 
 def _grown(file: Path, name: str, count: int) -> Path:
-    make = Builder(SteppingClock(START, seed=name))
     with closing(treering.open_ledger(str(file))) as ledger:
-        for number in range(count):
-            source = make.source(f"The port of service {number} is set by {name}.", origin=f"{name}/{number}.md")
-            value = name if number % _CLAIMS == 0 else f"{number}"
-            whose = "both" if number % _CLAIMS == 0 else name
-            fact = make.fact(f"service {whose} {number}", "port", value, make.evidence(source))
-            ledger.commit(make.patch(source, fact))
+        _write(ledger, name, count)
     return file
+
+
+def _write(ledger: Ledger, name: str, count: int) -> None:
+    make = Builder(SteppingClock(START, seed=name))
+    for number in range(count):
+        source = make.source(f"The port of service {number} is set by {name}.", origin=f"{name}/{number}.md")
+        value = name if number % _CLAIMS == 0 else f"{number}"
+        whose = "both" if number % _CLAIMS == 0 else name
+        fact = make.fact(f"service {whose} {number}", "port", value, make.evidence(source))
+        ledger.commit(make.patch(source, fact))
 
 
 def _merged(one: Ledger, other: Ledger) -> tuple[float, "treering.MergeReport"]:
     began = _cpu()
     report = merge_ledger(one, other, by=ADA, name="the other")
     return _cpu() - began, report
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _cpu() -> float:

@@ -80,7 +80,8 @@ def measure(plan: Plan) -> list[Row]:
 def _labelled(name: str, plan: Plan) -> Iterator[PackedSpace]:
     embedder = CachedEmbedder(plan.cache / "vectors.db")
     for collection in load(name).collections:
-        held = LabelledSpace.of(collection, embedder, vectors=not plan.quick)
+        held = LabelledSpace.of(collection, embedder)
+        held.cover(0 if plan.quick else 100)
         asked = [(question.text, question.gold) for question in collection.questions]
         called = f"{name} {collection.name}"
         yield PackedSpace(called, _SETS[name], held.space, asked, _passage_of(held), not plan.quick)

@@ -20,9 +20,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import treering
 from attacks.attack import Attack, Count
+from attacks.damage import change_row, flip_bytes
 from treering.core.errors import TreeringError
 from treering.stores.rows.packing import unpack
-from treering.testing.damage import change_row, flip_bytes
 from treering.testing.fakes import HashingEmbedder
 
 change_packed_row = partial(change_row, unpack=unpack)

@@ -1,3 +1,3 @@
 """The version of Treering, for all that tells it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

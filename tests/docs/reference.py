@@ -26,8 +26,8 @@ from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, Delete
 from treering.parts.projects.routes import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
 from treering.sources.upload import PackedBounds
 from treering.surfaces.cli.printing import EXIT_CODES, OTHER
-from treering.surfaces.http.bodies import MOST_VALUES
 from treering.surfaces.http.callers import Bounds
+from treering.surfaces.http.contract import MOST_VALUES
 from treering.surfaces.http.failures import STATUSES, Failure
 from treering.surfaces.python.operations import OPERATIONS
 from treering.system.settings import Settings

@@ -251,10 +251,10 @@ def _names_in_the_code() -> Iterator[str]:
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def test_decisions_are_numbered_without_gaps() -> None:
+def test_every_decision_has_a_number_of_its_own() -> None:
     numbers = [int(file.name[:4]) for file in sorted((DOCS / "decisions").glob("*.md"))]
 
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) == len(set(numbers))  # with gaps: numbers are given out before decisions are written
 
 
 def statements(text: str) -> list[str]:

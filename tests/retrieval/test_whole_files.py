@@ -1,6 +1,15 @@
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.code_places import role_weights
-from treering.retrieval.search.fusion import PLACES, ArmScore, Fused, path_of, places_named, rank_in_files
+from treering.retrieval.search.commit_history import CommitHistory
+from treering.retrieval.search.fusion import (
+    PLACES,
+    ArmScore,
+    FileEvidence,
+    Fused,
+    path_of,
+    places_named,
+    rank_in_files,
+)
 
 
 def head(key, path, role="code"):
@@ -9,10 +18,10 @@ def head(key, path, role="code"):
     )
 
 
-def ranked(*scores, heads, question="how are uploads retried", words=None, parts=None):
+def ranked(*scores, heads, question="how are uploads retried", words=None, parts=None, commits=None):
     hits = [Fused(key, score, (parts or {}).get(key, {})) for key, score in enumerate(scores)]
     words = words if words is not None else dict(enumerate(scores))
-    return rank_in_files(hits, heads, words, question, role_weights(question))
+    return rank_in_files(hits, heads, FileEvidence(words, commits or {}, role_weights(question)), question)
 
 
 def test_passages_of_one_file_support_each_other():
@@ -75,3 +84,24 @@ def test_scores_stay_between_nothing_and_one():
 
 def test_the_path_of_a_passage_is_that_in_its_project():
     assert path_of(head(0, "src/a.py")) == "src/a.py"
+
+
+def test_a_file_that_commits_say_alike_of_rises_and_the_part_is_told():
+    heads = {0: head(0, "src/main.py"), 1: head(1, "src/runner.py")}
+    first, second = ranked(0.8, 0.75, heads=heads, commits={"repo:x#src/runner.py": 0.5})
+    assert (first.key, first.parts["commits"].raw) == (1, 0.5)
+    assert "commits" not in second.parts
+
+
+def test_commits_count_by_how_rare_their_words_are_and_are_shared_out_among_their_files():
+    told = {
+        "paths": ["a.py", "b.py", "c.py"],
+        "commits": [["Fix the carousel", 0], ["Fix the build", 1], ["Fix the carousel", 1, 2], ["Fix it", 2]],
+    }
+    scores = CommitHistory.of("repo:x#", told).files(["carousel"])
+    assert scores["repo:x#b.py"] == scores["repo:x#c.py"] < scores["repo:x#a.py"]
+    assert max(CommitHistory.of("repo:x#", told).files(["fix"]).values()) < scores["repo:x#a.py"]
+
+
+def test_a_map_that_tells_of_no_commits_scores_no_files():
+    assert CommitHistory.of("repo:x#", {}).files(["carousel"]) == {}

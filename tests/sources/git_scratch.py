@@ -39,9 +39,11 @@ class Scratch:
         file.write_bytes(text.encode() if isinstance(text, str) else text)
         return file
 
-    def commit(self, files: dict[str, str | bytes] | None = None, *, author: str = "Ada") -> str:
+    def commit(
+        self, files: dict[str, str | bytes] | None = None, *, author: str = "Ada", message: str = "change"
+    ) -> str:
         for path, text in (files or {}).items():
             self.write(path, text)
         self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", "change", GIT_AUTHOR_EMAIL=f"{author}@example.org")
+        self.git("commit", "-q", "--allow-empty", "-m", message, GIT_AUTHOR_EMAIL=f"{author}@example.org")
         return self.git("rev-parse", "HEAD")

@@ -12,7 +12,7 @@ from treering.core.characters import printable
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
 from treering.ports.runtime import interruptible
 from treering.sources.repository.git import TreeChange, TreeEntry, open_repository, without_credentials
-from treering.sources.repository.git_blobs import changed_together, often_changed
+from treering.sources.repository.git_blobs import changed_together, often_changed, telling_commits
 
 
 @pytest.fixture
@@ -193,6 +193,14 @@ def test_a_commit_that_touches_very_many_files_says_nothing_of_which_belong_toge
     for number in range(3):
         commit = scratch.commit({f"f{at}.py": f"{number}\n" for at in range(31)})
     assert changed_together(open_repository(scratch.folder).history(commit), {f"f{at}.py" for at in range(31)}) == []
+
+
+def test_commits_tell_of_the_files_present_and_of_few_at_once(scratch):
+    scratch.commit({"cart.py": "1\n", "gone.py": "1\n"}, message="Add the cart")
+    scratch.commit({f"f{at}.py": "1\n" for at in range(31)}, message="Reformat everything")
+    commit = scratch.commit({"notes.md": "1\n"}, message="Write notes")
+    told = telling_commits(open_repository(scratch.folder).history(commit), {"cart.py", "f1.py"})
+    assert [(one.subject, one.paths) for one in told] == [("Add the cart", ("cart.py",))]
 
 
 def test_a_merge_says_nothing_of_which_files_change_together(scratch):

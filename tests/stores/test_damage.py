@@ -7,12 +7,12 @@ from random import Random
 
 import apsw
 import pytest
+from attacks.damage import change_row, flip_bytes
 
 from space_parts import decide, note, open_space, task
 from treering.core.errors import Corrupt, TreeringError
 from treering.ports.ledger import Selection
 from treering.stores.rows.packing import unpack
-from treering.testing.damage import change_row, flip_bytes
 
 change_packed_row = partial(change_row, unpack=unpack)
 

@@ -8,11 +8,11 @@ from random import Random
 
 import apsw
 import pytest
+from attacks.damage import flip_byte_of, trees_of
 
 from space_parts import decide, note, open_space, state_fact, task
 from treering.core.errors import TreeringError
 from treering.ports.ledger import Selection
-from treering.testing.damage import flip_byte_of, trees_of
 
 OF_THE_MOMENT = {"held_leases", "overwriting", "sqlite_sequence", "vector_log"}
 """Who is at work, what is left to overwrite, what was told to processes that run: nothing that is answered with."""

@@ -7,6 +7,7 @@ from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Com
 from treering.ports.index import Change
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.passages import passages_of, record_of
+from treering.stores.sqlite.database import Database, remembered
 from treering.stores.sqlite.index.index import apply_changes
 from treering.stores.sqlite.index.tables import create_tables
 from treering.stores.sqlite.reading import (
@@ -208,3 +209,34 @@ def steps(connection, where):
     finally:
         connection.set_progress_handler(None, 0)
     return sum(counted)
+
+
+def test_a_reader_remembers_what_it_read_until_somebody_writes_and_within_one_moment(tmp_path):
+    database = Database(str(tmp_path / "space.db"))
+    with database.write() as writer:
+        writer.execute("CREATE TABLE said(word)")
+        writer.execute("INSERT INTO said VALUES ('one')")
+    reads = []
+
+    def said(connection):
+        def read():
+            reads.append(1)
+            return [word for (word,) in connection.execute("SELECT word FROM said")]
+
+        return remembered(connection, "said", read)
+
+    for _ in range(3):
+        with database.read() as connection:
+            assert said(connection) == ["one"]
+    assert len(reads) == 1
+    with database.read() as connection:
+        said(connection)
+        with database.write() as writer:
+            writer.execute("INSERT INTO said VALUES ('two')")
+        with database.read() as inner:
+            assert said(inner) == ["one"]
+    with database.read() as connection:
+        assert said(connection) == ["one", "two"]
+    with database.write() as writer:
+        assert said(writer) == ["one", "two"]
+    database.close()

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sources.git_scratch import Scratch
-from space_parts import open_space
+from space_parts import decide, note, open_space
 from treering.surfaces.cli import run
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
@@ -149,6 +149,127 @@ def test_the_space_of_a_database_is_not_written_into_a_hook(repository, capsys):
     assert run(["hook", "install", "--space", "postgresql://ada:secret@host/db?space=x"]) == 2
     assert "may hold a password" in capsys.readouterr().err
     assert hooks(repository) == {}
+
+
+@pytest.fixture
+def team(repository, tmp_path, monkeypatch):
+    """Two clones of one repository, each with a space, that share a bare remote."""
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "clone", "-q", "--bare", str(repository.folder), str(remote)], check=True)
+    branch = repository.git("symbolic-ref", "--short", "HEAD").strip()
+    repository.git("remote", "add", "origin", str(remote))
+    repository.git("fetch", "-q", "origin")
+    repository.git("branch", "-q", f"--set-upstream-to=origin/{branch}")
+    other = Scratch(tmp_path / "other")
+    other.git("remote", "add", "origin", str(remote))
+    other.git("fetch", "-q", "origin")
+    other.git("checkout", "-q", "-b", "work", "--track", f"origin/{branch}")
+    for clone in (other, repository):
+        monkeypatch.chdir(clone.folder)
+        assert run(["ingest", "."]) == 0
+    return repository, other, remote, branch
+
+
+def in_git(clone, *arguments):
+    """Run git as a person does, so that it calls its hooks."""
+    return subprocess.run(["git", *arguments], cwd=clone.folder, capture_output=True, text=True, check=False)
+
+
+def left(remote):
+    listed = ["git", "-C", str(remote), "for-each-ref", "--format=%(refname)", "refs/treering"]
+    return subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
+
+
+def remember(clone, monkeypatch, words):
+    monkeypatch.chdir(clone.folder)
+    with open_space(str(clone.folder / ".treering" / "treering.db")) as space:
+        decide(space, words, note(space, words))
+
+
+def test_a_push_sends_what_is_known_and_a_pull_brings_it(team, capsys, monkeypatch):
+    ada, bob, remote, branch = team
+    for clone in (ada, bob):
+        monkeypatch.chdir(clone.folder)
+        told(capsys, "hook", "install", "--sync", "origin")
+    remember(ada, monkeypatch, "quetzalcoatlus")
+    commit(ada, {"ports.md": "# Ports\n\nIt listens on 8080.\n"})
+    pushed = in_git(ada, "push", "-q", "origin", branch)
+    assert pushed.returncode == 0, pushed.stderr
+    eventually(lambda: left(remote))
+    assert eventually(lambda: told(capsys, "hook", "status")["last_sync"])["sent"] > 0
+    pulled = in_git(bob, "pull", "-q")
+    assert pulled.returncode == 0, pulled.stderr
+    monkeypatch.chdir(bob.folder)
+    assert eventually(lambda: told(capsys, "hook", "status")["last_sync"])["received"] > 0
+    assert "quetzalcoatlus" in found(bob, "quetzalcoatlus")[0]
+    assert len(left(remote)) == 1, "a pull sends nothing"
+    assert run(["hook", "status"]) == 0
+    assert "synced with" in capsys.readouterr().out
+
+
+def test_a_push_to_another_remote_sends_no_memory_and_one_setting_turns_all_of_it_off(
+    team, capsys, monkeypatch, tmp_path
+):
+    ada, _, remote, branch = team
+    fork = tmp_path / "fork.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(fork)], check=True)
+    ada.git("remote", "add", "fork", str(fork))
+    told(capsys, "hook", "install", "--sync", "origin")
+    hook = ada.folder / ".git" / "hooks" / "pre-push"
+    monkeypatch.setenv("TREERING_HOOK_SYNC", "0")
+    assert told(capsys, "hook", "run", "--sync", "origin", "--push") == {}
+    monkeypatch.delenv("TREERING_HOOK_SYNC")
+    # The hook's own words, in the foreground, as git would call it for another remote.
+    words = hook.read_text().replace(" & )", " )")
+    subprocess.run(["sh", "-c", words, "hook", "fork", str(fork)], cwd=ada.folder, check=True)
+    assert (left(remote), left(fork)) == ([], [])
+    subprocess.run(["sh", "-c", words, "hook", "origin", str(remote)], cwd=ada.folder, check=True)
+    assert (len(left(remote)), left(fork)) == (1, [])
+    told(capsys, "hook", "install")
+    assert not hook.exists()
+    assert in_git(ada, "push", "-q", "fork", branch).returncode == 0
+
+
+def test_a_remote_that_is_gone_and_a_secret_fail_no_push_and_are_told_by_status(team, capsys, monkeypatch, tmp_path):
+    ada, _, remote, branch = team
+    told(capsys, "hook", "install", "--sync", "origin")
+    ada.write("keys.md", "# Keys\n\nAKIAQZ3VLXKDPT5M2WNB\n")
+    gone = remote.rename(tmp_path / "gone.git")
+    assert told(capsys, "hook", "run", "--sync", "origin", "--push")["sync"]["error"]
+    assert "git fetch failed" in told(capsys, "hook", "status")["last_sync"]["error"]
+    assert run(["hook", "status"]) == 0
+    assert "sync failed: " in capsys.readouterr().out
+    gone.rename(remote)
+    pushed = in_git(ada, "push", "-q", "origin", branch)
+    assert pushed.returncode == 0, pushed.stderr
+    eventually(lambda: left(remote))
+
+
+def test_what_a_hook_cannot_share_over_is_refused_and_nothing_is_installed(team, capsys, monkeypatch):
+    ada, *_ = team
+    for wrong, why in {
+        "nowhere": "no remote 'nowhere'",
+        "https://ada:secret@example.org/x.git": "may hold a password",
+    }.items():
+        assert run(["hook", "install", "--sync", wrong]) == 2
+        assert why in capsys.readouterr().err
+    assert run(["hook", "install", "--key", "x"]) == 2
+    assert run(["hook", "run", "--push"]) == 2
+    assert hooks(ada) == {}
+
+
+def test_connecting_offers_to_share_and_does_so_where_it_is_told_to(team, capsys):
+    ada, *_ = team
+    assert run(["connect", "cursor", "--dry-run", "--share", "origin"]) == 0
+    assert "Hooks of git would share the space" in capsys.readouterr().out
+    assert hooks(ada) == {}
+    assert run(["connect", "cursor"]) == 0
+    assert "treering hook install --sync origin" in capsys.readouterr().out
+    assert run(["connect", "claude-code", "--share", "origin"]) == 0
+    assert "a push to it sends what is new" in capsys.readouterr().out
+    assert set(hooks(ada)) == {*HOOKS, "pre-push"}
+    assert run(["connect", "codex"]) == 0
+    assert "hook install" not in capsys.readouterr().out
 
 
 @pytest.mark.nightly

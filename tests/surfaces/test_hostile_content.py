@@ -33,6 +33,7 @@ STATE = f"# State\n\n- Ada likes {STEERING} tea\n"
 
 PRINTED = {
     "backup": ["backup b.db"],
+    "consolidate": ["consolidate", "consolidate --json", "consolidate --apply --keep-passages 0"],
     "crystallize": [
         "crystallize --kind preference --title {hostile} --statement {hostile}",
         "crystallize --mode promote {candidate}",
@@ -58,6 +59,11 @@ PRINTED = {
     "hook run": ["hook run --json --space {hostile}"],
     "hook status": ["hook status {hostile}"],
     "hook uninstall": ["hook uninstall {hostile}"],
+    "feedback give": ["feedback give {hostile} --right {source}", "feedback give x --right {hostile}"],
+    "feedback status": ["feedback status", "feedback status --scope {hostile}"],
+    "feedback off": ["feedback off", "feedback off --json"],
+    "feedback on": ["feedback on"],
+    "feedback erase": ["feedback erase"],
     "exam make": ["exam make --exam {hostile}"],
     "exam run": [
         "exam run --words --exam exam.yaml --no-keep",

@@ -47,6 +47,8 @@ NO_OPERATIONS = {
         "verify",
         "serve",
         "supervise",
+        "consolidate",
+        "feedback give",
         "wiki serve",
     ),
     *(

@@ -7,8 +7,7 @@ from toy_store.toy_tables import ToyTables
 from treering.testing.fakes import MemoryJobs, MemoryLeases
 from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract, LedgerWithIndex
 from treering.testing.memory_ledger import MemoryLedger
-from treering.testing.projection_contract import ProjectionContract
-from treering.testing.work_contracts import JobsContract, LeaseContract
+from treering.testing.work_contracts import JobsContract, LeaseContract, ProjectionContract
 
 
 class TestToyIndex(IndexContract):

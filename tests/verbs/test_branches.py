@@ -10,6 +10,7 @@ from treering.core.objects import Source
 from treering.ports.ledger import Selection
 from treering.verbs.catalog import call
 from treering.verbs.envelope import EVERYTHING, Envelope
+from treering.verbs.query.overview import OBJECTS
 
 MAIN = "# Limits\n\nThe retry limit is five attempts.\n"
 CHANGED = "# Limits\n\nThe retry limit is nine attempts.\n"
@@ -284,3 +285,97 @@ def test_a_linked_work_tree_is_read_under_the_name_of_its_repository(space, repo
     ingest(space, feature)
     (told,) = [item for item in sources(space) if item.kind == "repo"]
     assert {part.excerpt.split(" at ")[0] for part in told.segments} == {"Repository acme"}
+
+
+CODE = "def wait(seconds):\n    return seconds\n"
+CALLS = "from waiting import wait\n\n\ndef retry():\n    return wait(5)\n"
+ALSO = "from waiting import wait\n\n\ndef poll():\n    return wait(1)\n"
+
+
+@pytest.fixture
+def code(space, repository, feature):
+    """Code on both branches, that of one used by another file on each."""
+    repository.commit({"waiting.py": CODE, "retries.py": CALLS})
+    feature.commit({"waiting.py": f"import time\n\n\n{CODE}", "polling.py": ALSO})
+    ingest(space, repository)
+    ingest(space, feature)
+
+
+def test_links_of_code_are_those_of_the_tree_that_is_asked_from(space, code, feature, monkeypatch):
+    def users(**options):
+        report = space.query("related", "/", {"id": "waiting.py"}, options)
+        return {one.title for one in report.code if one.direction == "in"}
+
+    assert users() == {"retries.py"}
+    assert users(at="feature/x") == {"polling.py"}
+    monkeypatch.chdir(feature.folder)
+    assert users() == {"polling.py"}
+    used = space.query("related", "/", {"id": "polling.py"}).code
+    assert {one.place.partition(" ")[0] for one in used if one.symbol == "wait"} == {"waiting.py#L4-L4"}
+
+
+def test_a_page_shows_the_file_as_it_stands_in_the_tree_and_says_of_others_where_they_stand(
+    space, repository, feature, monkeypatch
+):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+
+    def lines(name, **options):
+        return [part["excerpt"] for part in space.query("page", "/", {"name": name}, options).object["segments"]]
+
+    assert lines("limits.md") == [MAIN.strip()]
+    assert lines("limits.md", at="feature/x") == [CHANGED.strip()]
+    with pytest.raises(treering.TreeringError, match=r"queue\.md"):
+        lines("queue.md")
+    elsewhere = "not on this branch (feature/x)"
+    for identity in (by_path(space)["queue.md"].id, known):
+        shown = space.query("page", "/", {"id": identity})
+        assert (shown.current, shown.note) == (False, elsewhere)
+        (opened,) = space.query("expand", "/", {"ids": (identity,)}).items
+        assert (opened.current, opened.note) == (False, elsewhere)
+    referring = space.query("page", "/", {"id": by_path(space)["queue.md"].id}, {"at": "feature/x"}).referrers
+    assert [(one.id, one.current) for one in referring] == [(known, True)]
+    monkeypatch.chdir(feature.folder)
+    assert space.query("page", "/", {"id": known}).current
+    assert lines("queue.md") == [ONLY.strip()]
+
+
+def test_what_changed_is_told_of_all_branches_with_what_does_not_stand_in_the_tree(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    told = {one.title: (one.current, one.note) for one in space.query("recent").changes}
+    elsewhere = (False, "not on this branch (feature/x)")
+    assert (told["Keep the queue for a week"], told["Queue"]) == (elsewhere, elsewhere)
+    assert told["Notes"] == (True, "")
+    told = {one.title: one.current for one in space.query("recent", "/", {}, {"at": "feature/x"}).changes}
+    assert (told["Keep the queue for a week"], told["Notes"]) == (True, False)
+    (related,) = space.query("related", "/", {"id": by_path(space)["queue.md"].id}, {}).neighbours
+    assert (related.title, related.note) == ("Keep the queue for a week", "not on this branch (feature/x)")
+    (listed,) = space.perform(OBJECTS, "/", {"type": "knowledge"}).items
+    assert (listed.current, listed.note) == elsewhere
+    assert space.perform(OBJECTS, "/", {"type": "knowledge"}, {"at": "feature/x"}).items[0].current
+
+
+def test_an_answer_that_is_held_to_no_tree_says_that_it_is_of_all_branches(
+    space, repository, feature, monkeypatch, tmp_path
+):
+    ingest(space, repository)
+    monkeypatch.chdir(tmp_path)
+    assert not any("all branches" in one for one in space.query("search", "/", {"text": "retry limit"}).warnings)
+    ingest(space, feature)
+    for mode, given in (("search", {"text": "retry limit"}), ("page", {"name": "limits.md"}), ("recent", {})):
+        (told,) = [one for one in space.query(mode, "/", given).warnings if "all branches" in one]
+        assert told == "This is of all branches that were read (main, feature/x); options.at asks what holds on one."
+        assert not any("all branches" in one for one in space.query(mode, "/", given, {"at": "main"}).warnings)
+
+
+def test_knowledge_that_a_commit_does_not_have_yet_is_not_shown_as_how_things_stand_there(space, repository):
+    first = repository.git("rev-parse", "HEAD")
+    repository.commit({"queue.md": ONLY})
+    ingest(space, repository)
+    known = decide(space, repository, "lavender messages", "Keep the queue for a week", path="queue.md")
+    shown = space.query("page", "/", {"id": known}, {"at": first})
+    assert (shown.current, shown.note) == (False, "not in this tree")
+    assert space.query("page", "/", {"id": known}).current

@@ -118,3 +118,22 @@ def test_words_of_another_scope_make_nothing_known(code):
     )
     assert context(code, FOREIGN).status == "empty"
     assert context(code, FOREIGN, descend=True).status == "ok"
+
+
+def test_a_question_about_somebody_nobody_mentions_is_refused_in_a_large_space(space):
+    said = [
+        "I went hiking near the lake last weekend and it rained the whole day.",
+        "We cooked pasta and talked about the film about the lighthouse.",
+        "My sister plays the violin in a small orchestra near the harbour.",
+    ]
+    messages = [
+        {"name": ("Ann", "Ben")[at % 2], "content": f"{said[at % 3]} That was number {at}."} for at in range(400)
+    ]
+    space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
+    foreign = "Which pasta does Gwendolyn cook at the lighthouse?"
+    assert context(space, foreign, semantic=False).empty.reason == "unknown_entity"
+    warnings = space.query("search", input={"text": foreign}, options={"semantic": False}).warnings
+    assert any(warning.startswith("None of the hits speaks of what is asked") for warning in warnings)
+    assert (
+        context(space, "Which instrument does the sister of Ann play in the orchestra?", semantic=False).status == "ok"
+    )

@@ -184,6 +184,25 @@ class TestContext:
 
 
 class TestSearch:
+    @pytest.mark.parametrize(
+        ("text", "asked"),
+        [
+            ("Die Sitzungen der Benutzer liegen in einer Datei.", "Wo wird eine Benutzersitzung aufbewahrt?"),
+            ("Der Speicher der Anwendung wuchs, und zwar um die Hälfte.", "Weshalb ist der Speicherverbrauch hoch?"),
+            ("De sessies van de gebruikers staan op de server.", "Waar wordt een gebruikerssessie bewaard?"),
+        ],
+    )
+    def test_a_compound_in_a_question_is_found_by_the_words_it_is_made_of(self, space, text, asked):
+        note(space, "Die Rechnung ist am letzten Tag des Monats fällig.", origin="other")
+        note(space, text, origin="wanted")
+        assert search(space, asked, semantic=False).hits[0].origin == "wanted"
+
+    def test_a_compound_that_is_known_is_not_taken_for_a_part_of_it(self, space):
+        note(space, "Die Haltestelle ist auf der Karte, und zwar rot.", origin="wanted")
+        note(space, "Wir sind mit der Stelle sehr zufrieden und haben sie ausgeschrieben.", origin="other")
+        hits = search(space, "Wo ist die Haltestelle zu sehen?", semantic=False).hits
+        assert [hit.origin for hit in hits] == ["wanted"]
+
     def test_a_hit_says_what_it_is_and_where_it_stands(self, space):
         quote = note(space, "Uploads are retried.", origin="client.md", title="Client")
         (hit,) = search(space, "uploads").hits

@@ -2,6 +2,9 @@
 
 import pytest
 
+from sources.git_scratch import Scratch
+from treering.ports.ledger import Selection
+
 LONG = "    # All of it is written down for whoever comes after us, word by word.\n" * 12
 
 FILES = {
@@ -92,3 +95,57 @@ def test_a_note_has_no_place(space):
 
 def test_grouped_by_source_a_search_that_finds_nothing_says_so(space):
     assert search(space, "how are uploads retried", group="source").status == "empty"
+
+
+# What commits say of files.
+
+
+BEFORE = "def show_all(images):\n    return [image.draw() for image in images]\n"
+AFTER = "def show_all(images):\n    return [image.draw() for image in set(images)]\n"
+QUESTION = "why does the carousel flicker when it draws images"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    made = Scratch(tmp_path / "shop")
+    made.commit({"banner.py": "def show(images):\n    return images.draw()\n"}, message="Start the shop")
+    made.commit({"gallery.py": BEFORE}, message="List all of them")
+    made.commit({"tests/test_gallery.py": "def test_images():\n    assert images\n"}, message="Carousel: test it")
+    return made
+
+
+def first_file(space):
+    return search(space, QUESTION, explain=True).hits[0]
+
+
+def test_a_file_is_found_by_what_a_commit_says_of_it(space, repository):
+    repository.commit({"gallery.py": AFTER}, message="Carousel: do not flicker")
+    space.ingest("repo", input={"path": str(repository.folder)})
+    best = first_file(space)
+    assert best.origin.endswith("#gallery.py")
+    assert best.explain["arms"]["commits"]["raw"] == 1.0
+
+
+def test_only_commits_up_to_the_one_that_was_read_count(space, repository):
+    before = repository.git("rev-parse", "HEAD")
+    repository.commit({"gallery.py": AFTER}, message="Carousel: do not flicker")
+    space.ingest("repo", input={"path": str(repository.folder)}, options={"commit": before})
+    assert "commits" not in first_file(space).explain["arms"]
+
+
+def test_new_commits_count_as_soon_as_they_were_read(space, repository):
+    space.ingest("repo", input={"path": str(repository.folder)})
+    assert "commits" not in first_file(space).explain["arms"]
+    repository.commit({"gallery.py": AFTER}, message="Carousel: do not flicker")
+    space.ingest("repo", input={"path": str(repository.folder)})
+    assert first_file(space).explain["arms"]["commits"]["raw"] == 1.0
+
+
+def test_secrets_in_the_subject_of_a_commit_are_not_kept(space, repository):
+    secret = "AKIA" + "Q3EGVXWPLSRT5UYZ"
+    repository.commit({"gallery.py": AFTER}, message=f"Gallery: use {secret}")
+    space.ingest("repo", input={"path": str(repository.folder)}, options={"redact_secrets": True})
+    sources = space.engine.ledger.select(Selection(scope="/", types=("source",)))
+    told = [item.payload["commit_subjects"]["commits"] for item in sources if item.kind == "repo"]
+    assert "Gallery: use" in str(told)
+    assert secret not in str(told)

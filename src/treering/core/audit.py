@@ -61,12 +61,13 @@ def event_hash(event: AuditEvent) -> str:
     return digest(canonical_json(event.model_dump(mode="json", exclude={"hash"})))
 
 
-def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) -> Anchor:
+def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None, after: Anchor | None = None) -> Anchor:
     """Check that events follow one another without gap or edit, and pass through `anchor`; return the head.
 
-    Raises `Corrupt` naming the first event that does not verify.
+    `after`: what the first of them follows; `None`: the beginning. Raises `Corrupt` naming the first event that does
+    not verify.
     """
-    chain = CheckedChain(events, anchor)
+    chain = CheckedChain(events, anchor, after=after)
     for _ in chain:
         pass
     return chain.head
@@ -75,8 +76,8 @@ def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) 
 class CheckedChain:
     """Events that are checked, as `verify_chain` checks them, while somebody reads them once; `head`: of those read."""
 
-    def __init__(self, events: Iterable[AuditEvent], anchor: Anchor | None) -> None:
-        self.head = Anchor(seq=0, hash=GENESIS)
+    def __init__(self, events: Iterable[AuditEvent], anchor: Anchor | None, *, after: Anchor | None = None) -> None:
+        self.head = after or Anchor(seq=0, hash=GENESIS)
         self._events = events
         self._anchor = anchor
 

@@ -176,6 +176,13 @@ class Segment(BaseModel):
             return self.locator
         return next((one.locator for one in self.places if one.contents == contents), None)
 
+    def in_contents(self, contents: str | None) -> "Segment | None":
+        """Return it as it stands in some contents of its source; `None` where they do not have it."""
+        locator = self.place_in_contents(contents)
+        if locator is None or not self.places:
+            return self if locator else None
+        return self.model_copy(update={"locator": locator})
+
 
 class EvidenceRef(BaseModel):
     """A reference to the segment that supports or contradicts a piece of knowledge."""

@@ -120,6 +120,13 @@ def known_branches(payload: Mapping[str, object]) -> dict[str, str]:
     return {str(payload.get("branch") or DETACHED): str(payload.get("commit") or "")} if payload else {}
 
 
+def places_of_branches(payload: Mapping[str, object]) -> dict[str, str]:
+    """Return where the branches of a repository were read, by their names, from the payload of its map."""
+    told = payload.get("branches")
+    named = told.items() if isinstance(told, Mapping) else ()
+    return {str(name): str(one["place"]) for name, one in named if isinstance(one, Mapping) and one.get("place")}
+
+
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """The tree that an answer is about: a branch of a repository as it was read, and what differs from that.
@@ -137,6 +144,10 @@ class TreeView:
     def has(self, origin: str) -> bool:
         """Tell whether an origin is one of the repository's."""
         return origin == self.root or origin.startswith(f"{self.root}#")
+
+    def stands(self, origin: str, fingerprint: str) -> bool:
+        """Tell whether something stands in the tree: all does that is not of the repository."""
+        return not self.has(origin) or self.contents(origin, fingerprint) is not None
 
     def path(self, origin: str) -> str:
         """Return the path of a file of the repository."""

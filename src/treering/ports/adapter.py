@@ -277,8 +277,8 @@ class LyingFile:
 class TreeLookup(Protocol):
     """Looks up trees of the repositories whose files a space knows. Nothing is written, and nothing is run there."""
 
-    def here(self) -> CheckedOut | None:
-        """Return the work tree that is asked from; `None` outside of one."""
+    def here(self, folder: Path | None) -> CheckedOut | None:
+        """Return the work tree that a folder lies in; without a folder the one that is asked from, if any."""
         ...
 
     def commit(self, place: str, revision: str) -> str:

@@ -1,6 +1,7 @@
 """An index: what can be found of one space, in parts that each have a port and may live in different databases."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -106,7 +107,23 @@ class TwoStageIndex(Protocol):
 
 def quick_vectors(index: Index) -> Vectors | None:
     """Return the vectors of a quick model that an index has, if it has some."""
-    return index.quick if isinstance(index, TwoStageIndex) else None
+    # `isinstance` of a protocol with a property would read the property, for each search.
+    found: Vectors | None = getattr(index, "quick", None)
+    return found
+
+
+@runtime_checkable
+class MomentIndex(Protocol):
+    """An ability that an index may have: its reads, and those of the ledger, may be held together."""
+
+    def one_moment(self) -> AbstractContextManager[object]:
+        """Hold one moment: what this thread reads inside, of the index and of the ledger, is of it, and costs less."""
+        ...
+
+
+def one_moment(index: Index) -> AbstractContextManager[object]:
+    """Hold one moment of an index, and of the ledger in the same database, where it can; else nothing is held."""
+    return index.one_moment() if isinstance(index, MomentIndex) else nullcontext()
 
 
 # The port of projections: what is made of a ledger's changes, and may be made anew from them at any time.

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from treering.core.evidence import Triple
 from treering.core.filters import EVERYTHING, Filter
-from treering.core.versions import TreeView
 
 # What a read may see.
 
@@ -27,9 +26,6 @@ class Reach:
     """The time it is asked for: what was over by then (`core.policy.is_over`) is withdrawn. `None`: not judged.
 
     An index need not know it: the ledger decides.
-    """
-    tree: TreeView | None = None
-    """The tree of a repository that it is about. Passages of files that do not stand there are left out, by the ledger.
     """
 
 

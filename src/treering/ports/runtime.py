@@ -112,7 +112,10 @@ JobRow = Mapping[str, Any]
 
 
 class JobLog(Protocol):
-    """Remembers the outcome of long work. Operational, not part of the ledger."""
+    """Remembers the outcome of long work. Operational, not part of the ledger.
+
+    A row whose `scope` is null is no job: it is found by its id alone, and loses what it tells of erased objects.
+    """
 
     def save(self, job_id: str, row: JobRow) -> None:
         """Keep the state of a job."""

@@ -58,14 +58,39 @@ def depot_at(remote: str, cache: Path, *, folder: Path) -> Depot:
 
     Raises `InvalidInput` where it is none of them.
     """
-    path = Path(remote).expanduser() if remote else None
-    if path and (path.is_absolute() or remote.startswith(".") or path.is_dir()):
-        path = path.absolute()
+    if path := _path(remote):
         is_git = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
         return GitDepot(str(path), cache) if is_git else FolderDepot(path)
     if remote and _URL.match(remote):
         return GitDepot(remote, cache)
-    name = remote or "origin"
+    url = _url_of(remote or "origin", folder)
+    return GitDepot(url if _URL.match(url) or Path(url).is_absolute() else str((folder / url).resolve()), cache)
+
+
+def sync_place(remote: str, *, folder: Path) -> tuple[str, bool]:
+    """Return a remote as hooks of the repository in `folder` may name it, and whether it is a place and no name.
+
+    Raises `InvalidInput` for an address, which may hold a password, and for what is no remote.
+    """
+    if path := _path(remote):
+        return str(path), True
+    if _URL.match(remote):
+        raise InvalidInput(
+            "The address of a remote may hold a password, and a hook can be read by others.",
+            hint="Give it a name: git remote add memory ADDRESS.",
+        )
+    _url_of(remote, folder)
+    return remote, False
+
+
+def _path(remote: str) -> Path | None:
+    path = Path(remote).expanduser() if remote else None
+    if path and (path.is_absolute() or remote.startswith(".") or path.is_dir()):
+        return path.absolute()
+    return None
+
+
+def _url_of(name: str, folder: Path) -> str:
     config = open_repository(folder).common / "config"
     command = git_command("config", "--file", str(config), "--get", f"remote.{name}.url")
     done = run_git(command, git_environment(), folder=folder)
@@ -74,7 +99,7 @@ def depot_at(remote: str, cache: Path, *, folder: Path) -> Depot:
         raise InvalidInput(
             f"This repository has no remote {name!r}.", hint="Name a remote, its address, or a shared folder."
         )
-    return GitDepot(url if _URL.match(url) or Path(url).is_absolute() else str((folder / url).resolve()), cache)
+    return url
 
 
 class FolderDepot:

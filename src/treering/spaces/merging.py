@@ -1,11 +1,12 @@
 """Two spaces that grew apart: what each has that the other has not, and one made of both."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Literal
+from itertools import islice
+from typing import Any, Literal
 
-from treering.core.audit import GENESIS, Anchor
+from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.evidence import Segment
 from treering.core.objects import Object, Source, title_of
@@ -13,7 +14,8 @@ from treering.core.patch import Author
 from treering.core.scope import is_within
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.core.writing.merging import Incoming, Merged, Parent
-from treering.core.writing.versions import ERASED, MergeEntry, entries_of, same_words
+from treering.core.writing.versions import ERASED, MergeEntry, entry_of, same_words
+from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces import wiring
 from treering.spaces.wiring import Opening, author
@@ -23,6 +25,9 @@ from treering.verbs.envelope import Value
 
 TOOL = "merge"
 _TRIES = 5
+_BATCH = 500  # events whose objects are read together
+_MANY = 1_000
+"""Events of another log that are written down as merged also where nothing of them was new: fewer are read again."""
 
 
 class Difference(Value):
@@ -99,19 +104,90 @@ def merge_into(target: Ledger, address: Address, other: str | Address, *, by: Au
 
 
 def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> MergeReport:
-    """Merge what the ledger `source` holds into `target`. Raises `Corrupt` where the source does not verify."""
-    head = source.verify()
-    parent = Parent(log_name(source), head)
-    return receive(target, list(entries(source)), (parent,), by=by, reason=f"Merged {name}")
+    """Merge what the ledger `source` holds into `target`. Raises `Corrupt` where the source does not verify.
+
+    Of a source that was merged before, only what came behind that is verified and read.
+    """
+    log, known = log_name(source), merged_up_to(target, source)
+    head = verify_chain(source.events(after=known.seq), after=known) if known else source.verify()
+    after = known.seq if known else 0
+    coming = list(entries(source, after=after, upto=head.seq, without=_merged_from(target, source)))
+    parent = Parent(log, head, whole=True)
+    return receive(
+        target,
+        coming,
+        (parent,),
+        by=by,
+        reason=f"Merged {name}",
+        told_anyway=head.seq - after >= _MANY,
+    )
+
+
+def merged_up_to(target: Ledger, source: Ledger) -> Anchor | None:
+    """Return the head of the source's log up to which the target has it all; `None`: from the beginning.
+
+    It is where two copies of one log part, or the head that the target's own log says it merged, whichever is later.
+    A head that was merged counts where the source's log still passes through it: a log that went another way since, as
+    that of a space restored from a backup, is read anew. So is one whose policy was changed since, for scopes may not
+    be private any more.
+    """
+    shared = _shared(target, source)
+    for event in reversed(target.events_of(MERGE)):
+        for parent in (event.after or {}).get("parents", ()):
+            if parent.get("whole") and parent["seq"] > shared.seq and _passes_through(source, parent):
+                policies = source.events_of(POLICY)
+                is_same = not policies or policies[-1].seq <= parent["seq"]
+                return Anchor(seq=parent["seq"], hash=parent["hash"]) if is_same else shared if shared.seq else None
+    return shared if shared.seq else None
+
+
+def _shared(one: Ledger, other: Ledger) -> Anchor:
+    """Return the last event that two logs have in common, as copies of one have."""
+    if log_name(one) != log_name(other):
+        return Anchor(seq=0, hash=GENESIS)
+    low, high = 0, min(one.sequence(), other.sequence())
+    while low < high:
+        middle = (low + high + 1) // 2
+        if head_of(one, middle) == head_of(other, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return head_of(other, low)
+
+
+def _merged_from(target: Ledger, source: Ledger) -> frozenset[str]:
+    """Return the patches by which the source merged the target itself: it has nothing of them that is new there."""
+    return frozenset(
+        event.patch_id
+        for event in source.events_of(MERGE)
+        if all(_passes_through(target, parent) for parent in (event.after or {"parents": [{}]})["parents"])
+    )
+
+
+def _passes_through(ledger: Ledger, parent: Mapping[str, Any]) -> bool:
+    """Tell whether a log is the one whose head a merge wrote down, and still goes on behind that."""
+    seq = parent.get("seq", 0)
+    return parent.get("log") == log_name(ledger) and head_of(ledger, seq) == Anchor(seq=seq, hash=parent["hash"])
 
 
 def receive(
-    target: Ledger, coming: Sequence[MergeEntry], parents: tuple[Parent, ...], *, by: Author, reason: str
+    target: Ledger,
+    coming: Sequence[MergeEntry],
+    parents: tuple[Parent, ...],
+    *,
+    by: Author,
+    reason: str,
+    told_anyway: bool = False,
 ) -> MergeReport:
-    """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing."""
+    """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
+
+    `told_anyway`: write down the heads of the parents also where nothing new came.
+    """
     for _ in range(_TRIES):
         after, touched = touched_since_merge(target)
-        incoming = Incoming(coming, parents, replace_tool(by), reason, touched=touched, after=after)
+        incoming = Incoming(
+            coming, parents, replace_tool(by), reason, touched=touched, after=after, told_anyway=told_anyway
+        )
         try:
             merged = target.merge(incoming)
         except Conflict:
@@ -147,48 +223,55 @@ def log_name(ledger: Ledger) -> str:
     return first.id if first else ""
 
 
-def entries(ledger: Ledger, *, after: int = 0) -> Iterator[MergeEntry]:
-    """Return the entries that a ledger's log tells of behind `after`, but for what lies in private scopes."""
+def entries(
+    ledger: Ledger, *, after: int = 0, upto: int | None = None, without: Collection[str] = ()
+) -> Iterator[MergeEntry]:
+    """Return the entries that a ledger's log tells of behind `after`, but for what lies in private scopes.
+
+    `without`: patches whose entries are not wanted.
+    """
     private = ledger.policy.private_scopes
-    told: dict[str, set[str]] = {}
-    for event in ledger.events(after=after):
-        if event.event_type == MERGED or event.target in (MERGE, POLICY):
-            continue
-        if event.merged is None or "event" in event.merged:
-            told.setdefault(event.target, set()).add((event.merged or {}).get("event", event.id))
-    for target, wanted in told.items():
-        for entry in _of(ledger, target):
-            if entry.event in wanted and (shown := _public(entry, private, ledger)):
-                yield shown
+    events = ledger.events(after=after, limit=None if upto is None else max(upto - after, 0))
+    while batch := [*islice((event for event in events if event.patch_id not in without), _BATCH)]:
+        changes = ledger.changes(batch[0].seq - 1, batch[-1].seq - batch[0].seq + 1)
+        yield from _public(_told_by(batch, changes, ledger), private, ledger)
 
 
-def _of(ledger: Ledger, target: str) -> list[MergeEntry]:
-    events = ledger.events_of(target)
-    if any(event.after and "revision" in event.after for event in events) and ledger.heads([target]):
-        held: dict[int, Object] = {item.revision: item for item in ledger.history(target)}
-        return entries_of(target, events, lambda _, number: held.get(number))
-    return [entry for entry in entries_of(target, events, lambda *_: None) if entry.kind == ERASED or entry.link]
+def _told_by(events: Sequence[AuditEvent], changes: Sequence[Change], ledger: Ledger) -> Iterator[MergeEntry]:
+    held: dict[tuple[str, int], Object] = {}
+    for change in changes:
+        held.update(((item.id, item.revision), item) for item in (change.before, change.after) if item)
+
+    def revision(identity: str, number: int) -> Object | None:
+        if (identity, number) not in held and any(key[0] == identity for key in held):
+            # What a merge based a change on may be another revision than the one that stood here.
+            held.update(((item.id, item.revision), item) for item in ledger.history(identity))
+        return held.get((identity, number))
+
+    for event in events:
+        if event.event_type != MERGED and event.target not in (MERGE, POLICY) and (entry := entry_of(event, revision)):
+            yield entry
 
 
-def _public(entry: MergeEntry, private: Iterable[str], ledger: Ledger) -> MergeEntry | None:
-    """Return an entry without what lies in a private scope; `None` where nothing is left of it."""
-    scopes = tuple(private)
-    if not scopes:
-        return entry
+def _public(told: Iterable[MergeEntry], private: Collection[str], ledger: Ledger) -> Iterator[MergeEntry]:
+    """Leave out links of what is gone, and what lies in private scopes."""
+    found = list(told)
+    heads = ledger.heads({end for entry in found if entry.link for end in entry.link[1:]})
 
     def hidden(scope: str) -> bool:
-        return any(is_within(scope, one) for one in scopes)
+        return any(is_within(scope, one) for one in private)
 
-    if entry.link:
-        heads = ledger.heads(entry.link[1:])
-        return None if any(hidden(head.scope) for head in heads.values()) else entry
-    if entry.kind == ERASED:
-        return entry
-    if entry.after is None or hidden(entry.after.scope):
-        return None
-    if entry.before is not None and not isinstance(entry.before, str) and hidden(entry.before.scope):
-        return entry.model_copy(update={"before": None})
-    return entry
+    for entry in found:
+        if entry.link:
+            ends = [heads.get(end) for end in entry.link[1:]]
+            if ends[0] and not any(end and hidden(end.scope) for end in ends):
+                yield entry
+        elif entry.after is None:
+            yield entry
+        elif not hidden(entry.after.scope):
+            before = entry.before
+            is_hidden = before is not None and not isinstance(before, str) and hidden(before.scope)
+            yield entry.model_copy(update={"before": None}) if is_hidden else entry
 
 
 def difference(left: Ledger, right: Ledger) -> DiffReport:

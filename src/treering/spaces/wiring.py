@@ -405,6 +405,7 @@ def _engine(
         embedder=embedder,
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
+        feedback=None if stores.read_only else stores.jobs,
         leases=stores.leases,
         backlog=stores.backlog,
         protection=stores.protection,

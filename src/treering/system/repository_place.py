@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from treering.core.versions import DETACHED
+
 _GIT = ".git"
 _MOST_CHARS = 10_000
 
@@ -30,6 +32,11 @@ class GitPlace:
     def main_top(self) -> Path | None:
         """The folder that holds `.git` itself; `None` for bare repositories, submodules and git folders elsewhere."""
         return self.common.parent if self.common.name == _GIT else None
+
+    @property
+    def detached(self) -> str:
+        """What stands in the place of a branch where none is checked out."""
+        return f"{DETACHED} of {self.git_dir.name}" if self.linked else DETACHED
 
     @property
     def state(self) -> str:

@@ -82,6 +82,8 @@ class Settings:
     """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
     hooks_off: frozenset[str] = frozenset()
     """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
+    hook_sync: bool = True
+    """`TREERING_HOOK_SYNC=0`: hooks of git neither bring nor send memory, whatever they were installed with."""
     check_fail_on: str = ""
     """`TREERING_CHECK_FAIL_ON`: rules on which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
@@ -127,6 +129,7 @@ class Settings:
             memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
             memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
             hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
+            hook_sync=given.get("TREERING_HOOK_SYNC", "1").casefold() not in _FALSE,
             check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
             folder=folder or Path.cwd(),
             of_git={name: given[name] for name in _OF_GIT if given.get(name)},

@@ -35,7 +35,7 @@ from treering.testing.memory_ledger import MemoryLedger as MemoryLedger
 from treering.testing.model_contracts import EmbedderContract as EmbedderContract
 from treering.testing.model_contracts import ModelContract as ModelContract
 from treering.testing.model_contracts import RerankerContract as RerankerContract
-from treering.testing.projection_contract import ProjectionContract as ProjectionContract
 from treering.testing.wiki_memory_contract import WikiMemoryContract as WikiMemoryContract
 from treering.testing.work_contracts import JobsContract as JobsContract
 from treering.testing.work_contracts import LeaseContract as LeaseContract
+from treering.testing.work_contracts import ProjectionContract as ProjectionContract

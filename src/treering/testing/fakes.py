@@ -156,7 +156,7 @@ class MemoryJobs:
         """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._followed():
             newest = list(reversed(self._rows.values()))
-        return [row for row in newest if sees(scope, row["scope"], descend=True)][:limit]
+        return [row for row in newest if row["scope"] is not None and sees(scope, row["scope"], descend=True)][:limit]
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""

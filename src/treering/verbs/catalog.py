@@ -52,6 +52,7 @@ CRYSTALLIZE = Tool(
             "supersede": "treering.verbs.crystallize.knowledge:SUPERSEDE",
             "node": "treering.verbs.crystallize.work:NODE",
             "source": "treering.verbs.crystallize.work:SOURCE",
+            "feedback": "treering.verbs.feedback:FEEDBACK",
         }
     ),
 )
@@ -65,6 +66,7 @@ LINT = Tool(
             "repair": "treering.verbs.lint.lint:REPAIR",
             "reindex": "treering.verbs.lint.lint:REINDEX",
             "audit": "treering.verbs.lint.audit:AUDIT",
+            "consolidate": "treering.verbs.lint.consolidation:CONSOLIDATE",
         }
     ),
 )

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from treering.core.errors import Conflict, InvalidInput, TreeringError
@@ -69,6 +70,8 @@ class Engine:
     """What looks where files lie that were read before: nothing where files may not be read."""
     trees: Callable[[], TreeLookup | None] = no_trees
     """What looks up trees of repositories, and files as they lie: nothing where files may not be read."""
+    folder: Path | None = None
+    """Where it is asked from, which may be a work tree of a repository; `None`: the working folder."""
     quick: Embedder | None = None
     """The quick model, whose vectors stand for those of `embedder` until these are made."""
     reranker: Reranker | None = None
@@ -77,6 +80,8 @@ class Engine:
     """Which engine searches the vectors; `None` where the space can use none."""
     backlog: Backlog | None = None
     """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
+    feedback: JobLog | None = None
+    """Where feedback on answers is kept (`verbs.feedback`), all of the space's; `None` where none is."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
 
@@ -86,6 +91,10 @@ class Engine:
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""
         return replace(self, author=author)
+
+    def asked_from(self, folder: Path | None) -> "Engine":
+        """Return the same engine asked from a folder, such as a work tree; with `None` from where it is."""
+        return replace(self, folder=folder) if folder else self
 
     def with_progress(self, progress: Progress) -> "Engine":
         """Return the same engine reporting its progress."""

@@ -20,6 +20,7 @@ from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
 from treering.ports.runtime import Staleness, late_reads
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
+from treering.verbs.trees import AskedTree, several_branches, tree_of
 
 # What operations do beyond reading a space, and what surfaces let their callers do. One value says both.
 
@@ -246,6 +247,8 @@ class Call:
     scope: str
     request: str = ""
     """A digest of what is asked for, for idempotency keys."""
+    tree: AskedTree | None = None
+    """The tree of a repository that a read is about. The ledger is held to it, where a verb was called."""
 
     @property
     def files(self) -> FileAccess:
@@ -299,7 +302,8 @@ class Operation(Generic[Answer]):
         asked = parse(self.input, given or {}, where="input")
         chosen = parse(self.options, options or {}, where="options")
         reaching = lent(engine, self.rights, granted=granted)
-        return self.answer(Call(reaching, parse_scope(scope)), asked, chosen)
+        place = parse_scope(scope)
+        return self.answer(Call(reaching, place, tree=_asked_tree(reaching, place, chosen)), asked, chosen)
 
     def answer(self, call: Call, given: Value, options: Value) -> Answer:
         """Run it on checked values. Raises `Denied` for a path among them that the call may not read.
@@ -360,7 +364,10 @@ class Tool:
             return mode.answer(call, given, options)
         with late_reads(at_least=getattr(options, "at_least", 0)) as late:
             report = mode.answer(call, given, options)
-        return report.model_copy(update={"replica": _replica(late.told)}) if late.told else report
+        told: dict[str, Any] = {"replica": _replica(late.told)} if late.told else {}
+        if warnings := call.tree.warnings if call.tree else _of_all_branches(engine, envelope.scope, options):
+            told["warnings"] = (*report.warnings, *warnings)
+        return report.model_copy(update=told) if told else report
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
         """Raise `Denied` for a mode that does more than is granted."""
@@ -392,10 +399,23 @@ def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Va
     # Reads see below their scope only where they ask for it; writes and lint work on what lies there.
     descend = getattr(options, "descend", True)
     seen = ScopedLedger if mode.rights.writes else ReadingLedger
-    ledger = seen(engine.ledger, scope=envelope.scope, descend=descend)
+    tree = _asked_tree(engine, envelope.scope, options)
+    ledger = seen(engine.ledger, scope=envelope.scope, descend=descend, tree=tree.view if tree else None)
     keyed = getattr(options, "idempotency_key", None) is not None
     request = _request(f"{verb} {mode.name}", envelope) if keyed else ""
-    return Call(replace(engine, ledger=ledger), envelope.scope, request)
+    return Call(replace(engine, ledger=ledger), envelope.scope, request, tree)
+
+
+def _asked_tree(engine: Engine, scope: str, options: Value) -> AskedTree | None:
+    """Return the tree that an operation is held to: all are whose options have `at`. Raises as `tree_of`."""
+    at = getattr(options, "at", None)
+    return None if at is None else tree_of(engine, scope, at=at, past=getattr(options, "as_of", None) is not None)
+
+
+def _of_all_branches(engine: Engine, scope: str, options: Value) -> tuple[str, ...]:
+    """Say where an answer is of all branches that might have been held to one."""
+    asked = hasattr(options, "at") and getattr(options, "as_of", None) is None
+    return several_branches(engine, scope) if asked else ()
 
 
 def _request(ability: str, envelope: Envelope) -> str:

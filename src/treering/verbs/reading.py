@@ -1,7 +1,7 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -29,7 +29,7 @@ from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.trees import AskedTree, tree_of
+from treering.verbs.trees import notes_of_objects
 
 _LAST_SEQUENCE = 2**63 - 1
 
@@ -55,7 +55,11 @@ class ReadOptions(Value):
     descend: bool = Field(default=False, description="Also see scopes below the given one.")
     explain: bool = Field(default=False, description="Say how each hit was found and ranked.")
     max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
-
+    at: str = Field(
+        default="",
+        max_length=300,
+        description="What holds on this branch or commit; default: the work tree asked from.",
+    )
     at_least: int = Field(
         default=0,
         ge=0,
@@ -76,11 +80,6 @@ class SearchOptions(ReadOptions):
         default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
     )
     withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
-    at: str = Field(
-        default="",
-        max_length=300,
-        description="What holds on this branch or commit; default: the work tree asked from.",
-    )
     semantic: bool = Field(default=True, description="false: words and names only.")
     deep: bool = Field(default=False, description="Ask again with what was found: finds more, takes longer.")
     rerank: int = Field(
@@ -162,15 +161,11 @@ class ReadReport(Report):
     """Ids that did not fit; fetch them with mode `expand`."""
     as_of: int | None = None
     """The audit sequence number the answer stands for."""
+    answer: str = Field(default="", exclude_if=lambda name: not name, description="What feedback calls this answer.")
     trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
 
 
-def asked_tree(call: Call, options: SearchOptions) -> AskedTree | None:
-    """Return the tree of a repository that a read is about. Raises as `tree_of`."""
-    return tree_of(call.engine, call.scope, at=options.at, past=options.as_of is not None)
-
-
-def reach_of(call: Call, options: SearchOptions, tree: AskedTree | None = None) -> Reach:
+def reach_of(call: Call, options: SearchOptions) -> Reach:
     """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""
     moment = options.moment()
     at = None if moment is None else call.engine.ledger.sequence(moment)
@@ -181,7 +176,6 @@ def reach_of(call: Call, options: SearchOptions, tree: AskedTree | None = None) 
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
-        tree=tree.view if tree else None,
     )
 
 
@@ -205,7 +199,12 @@ def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime |
     lag = lag_of(engine.index)
     embedder = engine.embedder if semantic and lag.without < lag.total else None
     quick = engine.quick if lag.quick else None
-    return Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+    question = Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+    if not (compounds := question.compounds()):
+        return question
+    terms = tuple(sorted({term for one in compounds for term in (*one.whole, *one.parts)}))
+    (found,) = engine.index.text.search([TextRequest(Reach(call.scope, descend=True), 0, counted=terms)])
+    return question.with_parts(compounds, found.counts)
 
 
 def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
@@ -278,6 +277,12 @@ class Explanations:
             told["reply"] = "The hit ends in a question; the next turn is somebody else's."
         if hit.falls_for_repeating:
             told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+        if hit.adjustment is not None:
+            told["feedback"] = {
+                "persons": round(hit.adjustment.persons, 4),
+                "others": round(hit.adjustment.others, 4),
+                **hit.adjustment.counts,
+            }
         if hit.reread is not None:
             told["rerank"] = round(hit.reread, 4)
         if self._ways and WALKED in hit.fused.parts:
@@ -411,16 +416,34 @@ _STANDING = frozenset[str]().union(*CURRENT.values())
 _MAY_BE_OVER = frozenset({"knowledge", "work_item"})
 
 
-def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> frozenset[str]:
-    """Return the ids of those of the objects that may be presented as how things stand."""
-    current = [head for head in heads if head.status in CURRENT[head.type]]
-    asked = tuple(head.id for head in current if head.type in _MAY_BE_OVER)
-    if not asked:
-        return frozenset(head.id for head in current)
-    (found,) = call.engine.ledger.read([ObjectRequest(objects=asked, as_of=moment)])
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Which objects may be presented as how things stand, and what is to be said of those that do not in the tree."""
+
+    ids: frozenset[str]
+    notes: Mapping[str, str]
+
+    def __contains__(self, identity: object) -> bool:
+        """Tell whether an object may be presented as how things stand."""
+        return identity in self.ids
+
+    def note(self, identity: str) -> str:
+        """Return why an object does not hold in the tree that is asked about; empty where it does."""
+        return self.notes.get(identity, "")
+
+
+def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> Standing:
+    """Return which of the objects may be presented as how things stand, in the tree that is asked about."""
+    asked = list(heads)
+    notes = notes_of_objects(call.tree, call.engine.ledger, asked)
+    current = [head for head in asked if head.status in CURRENT[head.type] and head.id not in notes]
+    lasting = tuple(head.id for head in current if head.type in _MAY_BE_OVER)
+    if not lasting:
+        return Standing(frozenset(head.id for head in current), notes)
+    (found,) = call.engine.ledger.read([ObjectRequest(objects=lasting, as_of=moment)])
     now = time_of(call, moment)
     over = {identity for identity, item in found.objects.items() if is_over(item, now=now)}
-    return frozenset(head.id for head in current) - over
+    return Standing(frozenset(head.id for head in current) - over, notes)
 
 
 def shown_status(status: str, *, current: bool, note: str = "") -> str:

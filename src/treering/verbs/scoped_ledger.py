@@ -13,10 +13,11 @@ from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json, is_patch
 from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
-from treering.core.objects import Object
+from treering.core.objects import Object, Source
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
+from treering.core.versions import TreeView
 from treering.core.writing.copying import LedgerPart, Outcomes
 from treering.core.writing.draft import Linked, Put, Unlinked, Write
 from treering.core.writing.merging import Incoming, Merged
@@ -47,12 +48,27 @@ class ScopedLedger:
 
     A patch is given the scope it is made at, which the ledger enforces (`core.writing.plan`). The audit chain, the
     policy, the change feed, exports and upkeep are those of the whole space.
+
+    With a `tree` of a repository, what is looked for or listed (`read`, `select`, `segments`, `sources`) is what stands
+    there: files of other branches are left out, and of the others there are the lines of the tree, at their places in
+    it. What is named by its id is there all the same (`get`, `heads`, `history`), and the log is of all branches.
     """
 
-    def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
+    def __init__(self, ledger: Ledger, *, scope: str, descend: bool, tree: TreeView | None = None) -> None:
         self.whole = ledger
         self._scope = scope
         self._descend = descend
+        self._tree = tree
+
+    @property
+    def tree(self) -> TreeView | None:
+        """The tree that it is held to, if any."""
+        return self._tree
+
+    @property
+    def on_all_branches(self) -> "ScopedLedger":
+        """The same view, held to no tree."""
+        return type(self)(self.whole, scope=self._scope, descend=self._descend) if self._tree else self
 
     @property
     def policy(self) -> Policy:
@@ -102,7 +118,7 @@ class ScopedLedger:
             item = self.whole.get(identity, as_of=as_of)
         if not self._sees(item.scope):
             raise missing_object(identity)
-        return item
+        return item_in_tree(item, self._tree) or item
 
     def history(self, identity: str) -> Sequence[Object]:
         """Return every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
@@ -129,8 +145,9 @@ class ScopedLedger:
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
         """Return those of the segments that are in their sources now."""
-        seen = self._ids(source_id for source_id, _ in places)
-        return self.whole.segments([place for place in places if place[0] in seen], altered=altered)
+        heads = self.heads(source_id for source_id, _ in places)
+        found = self.whole.segments([place for place in places if place[0] in heads], altered=altered)
+        return _segments_in_tree(found, heads, self._tree)
 
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
         """Read for several requests what lies in sight."""
@@ -140,16 +157,16 @@ class ScopedLedger:
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the selected objects that lie in sight, oldest first (by id)."""
         found = self.whole.select(replace(selection, newest=0), altered=altered)
-        seen = (item for item in found if self._sees(item.scope))
+        seen = (here for item in found if self._sees(item.scope) and (here := item_in_tree(item, self._tree)))
         return iter(deque(seen, maxlen=selection.newest)) if selection.newest else seen
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
-        return self.whole.sources(scope=scope, root=root) if self._sees(scope) else {}
+        return self._standing(self.whole.sources(scope=scope, root=root)) if self._sees(scope) else {}
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
         """Give, by origin, those of the sources that are in exactly this scope."""
-        return self.whole.sources_at(scope=scope, origins=origins) if self._sees(scope) else {}
+        return self._standing(self.whole.sources_at(scope=scope, origins=origins)) if self._sees(scope) else {}
 
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
@@ -250,13 +267,22 @@ class ScopedLedger:
 
     def _in_sight(self, found: ObjectsFound, as_of: AsOf) -> ObjectsFound:
         heads = {identity: head for identity, head in found.heads.items() if self._sees(head.scope)}
-        objects = {identity: item for identity, item in found.objects.items() if self._sees(item.scope)}
+        objects = {
+            identity: here
+            for identity, item in found.objects.items()
+            if self._sees(item.scope) and (here := item_in_tree(item, self._tree))
+        }
+        segments = {place: segment for place, segment in found.segments.items() if place[0] in heads}
         seen = self._may_be_named(found.altered) if found.altered else frozenset()
         return replace(
             found,
-            heads=heads,
+            heads={
+                identity: head
+                for identity, head in heads.items()
+                if self._tree is None or self._tree.stands(head.origin, head.fingerprint)
+            },
             objects=objects,
-            segments={place: segment for place, segment in found.segments.items() if place[0] in heads},
+            segments=_segments_in_tree(segments, heads, self._tree),
             dependents={
                 identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
             },
@@ -266,6 +292,11 @@ class ScopedLedger:
             links=self._links_in_sight(found.links, as_of),
             altered={identity: what for identity, what in found.altered.items() if identity in seen},
         )
+
+    def _standing(self, states: Mapping[str, SourceState]) -> Mapping[str, SourceState]:
+        if self._tree is None:
+            return states
+        return {origin: state for origin, state in states.items() if self._tree.stands(origin, state.fingerprint)}
 
     def _links_in_sight(self, links: Mapping[str, Sequence[Link]], as_of: AsOf) -> dict[str, tuple[Link, ...]]:
         """Return, by object, those of its links whose ends lie in sight."""
@@ -378,6 +409,40 @@ class ReadingLedger(ScopedLedger):
 
 def _only_reads() -> Denied:
     return Denied("This operation says that it only reads.", hint="Declare `writes` in its rights, if it has to.")
+
+
+def item_in_tree(item: Object, tree: TreeView | None) -> Object | None:
+    """Return an object as it stands in a tree: a file of the repository with its lines there; `None` without any."""
+    if tree is None or not isinstance(item, Source) or not tree.has(item.origin):
+        return item
+    contents = tree.contents(item.origin, item.fingerprint)
+    if contents is None:
+        return None
+    if all(not segment.places for segment in item.segments):
+        return item
+    kept = (segment.in_contents(contents) for segment in item.segments)
+    return item.model_copy(update={"segments": tuple(segment for segment in kept if segment)})
+
+
+def _segments_in_tree(
+    found: Mapping[tuple[str, str], Segment], heads: Mapping[str, Head], tree: TreeView | None
+) -> Mapping[tuple[str, str], Segment]:
+    """Return those of the segments that stand in a tree, at their places there."""
+    if tree is None:
+        return found
+    kept = dict[tuple[str, str], Segment]()
+    for place, segment in found.items():
+        head = heads.get(place[0])
+        if head is None or not tree.has(head.origin):
+            kept[place] = segment
+        elif here := segment.in_contents(tree.contents(head.origin, head.fingerprint)):
+            kept[place] = here
+    return kept
+
+
+def on_all_branches(ledger: Ledger) -> Ledger:
+    """Return the ledger of a call, held to no tree."""
+    return ledger.on_all_branches if isinstance(ledger, ScopedLedger) else ledger
 
 
 def whole(ledger: Ledger) -> Ledger:

@@ -1,31 +1,40 @@
 """What holds in the tree that a question is asked from, or about: a branch, a commit, or files as they lie now.
 
-What stands on another branch is never shown as current: passages of it are left out by the ledger (`Reach.tree`), and
-knowledge is shown with the branches its lines stand on. What was changed in the work tree since it was read is said at
-the result (`docs/decisions/0057`).
+What stands on another branch is never shown as current: the ledger of a call is held to the tree (`ScopedLedger`), and
+what is named all the same is shown with the branches it stands on. What was changed in the work tree since it was read
+is said at the result (`docs/decisions/0057`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Lines, Segment, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
+from treering.core.scope import ROOT
 from treering.core.screening import redact
-from treering.core.versions import HeldContents, TreeView, is_blob, known_branches
+from treering.core.versions import HeldContents, TreeView, is_blob, known_branches, places_of_branches
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound, Selection
-from treering.retrieval.search.retrieval import Hit
+from treering.ports.passages import PassageHead, PassagesFound
+from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
-from treering.verbs.scoped_ledger import whole
+from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, on_all_branches, whole
+
+if TYPE_CHECKING:
+    from treering.retrieval.search.retrieval import Hit
 
 MOST_READ = 50
 """Files of the work tree that are compared for one answer."""
 _SHORTEST = 7  # characters of a commit that name it
 _SHOWN = 12
-_ELSEWHERE = "not on this branch"
+_MOST_NAMED = 5
+_ELSEWHERE, _NOWHERE = "not on this branch", "not in this tree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +53,18 @@ class AskedTree:
             return ""
         return self._changed(head, segment)
 
+    def note_of_source(self, head: Head) -> str:
+        """Say on which branches a file stands that does not stand in the tree; else empty."""
+        if self.view.stands(head.origin, head.fingerprint):
+            return ""
+        held = HeldContents.parse(head.fingerprint)
+        return _elsewhere(held.branches_of(held.fingerprints) or ())
+
     def note_of_knowledge(
         self, item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
     ) -> str:
         """Say where knowledge stands that does not stand in the tree, or what became of its lines; else empty."""
-        elsewhere: dict[str, None] = {}
-        changed = ""
+        changed, is_elsewhere = "", False
         for ref in item.evidence_refs:
             head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
             if ref.role != "supports" or head is None or segment is None:
@@ -60,10 +75,11 @@ class AskedTree:
                 if not (note := self._changed(head, segment)):
                     return ""
                 changed = changed or note
-            elsewhere |= dict.fromkeys(_branches(head, segment))
-        if changed:
+            else:
+                is_elsewhere = is_elsewhere or head.status == "active"
+        if changed or not is_elsewhere:
             return changed
-        return f"{_ELSEWHERE} ({', '.join(elsewhere)})" if elsewhere else ""
+        return _elsewhere(branches_of(item, heads, segments) or ())
 
     def _changed(self, head: Head, segment: Segment) -> str:
         if self.here is None or head.origin == self.view.root:
@@ -101,10 +117,10 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
             hint="`at` asks what holds in a tree of the repository now, `as_of` what the space held at a time.",
         )
     lookup = engine.trees()
-    here = lookup.here() if lookup and not past else None
+    here = lookup.here(engine.folder) if lookup and not past else None
     if not at and here is None:
         return None
-    maps = _maps(whole(engine.ledger), scope)
+    maps = _maps(engine, scope)
     if at:
         return AskedTree(_named(at, maps, here, lookup))
     if here and (found := _read_here(maps, here, lookup)):
@@ -112,11 +128,21 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
     return None
 
 
-def notes_of(tree: AskedTree | None, ledger: Ledger, hits: Sequence[Hit]) -> Mapping[int, str]:
+def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:
+    """Return an engine for reading what stands in a tree, which `tree_of` finds; the same one where there is none."""
+    tree = tree_of(engine, scope, at=at, past=False)
+    if tree is None:
+        return engine
+    return replace(engine, ledger=ReadingLedger(engine.ledger, scope=ROOT, descend=True, tree=tree.view))
+
+
+def notes_of(tree: AskedTree | None, ledger: Ledger, hits: "Sequence[Hit]") -> Mapping[int, str]:
     """Return by the keys of hits what is to be said of those that do not hold in the tree as they are shown."""
     if tree is None:
         return {}
-    told = notes_of_knowledge(tree, ledger, (hit.item for hit in hits if hit.item))
+    whole_ones = [hit for hit in hits if hit.item]
+    items = [hit.item for hit in whole_ones if hit.item]
+    told = notes_of_objects(tree, ledger, [hit.state for hit in whole_ones], read=items)
     notes = {
         hit.head.key: told.get(hit.item.id, "") if hit.item else tree.note_of_passage(hit.state, hit.segment)
         for hit in hits
@@ -124,17 +150,98 @@ def notes_of(tree: AskedTree | None, ledger: Ledger, hits: Sequence[Hit]) -> Map
     return {key: note for key, note in notes.items() if note}
 
 
-def notes_of_knowledge(tree: AskedTree, ledger: Ledger, items: Iterable[Object]) -> Mapping[str, str]:
-    """Return by id what is to be said of knowledge that does not hold in the tree."""
-    asked = [item for item in items if isinstance(item, Knowledge) and item.evidence_refs]
+def notes_of_objects(
+    tree: AskedTree | None, ledger: Ledger, heads: Iterable[Head], *, read: Iterable[Object] = ()
+) -> Mapping[str, str]:
+    """Return by id what is to be said of objects that do not hold in the tree: files, nodes, knowledge.
+
+    `ledger` is that of the call; what stands elsewhere is looked up on all branches. `read`: those of the objects that
+    were read already.
+    """
+    asked = list(heads)
+    if tree is None or not asked:
+        return {}
+    everywhere = on_all_branches(ledger)
+    notes = {one.id: tree.note_of_source(one) for one in asked if one.type == "source"}
+    notes |= _notes_of_nodes(tree, everywhere, [one.id for one in asked if one.type == "node"])
+    notes |= _notes_of_knowledge(tree, everywhere, [one.id for one in asked if one.type == "knowledge"], read)
+    return {identity: note for identity, note in notes.items() if note}
+
+
+def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowledge]:
+    """Return of knowledge what does not stand elsewhere than in the tree which a ledger is held to."""
+    known = list(items)
+    view = ledger.tree if isinstance(ledger, ScopedLedger) else None
+    if view is None or not known:
+        return known
+    notes = _notes_of_knowledge(AskedTree(view), on_all_branches(ledger), [one.id for one in known], known)
+    return [one for one in known if not notes.get(one.id)]
+
+
+def standing_passages(ledger: Ledger, found: Sequence[PassagesFound]) -> list[PassagesFound]:
+    """Return of passages found by names of code those that stand in the tree which the ledger of a call is held to.
+
+    What a name means is decided then among the files of the tree. The name of a file as a whole is found by the first
+    of its passages, which may be one of another branch: it stays where no other passage of the file has the name.
+    """
+    heads = [head for one in found for head in one.heads.values()]
+    if not heads:
+        return list(found)
+    request = ObjectRequest(
+        heads=tuple({head.object_id for head in heads}), segments=tuple({_place(head) for head in heads if head.part})
+    )
+    (read,) = ledger.read([request])
+    return [_only_standing(one, read) for one in found]
+
+
+def _only_standing(found: PassagesFound, read: ObjectsFound) -> PassagesFound:
+    heads = {key: head for key, head in found.heads.items() if head.object_id in read.heads}
+    stands = {key for key, head in heads.items() if not head.part or _place(head) in read.segments}
+    named: dict[str, list[int]] = {}
+    for name, keys in found.named.items():
+        there = {heads[key].object_id for key in keys if key in stands}
+        named[name] = [key for key in keys if key in stands or (key in heads and heads[key].object_id not in there)]
+    return replace(found, heads=heads, named=named)
+
+
+def _place(head: PassageHead) -> tuple[str, str]:
+    return head.object_id, head.part
+
+
+def _notes_of_nodes(tree: AskedTree, ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
+    """Say of nodes that stand for files of the repository alone where these stand, if not in the tree."""
+    if not ids:
+        return {}
+    (linked,) = ledger.read([ObjectRequest(links=tuple(ids))])
+    about = {
+        one: [link.source for link in linked.links.get(one, ()) if link.type == "about" and link.target == one]
+        for one in ids
+    }
+    # What stands for more files than that is not a thing of one branch.
+    about = {one: sources for one, sources in about.items() if len(sources) <= MOST_READ}
+    files = ledger.heads(dict.fromkeys(source for sources in about.values() for source in sources))
+    notes = dict[str, str]()
+    for one, sources in about.items():
+        stands = [files[source] for source in sources if source in files]
+        told = [tree.note_of_source(head) for head in stands if head.status == "active"]
+        notes[one] = told[0] if told and all(told) else ""
+    return notes
+
+
+def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], read: Iterable[Object]) -> dict[str, str]:
+    items = {item.id: item for item in read}
+    if missing := tuple(one for one in ids if one not in items):
+        (more,) = ledger.read([ObjectRequest(objects=missing)])
+        items |= more.objects
+    known = (items.get(one) for one in ids)
+    asked = [item for item in known if isinstance(item, Knowledge) and item.evidence_refs]
     refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in asked for ref in item.evidence_refs)
     if not refs:
         return {}
     sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
     notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in asked}
-    notes = {identity: note for identity, note in notes.items() if note}
-    elsewhere = [item for item in asked if notes.get(item.id, "").startswith(_ELSEWHERE)]
+    elsewhere = [item for item in asked if notes[item.id].startswith((_ELSEWHERE, _NOWHERE))]
     renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
     return {identity: note for identity, note in notes.items() if identity not in renamed}
 
@@ -159,25 +266,68 @@ def _under_other_paths(
     )
 
 
+def _elsewhere(branches: Iterable[str]) -> str:
+    named = ", ".join(branches)
+    return f"{_ELSEWHERE} ({named})" if named else _NOWHERE
+
+
 def _contents(head: Head, segment: Segment) -> tuple[str, ...]:
     return tuple(one.contents for one in segment.places) or HeldContents.parse(head.fingerprint).fingerprints
 
 
-def _branches(head: Head, segment: Segment) -> tuple[str, ...]:
-    return HeldContents.parse(head.fingerprint).branches_of(_contents(head, segment)) or ()
+def branches_of(
+    item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
+) -> tuple[str, ...] | None:
+    """Return the branches that the lines stand on which support knowledge; `None` where some stand on all of them.
+
+    `heads` of their sources, and the `segments`.
+    """
+    found: dict[str, None] = {}
+    for ref in item.evidence_refs:
+        head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
+        if ref.role != "supports" or head is None or segment is None:
+            continue
+        branches = HeldContents.parse(head.fingerprint).branches_of(_contents(head, segment))
+        if branches is None:
+            return None
+        found |= dict.fromkeys(branches)
+    return tuple(found) or None
 
 
-def _maps(ledger: Ledger, scope: str) -> list[Source]:
+def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
+    """Say of an answer that is held to no tree that it is of all branches, where a repository has several."""
+    names = dict.fromkeys(
+        name
+        for one in _maps(engine, scope)
+        if len(known := known_branches(one.payload)) > 1
+        for name in sorted(known, key=lambda name: name != one.payload.get("leading"))
+    )
+    if not names:
+        return ()
+    told = ", ".join([*names][:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
+    return (f"This is of all branches that were read ({told}); options.at asks what holds on one.",)
+
+
+_LAST: WeakKeyDictionary[Any, tuple[object, Sequence[Source]]] = WeakKeyDictionary()
+"""By the index of an open space, the maps that were read last, and what they were read of: each question needs them."""
+_LOCK = Lock()
+
+
+def _maps(engine: Engine, scope: str) -> Sequence[Source]:
+    """Return the maps of the repositories at a scope and below; read anew only where the space was written since."""
+    ledger = whole(engine.ledger)
+    seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT
+    key = (ledger.sequence(), seen, scope)
+    with _LOCK:
+        known, maps = _LAST.get(engine.index, (None, ()))
+    if known == key:
+        return maps
     where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
     found = ledger.select(Selection(scope=scope, descend=True, types=("source",), where=where))
-    return [item for item in found if isinstance(item, Source)]
-
-
-def _places(repository: Source) -> dict[str, str]:
-    """Return where the branches of a repository were read, by their names."""
-    told = repository.payload.get("branches")
-    named = told.items() if isinstance(told, Mapping) else ()
-    return {one["place"]: name for name, one in named if isinstance(one, Mapping) and one.get("place")}
+    maps = tuple(item for item in found if isinstance(item, Source))
+    with _LOCK:
+        _LAST[engine.index] = (key, maps)
+    return maps
 
 
 def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | None) -> list[Source]:
@@ -185,7 +335,7 @@ def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | No
 
     After a merge of spaces a repository may be told of as somebody else's clone. All have one first commit.
     """
-    if found := [one for one in maps if here.place in _places(one)]:
+    if found := [one for one in maps if here.place in places_of_branches(one.payload).values()]:
         return found
     roots = ((one, one.payload.get("root_commit")) for one in maps)
     return [one for one, root in roots if isinstance(root, str) and root and lookup and lookup.commit(here.place, root)]
@@ -236,7 +386,7 @@ def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: Tre
     if read:
         return TreeView(read[0][0].origin, read[0][1], at)
     for one in among:
-        for place in _places(one):
+        for place in places_of_branches(one.payload).values():
             with suppress(OSError):
                 commit = lookup.commit(place, at) if lookup else ""
                 view = _beside(one, at, commit, place, lookup) if commit else None

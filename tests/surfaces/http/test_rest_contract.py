@@ -9,7 +9,7 @@ from schemathesis_run import check
 from treering import __version__
 from treering.parts.projects.routes import IndexRequest, RetrieveRequest, ServedProjects
 from treering.surfaces.http.app import Serving, build_app
-from treering.surfaces.http.bodies import misfits
+from treering.surfaces.http.contract import misfits
 
 GOLDEN = Path(__file__).with_name("openapi.json")
 

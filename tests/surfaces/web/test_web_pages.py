@@ -189,7 +189,7 @@ def test_a_passage_of_a_web_page_is_linked_to_where_it_stands_there(tmp_path):
      "docs/a.md#L1-L2", 'https://x.org/"><b>#:~:text=\u202e', "https://x.org/#page=2"],
 )  # fmt: skip
 def test_no_other_place_becomes_a_link(place):
-    from treering.surfaces.web.rendering import _environment
+    from treering.surfaces.web.view import _environment
 
     assert not _environment().tests["passage_link"](place)
 

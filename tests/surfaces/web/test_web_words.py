@@ -15,8 +15,7 @@ from treering.surfaces.python.space import Space
 from treering.surfaces.web.pages.ask import reasons
 from treering.surfaces.web.pages.inspect_object import WordChange, folded, word_changes
 from treering.surfaces.web.pages.timeline import HEIGHT, draw_timeline, timeline
-from treering.surfaces.web.rendering import is_code_place
-from treering.surfaces.web.view import PageView, told_event
+from treering.surfaces.web.view import PageView, is_code_place, told_event
 from treering.verbs.envelope import Envelope
 from treering.verbs.query.recent import RecentChange
 from treering.verbs.reading import ShownHit

@@ -41,6 +41,8 @@ class Parent:
 
     log: str
     head: Anchor
+    whole: bool = False
+    """Whether all that the log told of up to its head was merged: the next merge may begin behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Incoming:
     """Objects that were changed here since the last merge."""
     after: Anchor | None = None
     """The head of the log that `touched` was read at; `None`: it does not matter."""
+    told_anyway: bool = False
+    """Whether the heads of the parents are written down also where nothing new came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def merge(session: Session, incoming: Incoming) -> Merged:
         _check(entry, session)
     now = _time(session, incoming.entries)
     erased = _erase(session, incoming)
-    work = _Work(session, policy_in_force(session), now, incoming)
+    work = _Work(session, _Read(session), policy_in_force(session), now, incoming)
     work.read()
     work.settle()
     return work.keep(erased)
@@ -103,8 +107,10 @@ def _check(entry: MergeEntry, session: Session) -> None:
             continue
         if item.id != entry.target:
             raise _malformed(entry, "it is about another object")
-        for part in item.segments if isinstance(item, Source) else ():
-            words = session.view.segment_text(item.id, part.segment_id)
+        segments = item.segments if isinstance(item, Source) else ()
+        is_known = bool(segments) and session.view.exists(item.id)
+        for part in segments:
+            words = session.view.segment_text(item.id, part.segment_id) if is_known else None
             if part.hash != segment_hash(part.excerpt, salt=item.salt) or words not in (None, part.excerpt):
                 raise _malformed(entry, f"the text of {part.segment_id} is not what was hashed")
 
@@ -167,11 +173,33 @@ def _twins_of(item: Object, session: Session) -> Iterator[Object]:
         yield other
 
 
+class _Read:
+    """What the ledger holds, each thing read once: all is read before anything is written."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._items: dict[str, Object | None] = {}
+
+    def get(self, identity: str) -> Object | None:
+        """Return an object as it stands."""
+        if identity not in self._items:
+            self._items[identity] = self._session.view.get(identity)
+        return self._items[identity]
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision of an object."""
+        newest = self.get(identity)
+        if newest is None or newest.revision == number:
+            return newest
+        return self._session.view.revision(identity, number)
+
+
 @dataclass(slots=True)
 class _Work:
     """One merge under way: what is new of each object, what it comes to, and what is to be written."""
 
     session: Session
+    held: _Read
     policy: Policy
     now: datetime
     incoming: Incoming
@@ -217,7 +245,7 @@ class _Work:
                 {
                     one
                     for identity, item in self.final.items()
-                    if (here := self.session.view.get(identity)) is None or not same_words(here, item)
+                    if (here := self.held.get(identity)) is None or not same_words(here, item)
                     for one in self.session.view.dependents(identity)
                 }
                 - self.states.keys()
@@ -233,7 +261,7 @@ class _Work:
         for entry in self.tombstones:
             writer.tell(ERASED, entry.target, entry, None)
         for identity in sorted(self.fresh.keys() | self.final.keys(), key=self._first):
-            here, final = self.session.view.get(identity), self.final.get(identity)
+            here, final = self.held.get(identity), self.final.get(identity)
             put = [entry for entry in self.fresh.get(identity, ()) if entry.after is not None]
             if final is None or (not put and here is not None and same_words(here, final)):
                 continue
@@ -265,13 +293,13 @@ class _Work:
     def _story(self, identity: str) -> list[MergeEntry]:
         if identity not in self.stories:
             events = self.session.events_of(identity)
-            self.stories[identity] = entries_of(identity, events, self.session.view.revision)
+            self.stories[identity] = entries_of(identity, events, self.held.revision)
         return self.stories[identity]
 
     def _revisions(self, identity: str) -> list[Object]:
-        here = self.session.view.get(identity)
+        here = self.held.get(identity)
         numbers = range(1, here.revision + 1) if here else ()
-        return [item for number in numbers if (item := self.session.view.revision(identity, number))]
+        return [item for number in numbers if (item := self.held.revision(identity, number))]
 
     def _reach(self, waiting: list[str]) -> None:
         """Fold these objects, and those that they may be rivals, duplicates or supports of."""
@@ -279,11 +307,13 @@ class _Work:
             identity = waiting.pop()
             if identity in self.states:
                 continue
-            state = folded([*self._story(identity), *self.fresh.get(identity, ())])
+            here, fresh = self.held.get(identity), self.fresh.get(identity, ())
+            # One entry comes to what it left: the log need not be asked for it.
+            is_one = here is not None and here.revision == 1 and not fresh
+            state = here if is_one else folded([*self._story(identity), *fresh])
             if state is None:
                 continue
             self.states[identity] = state
-            here = self.session.view.get(identity)
             for item in (state, here) if here else (state,):
                 waiting += [one for one in self._near(item) if one not in self.states]
 
@@ -408,7 +438,7 @@ class _Writer:
 
     def close(self) -> tuple[Anchor, str]:
         """Keep everything with an event that names the heads of the logs that were merged."""
-        if not self._entries:
+        if not self._entries and not self._incoming.told_anyway:
             return self._head, ""
         by = self._incoming.by
         record = PatchRecord(
@@ -420,8 +450,7 @@ class _Writer:
             effects=tuple(self._effects),
             decided_at=self._now,
         )
-        parents = [{"log": one.log, "seq": one.head.seq, "hash": one.head.hash} for one in self._incoming.parents]
-        after = {"parents": parents}
+        after = {"parents": [_told_of(one) for one in self._incoming.parents]}
         self._add(MERGED, MERGE, None, after, None, None, None, patch_hash=record_hash(record))
         append(self._session, LedgerPart(self._start, tuple(self._entries)))
         keep_outcomes(self._session, Outcomes((record,)))
@@ -460,6 +489,11 @@ class _Writer:
         self._entries.append(CopiedEvent(made, write))
         if write:
             self._effects.append(effect_of(write))
+
+
+def _told_of(parent: Parent) -> dict[str, Any]:
+    told = {"log": parent.log, "seq": parent.head.seq, "hash": parent.head.hash}
+    return {**told, "whole": True} if parent.whole else told
 
 
 def _told(entry: MergeEntry, *, base: int) -> dict[str, Any]:

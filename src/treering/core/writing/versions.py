@@ -69,20 +69,30 @@ def entries_of(target: str, events: Sequence[AuditEvent], revision: ReadRevision
     erased = next((event for event in events if event.event_type == ERASED), None)
     if erased:
         return [_entry(erased, target)]
-    found = []
-    for event in events:
-        if event.merged is not None and "event" not in event.merged:
-            continue  # what merging made of the entries
-        state = event.after or {}
-        if link := state.get("link") or (event.before or {}).get("link"):
-            found.append(_entry(event, target, link=tuple(link), added="link" in state))
-            continue
-        number = state.get("revision")
-        after = revision(target, number) if number else None
-        if after is not None:
-            base = (event.merged or event.before or {}).get("base" if event.merged else "revision", 0)
-            found.append(_entry(event, target, before=revision(target, base) if base else None, after=after))
-    return found
+    return [entry for event in events if (entry := entry_of(event, revision))]
+
+
+def entry_of(event: AuditEvent, revision: ReadRevision) -> MergeEntry | None:
+    """Return the entry that an event of a log tells of; `None` where it tells of none, or what it tells of is gone."""
+    target = event.target
+    if event.event_type == ERASED:
+        return _entry(event, target)
+    if event.merged is not None and "event" not in event.merged:
+        return None  # what merging made of the entries
+    state = event.after or {}
+    if link := state.get("link") or (event.before or {}).get("link"):
+        return _entry(event, target, link=tuple(link), added="link" in state)
+    number = state.get("revision")
+    after = revision(target, number) if number else None
+    if after is None:
+        return None
+    base = base_of(event)
+    return _entry(event, target, before=revision(target, base) if base else None, after=after)
+
+
+def base_of(event: AuditEvent) -> int:
+    """Return the number of the revision here that the change of an event was based on; 0 for none."""
+    return int((event.merged or event.before or {}).get("base" if event.merged else "revision", 0))
 
 
 def _entry(event: AuditEvent, target: str, **more: Any) -> MergeEntry:

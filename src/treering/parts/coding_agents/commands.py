@@ -58,6 +58,10 @@ def connect(
         list[str] | None,
         Option("--without", metavar="HOOK", help="Leave out one hook: begin, keep, edit, prompt, failure; repeatable."),
     ] = None,
+    share: Annotated[
+        str,
+        Option("--share", metavar="REMOTE", help="Also install hooks of git that share the space over this remote."),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Give a coding agent this folder's memory.
@@ -69,7 +73,9 @@ def connect(
     """
     from treering.parts.coding_agents import running
 
-    wanted = running.WantedConnection(client, of_user=of_user, hooks=not no_hooks, without=tuple(without or ()))
+    wanted = running.WantedConnection(
+        client, of_user=of_user, hooks=not no_hooks, without=tuple(without or ()), share=share
+    )
     running.connect(wanted, dry_run=dry_run, print_only=print_only, as_json=as_json)
 
 

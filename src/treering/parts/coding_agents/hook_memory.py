@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from math import log2, sqrt
@@ -23,7 +23,7 @@ from treering.stores.sqlite.files import ready_folder, standing
 from treering.system.machine import replace_file
 
 if TYPE_CHECKING:
-    from treering.core.objects import Activity, Knowledge
+    from treering.core.objects import Activity, Knowledge, Source
     from treering.surfaces.python.space import Space
 
 EDIT_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 300, 600, 300
@@ -33,7 +33,7 @@ _BYTES_OF_TOKEN = 3
 _FENCE_BYTES = 200  # of both marks, and of an id
 _TABLE = "hooks.table"
 _SHOWN = ".shown"
-_VERSION = 1
+_VERSION = 2
 _MOST_ENTRIES = 2_000
 _MOST_BYTES = 8_000_000
 _MOST_TEXT = 400
@@ -70,6 +70,8 @@ class HookEntry:
     scope: str = ""
     """For which folders or files a rule is; empty where it is for all, which a session begins with."""
     of_failure: bool = False
+    branches: tuple[str, ...] = ()
+    """The branches that its lines stand on; empty where they stand on all, or nobody read lines for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,20 @@ class HookTable:
     entries: tuple[HookEntry, ...] = ()
     together: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
     """By path, the files that changed with it, and in how many commits."""
+    branches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By the place of a repository, the branches that were read of it with their commits, the leading one first."""
+
+    def on(self, place: str, branch: str, commit: str) -> "HookTable":
+        """Return what holds on a branch of the repository at a place; of one that was not read, what its commit tells.
+
+        Without any knowledge of it, that is what the leading branch holds.
+        """
+        known = self.branches.get(place)
+        if not known:
+            return self
+        same = (name for name, read in known.items() if read == commit)
+        held = branch if branch in known else next(same, next(iter(known)))
+        return replace(self, entries=tuple(one for one in self.entries if not one.branches or held in one.branches))
 
 
 def read_table(space: Path) -> HookTable | None:
@@ -90,10 +106,10 @@ def read_table(space: Path) -> HookTable | None:
             told = json.loads(file.read_bytes())
             if told["version"] == _VERSION:
                 entries = tuple(
-                    HookEntry(identity, revision, text, tuple(paths), scope, of_failure)
-                    for identity, revision, text, paths, scope, of_failure in told["entries"]
+                    HookEntry(identity, revision, text, tuple(paths), scope, of_failure, tuple(branches))
+                    for identity, revision, text, paths, scope, of_failure, branches in told["entries"]
                 )
-                return HookTable(told["head"], entries, told["together"])
+                return HookTable(told["head"], entries, told["together"], told["branches"])
     return None
 
 
@@ -222,9 +238,13 @@ def keep_table(space: "Space") -> None:
     known, head = read_table(file), standing(file).head
     if known and known.head == head:
         return
-    table = HookTable(head, tuple(_entries(space)), _together(space))
-    rows = [[one.id, one.revision, one.text, one.paths, one.scope, one.of_failure] for one in table.entries]
-    data = json.dumps({"version": _VERSION, "head": head, "entries": rows, "together": table.together})
+    maps = list(_maps(space))
+    table = HookTable(head, tuple(_entries(space)), _together(maps), _read_branches(maps))
+    rows = [
+        [one.id, one.revision, one.text, one.paths, one.scope, one.of_failure, one.branches] for one in table.entries
+    ]
+    told = {"entries": rows, "together": table.together, "branches": table.branches}
+    data = json.dumps({"version": _VERSION, "head": head, **told})
     folder = ready_folder(file, make=True)
     replace_file(folder / _TABLE, data.encode())
     # After it was written: erasing empties the folder, and what it did before is seen now.
@@ -240,6 +260,7 @@ def _entries(space: "Space") -> Iterator[HookEntry]:
     from treering.core.objects import Activity, Knowledge
     from treering.core.scope import ROOT
     from treering.ports.ledger import Altered, Selection
+    from treering.verbs.trees import branches_of
 
     altered: Altered = {}
     select = space.engine.ledger.select
@@ -249,11 +270,13 @@ def _entries(space: "Space") -> Iterator[HookEntry]:
         (ref.source_id, ref.segment_id) for one in told if isinstance(one, Knowledge) for ref in one.evidence_refs
     ]
     segments = space.engine.ledger.segments(places, altered=altered)
+    heads = space.engine.ledger.heads(dict.fromkeys(source for source, _ in places), altered=altered)
     for one in reversed(told):
         refs = one.evidence_refs if isinstance(one, Knowledge) else ()
         cited = (segments.get((ref.source_id, ref.segment_id)) for ref in refs)
         paths = dict.fromkeys(path for part in cited if part and (path := getattr(part.locator, "path", "")))
-        yield _entry(one, tuple(paths))
+        branches = branches_of(one, heads, segments) if isinstance(one, Knowledge) else None
+        yield replace(_entry(one, tuple(paths)), branches=branches or ())
 
 
 def _is_told(one: "Knowledge | Activity") -> bool:
@@ -287,7 +310,8 @@ def _entry(one: "Knowledge | Activity", paths: tuple[str, ...]) -> HookEntry:
     )
 
 
-def _together(space: "Space") -> Mapping[str, Sequence[tuple[str, int]]]:
+def _maps(space: "Space") -> "Iterator[Source]":
+    """Give the maps of the repositories that were read."""
     from treering.core.filters import And, Compare
     from treering.core.objects import Source
     from treering.core.scope import ROOT
@@ -295,12 +319,27 @@ def _together(space: "Space") -> Mapping[str, Sequence[tuple[str, int]]]:
 
     altered: Altered = {}
     where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
-    maps = space.engine.ledger.select(
+    found = space.engine.ledger.select(
         Selection(scope=ROOT, descend=True, types=("source",), where=where), altered=altered
     )
+    yield from (one for one in found if isinstance(one, Source))
+
+
+def _read_branches(maps: "Iterable[Source]") -> Mapping[str, Mapping[str, str]]:
+    from treering.core.versions import known_branches, places_of_branches
+
+    found: dict[str, Mapping[str, str]] = {}
+    for one in maps:
+        known, leading = known_branches(one.payload), one.payload.get("leading")
+        ordered = {name: known[name] for name in sorted(known, key=lambda name: name != leading)}
+        found |= dict.fromkeys(places_of_branches(one.payload).values(), ordered)
+    return found
+
+
+def _together(maps: "Iterable[Source]") -> Mapping[str, Sequence[tuple[str, int]]]:
     found: dict[str, list[tuple[str, int]]] = {}
     for one in maps:
-        known: Any = one.payload.get("changed_together", {}) if isinstance(one, Source) else {}
+        known: Any = one.payload.get("changed_together", {})
         with suppress(KeyError, IndexError, TypeError, ValueError):
             for first, second, count, *_ in known["pairs"]:
                 pair = known["paths"][first], known["paths"][second]

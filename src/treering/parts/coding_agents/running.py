@@ -13,6 +13,7 @@ import typer
 
 from treering.core.canonical import PREFIXES, render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.facades import LazyModule
 from treering.parts.coding_agents.connecting import (
     HOOK_WORDS,
     Connection,
@@ -36,6 +37,7 @@ from treering.parts.coding_agents.session_hooks import (
 )
 from treering.registry import PARTS
 from treering.sources.repository.git import open_repository
+from treering.surfaces.cli.commands.spaces import SharingFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
 from treering.surfaces.cli.session import answer, embed_later, opened
@@ -48,6 +50,9 @@ from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus
 
 if TYPE_CHECKING:
     from treering.parts.discussions.operations import RecordReport
+    from treering.surfaces.cli import watching
+else:
+    watching = LazyModule("treering.surfaces.cli.watching")
 
 _PLURALS = {"knowledge": "knowledge", "activity": "activities"}
 
@@ -60,6 +65,8 @@ class WantedConnection:
     of_user: bool
     hooks: bool
     without: tuple[str, ...] = ()
+    share: str = ""
+    """A remote over which hooks of git are to share the space; empty: none."""
 
 
 def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_json: bool) -> None:
@@ -76,6 +83,9 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
         hooks=hooks,
         without=_known_hooks(wanted.without),
     )
+    sharing = SharingFlags(wanted.share)
+    if wanted.share:
+        watching.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
     if print_only:
         say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
         return
@@ -84,10 +94,13 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
         if hooks and folder and settings.background and _has_space(settings):
             with suppress(OSError):  # the first session makes it
                 start_work(folder)
+    if wanted.share and not dry_run:
+        watching.put_hooks("", settings.folder, sharing)
     chosen = settings.space_choice()
     facts = {
         "client": client.name,
         "files": [str(one.file) for one in planned.changes],
+        "share": wanted.share,
         "dry_run": dry_run,
         "space": str(chosen.address),
         "why": chosen.why,
@@ -95,7 +108,21 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     lines = [*_told(planned, client.title, settings, dry_run=dry_run)]
     if hooks and client.hooks_note and planned.changes:
         lines.append(line(client.hooks_note, indent=2))
+    lines += _of_sharing(wanted, settings.folder, dry_run=dry_run)
     answer(Access(as_json=as_json), facts, lines)
+
+
+def _of_sharing(wanted: WantedConnection, folder: Path, *, dry_run: bool) -> Iterator[IndentedLine]:
+    if wanted.share:
+        yield line("Hooks of git would share the space:" if dry_run else "Hooks of git share the space:", indent=2)
+        yield from (line(said, indent=4) for said in watching.told_of_sharing(wanted.share))
+        yield line("To take it back: treering hook uninstall", indent=4)
+    elif not wanted.of_user and (remote := watching.remote_to_share(folder)):
+        yield line(
+            f"To share this memory with whoever reaches {remote}, at each merge and push: "
+            f"treering hook install --sync {remote}",
+            indent=2,
+        )
 
 
 def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -281,7 +308,9 @@ def make_ready(space: Space, folder: Path) -> None:
     keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
-        report = space.query("context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS})
+        report = space.asked_from(folder).query(
+            "context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS}
+        )
         text = "" if report.empty else report.text
         now = standing(file, {*_IDS.findall(text)})
         if now.head == head:  # else it was written meanwhile, and the text may be of before or after

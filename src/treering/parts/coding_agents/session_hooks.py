@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
@@ -18,8 +18,11 @@ from treering.core.errors import TreeringError
 from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.address import file_address
 from treering.system.machine import OWN_PROCESS, make_folder, replace_file, sync_folder, write_new
-from treering.system.repository_place import repository_at
+from treering.system.repository_place import GitPlace, repository_at
 from treering.system.settings import Settings
+
+if TYPE_CHECKING:
+    from treering.parts.coding_agents.hook_memory import HookTable
 
 __all__ = ["ReadyPack", "keep_pack", "kept_folders", "pack_of", "standing", "state_of"]
 
@@ -124,10 +127,9 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from treering.parts.coding_agents import hook_memory  # a session that begins or ends has no use for it
 
     folder, space = _space_of(given)
-    table = hook_memory.read_table(space) if space else None
+    table, place = _table_of(folder, space)
     if space is None or table is None:
         return _EMPTY
-    place = repository_at(folder)
     paths = hook_memory.edited_paths(given, (place.top if place else None) or folder)
     entries, more = hook_memory.governing(table, paths), hook_memory.changed_with(table, paths)
     return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
@@ -137,8 +139,8 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Answer with what truly speaks of what a person asks for; with nothing where nothing does."""
     from treering.parts.coding_agents import hook_memory
 
-    _, space = _space_of(given)
-    table, asked = hook_memory.read_table(space) if space else None, given.get("prompt")
+    folder, space = _space_of(given)
+    (table, _), asked = _table_of(folder, space), given.get("prompt")
     if space is None or table is None or not isinstance(asked, str):
         return _EMPTY
     entries = hook_memory.speaking_of(table, asked[:_MOST_ASKED])
@@ -150,8 +152,8 @@ def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from treering.parts.coding_agents import hook_memory
 
     failed = hook_memory.failure_of(given)
-    _, space = _space_of(given) if failed else (None, None)
-    table = hook_memory.read_table(space) if space else None
+    folder, space = _space_of(given)
+    table, _ = _table_of(folder, space if failed else None)
     if space is None or table is None:
         return _EMPTY
     entries = hook_memory.learned_of(table, failed)
@@ -163,6 +165,18 @@ def _space_of(given: Mapping[str, Any]) -> tuple[Path, Path | None]:
     folder = _folder(given)
     file = Settings.read(folder=folder).space_address().file
     return folder, folder / file if file and (folder / file).is_file() else None
+
+
+def _table_of(folder: Path, space: Path | None) -> "tuple[HookTable | None, GitPlace | None]":
+    """Return what hooks may tell in a folder, of its branch where it is a work tree, and the repository it lies in."""
+    from treering.parts.coding_agents import hook_memory
+
+    table = hook_memory.read_table(space) if space else None
+    place = repository_at(folder) if table else None
+    if table is None or place is None:
+        return table, place
+    branch, commit = place.head()
+    return table.on(str(place.common), branch or place.detached, commit), place
 
 
 def _session(given: Mapping[str, Any]) -> str:

@@ -15,9 +15,8 @@ from treering.core.evidence import Triple
 from treering.core.scope import ROOT
 from treering.parts.projects.project import MOST_QUERIES, MOST_RETRIEVED, DeleteReport, IndexReport, ProjectMemory
 from treering.parts.projects.spaces import ProjectModels, ProjectSpaces, projects_place
-from treering.surfaces.http.bodies import parse_body, read_body
 from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
-from treering.surfaces.http.contract import Route, Schema
+from treering.surfaces.http.contract import Route, Schema, parse_body, read_body
 from treering.surfaces.http.served import ServedPart, ServerContext
 from treering.surfaces.http.workers import Workers, report_progress
 from treering.system.address import Address

@@ -23,6 +23,7 @@ from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
 from treering.sources.reading.folder import read_bytes
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.trees import in_tree
 
 # Whether the links of a wiki lead somewhere: to its pages, their headings, and files of the work tree it lies in.
 
@@ -246,7 +247,7 @@ class WikiStatus(Value):
 
 def build(call: Call, given: WikiInput, options: BuildOptions) -> WikiWritten:
     """Write the wiki of a repository into a folder. Raises what `WikiFolder.publish` raises, and `NotFound`."""
-    subject = _subject(call, given.repository)
+    call, subject = _subject(call, given.repository)
     folder = _folder(given.to, subject)
     return _write(call, subject, folder, options)
 
@@ -257,14 +258,14 @@ def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritt
     Raises `NotFound` where `generated` names a wiki that the space does not keep.
     """
     kept = kept_wiki(call.engine, given.generated, given.branch) if given.generated else None
-    subject = _subject(call, given.repository)
+    call, subject = _subject(call, given.repository)
     elsewhere = replace(subject, top=None) if options.links == "auto" else subject
     return _write(call, elsewhere, _folder(given.to, elsewhere), options, kept)
 
 
 def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
     """Tell which pages are stale and why, which a person changed, and which links lead nowhere."""
-    subject = _subject(call, given.repository)
+    call, subject = _subject(call, given.repository)
     folder = _folder(given.to, subject)
     wiki = WikiFolder(folder)
     manifest = wiki.manifest()
@@ -299,8 +300,12 @@ def _write(
     return WikiWritten(folder=str(folder), title=plan.title, pages=len(pages), dry_run=options.dry_run, **asdict(told))
 
 
-def _subject(call: Call, repository: str) -> WikiSubject:
-    return find_subject(call.engine, call.scope, repository=Path(repository) if repository else None, files=call.files)
+def _subject(call: Call, repository: str) -> tuple[Call, WikiSubject]:
+    """Return what the wiki is about, and a call that reads what stands in its work tree."""
+    folder = Path(repository) if repository else None
+    found = find_subject(call.engine, call.scope, repository=folder, files=call.files)
+    engine = in_tree(call.engine.asked_from(found.top), call.scope)
+    return replace(call, engine=engine), found
 
 
 def _folder(to: str, subject: WikiSubject) -> Path:

@@ -21,7 +21,8 @@ from treering.parts.wiki.pages import WikiPage, WikiPlan, WikiWriter
 from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, known_subject
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.envelope import READS, Call, Operation, Value
+from treering.verbs.trees import in_tree
 
 _MOST_CHANGES = 10
 
@@ -35,6 +36,16 @@ class WikiPageInput(Value):
     )
     generated: str = Field(default="", description="The repository_id of a wiki that `generate_wiki` keeps: that one.")
     branch: str = Field(default="", description="The branch that `generated` is of; by default that of no branch.")
+
+
+class WikiPageOptions(Value):
+    """Of which tree."""
+
+    at: str = Field(
+        default="",
+        max_length=300,
+        description="As it is on this branch or commit; default: the work tree asked from.",
+    )
 
 
 class ListedWikiPage(Value):
@@ -96,9 +107,10 @@ _MOST_EVENTS = 2_000
 """So many events of the audit log are looked through for one that a wiki may have changed with."""
 
 
-def wiki_page(call: Call, given: WikiPageInput, _options: Nothing) -> WikiPageReport:
+def wiki_page(call: Call, given: WikiPageInput, options: WikiPageOptions) -> WikiPageReport:
     """Return a page of the wiki of a repository that the space holds. Raises `NotFound` naming the nearest one."""
     subject = known_subject(call.engine, call.scope, given.repository)
+    call = replace(call, engine=in_tree(call.engine, call.scope, at=options.at))
     wiki = _wiki(call, given, subject)
     path = given.path.strip().lstrip("/") or INDEX
     if path not in wiki.texts:
@@ -134,7 +146,8 @@ def _linked_from(pages: Sequence[WikiPage]) -> dict[str, list[str]]:
 
 def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
     engine = call.engine
-    asked, sequence = (call.scope, subject.root, given.generated, given.branch), engine.ledger.sequence()
+    asked = (call.scope, subject.root, given.generated, given.branch, call.tree.view if call.tree else None)
+    sequence = engine.ledger.sequence()
     with _LOCK:
         known = _LAST.get(engine.index)
     # A kept wiki is made of records, whatever they are called.
@@ -217,7 +230,7 @@ PAGE = Operation(
     "wiki page",
     "Show a page of the wiki as it would be written now, with what links to it and the history of its files.",
     WikiPageInput,
-    Nothing,
+    WikiPageOptions,
     WikiPageReport,
     wiki_page,
     rights=READS,

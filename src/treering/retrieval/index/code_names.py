@@ -60,6 +60,9 @@ def read_use(text: str) -> CodeUse | None:
     return CodeUse(how, module, name) if how and space and sign else None
 
 
+HAS_HISTORY = "has_history"
+"""The metadata of the map of a repository that tells which commits touched which files."""
+
 MAX_NAMES = 500
 """Names kept of one passage."""
 
@@ -151,6 +154,8 @@ def names_of_code(passage: Passage, *, first: bool) -> tuple[str, ...]:
     """Return the names that a passage of code vouches for; the `first` passage of a file also those of its module."""
     file = code_file_of(passage)
     if file is None:
+        if passage.kind == "repo" and HAS_HISTORY in passage.metadata:
+            return (history_name(),)
         family = manifest_family(str(passage.metadata.get("path", ""))) if first else ""
         return (package_name(family),) if family and "package" in passage.metadata else ()
     found = dict.fromkeys(_names(file, passage, first=first))
@@ -196,6 +201,11 @@ def anywhere_name(family: str, name: str) -> str:
 def package_name(family: str) -> str:
     """Name the manifests of packages."""
     return f"p {family}"
+
+
+def history_name() -> str:
+    """Name the maps of repositories that tell what commits said of files."""
+    return "h"
 
 
 def used_from(file: CodeFile, use: CodeUse) -> list[tuple[str, str]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from treering.core.filters import EVERYTHING
-from treering.ports.index import Behind, Index, quick_vectors
+from treering.ports.index import Behind, Index, one_moment, quick_vectors
 from treering.ports.ledger import Ledger, ObjectRequest
-from treering.ports.passages import PassageHead, PassageRequest, Reach
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.runtime import check_interrupt
 from treering.ports.search import GraphView, Lag, Near, NearRequest, TextRequest, Vector
 
@@ -30,6 +30,9 @@ Request = TextRequest | NearRequest | PassageRequest | GraphRequest | ObjectRequ
 Steps = Generator[Request, Any, Result]
 """A search: yields requests, is sent `TextFound`, `Near`, `PassagesFound`, `GraphView` or `ObjectsFound` for them."""
 
+OnlySome = Callable[[Sequence[PassagesFound]], Sequence[PassagesFound]]
+"""Takes out of what was read of passages what a search is not to see."""
+
 
 def run(search: Steps[Result], *, index: Index, ledger: Ledger) -> Result:
     """Run one search to its end."""
@@ -37,29 +40,34 @@ def run(search: Steps[Result], *, index: Index, ledger: Ledger) -> Result:
     return results[0]
 
 
-def run_together(searches: Sequence[Steps[Any]], *, index: Index, ledger: Ledger) -> list[Any]:
-    """Run searches side by side; return their results, in their order.
+def run_together(
+    searches: Sequence[Steps[Any]], *, index: Index, ledger: Ledger, only: OnlySome | None = None
+) -> list[Any]:
+    """Run searches side by side; return their results, in their order. `only`: what of the passages read they see.
 
     In each round one port is asked, for all searches that wait for it: the one that comes first in a search. So
     searches that took different ways meet again at the next port that both need.
     """
-    ports = _ports(index, ledger)
+    ports = _ports(index, ledger, only)
     running = _Running(searches)
-    while waiting := running.waiting:
-        check_interrupt()
-        kind = next(kind for kind in ports if any(isinstance(request, kind) for request in waiting.values()))
-        asked = {at: request for at, request in waiting.items() if isinstance(request, kind)}
-        for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
-            running.send(at, answer)
+    with one_moment(index):
+        while waiting := running.waiting:
+            check_interrupt()
+            kind = next(kind for kind in ports if any(isinstance(request, kind) for request in waiting.values()))
+            asked = {at: request for at, request in waiting.items() if isinstance(request, kind)}
+            for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
+                running.send(at, answer)
     return running.results
 
 
-def _ports(index: Index, ledger: Ledger) -> Mapping[type[Any], Callable[[list[Any]], Sequence[Any]]]:
+def _ports(
+    index: Index, ledger: Ledger, only: OnlySome | None
+) -> Mapping[type[Any], Callable[[list[Any]], Sequence[Any]]]:
     """Return what answers each kind of request, in the order in which a search comes to them."""
     return {
         TextRequest: index.text.search,
         NearRequest: lambda requests: nearest(requests, index),
-        PassageRequest: index.passages.read,
+        PassageRequest: (lambda requests: only(index.passages.read(requests))) if only else index.passages.read,
         GraphRequest: lambda requests: _views(requests, index),
         ObjectRequest: ledger.read,
     }

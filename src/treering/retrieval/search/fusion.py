@@ -324,6 +324,7 @@ def _share(wanted: str, name: str) -> float:
 # Ranking passages of a repository by the files they stand in: what a file is for, and all it says of the matter.
 
 
+COMMITS = "commits"
 FILE = "file"
 MENTIONED = "mentioned"
 ROLE = "role"
@@ -333,6 +334,9 @@ FILE_SHARE = 1.0
 
 MENTIONED_SHARE = 0.2
 """What it counts for that the question names the file."""
+
+COMMITS_SHARE = 0.6
+"""What it counts for that commits which say alike touched the file."""
 
 SUPPORTING = 5
 """Passages of a file that count for it; each counts `FADING` of the one before."""
@@ -347,37 +351,48 @@ _DOTTED = re.compile(r"\b[A-Za-z_]\w{0,80}(?:\.[A-Za-z_]\w{0,80}){1,8}")
 _INDEX_FILES = frozenset({"__init__", "index", "mod"})
 
 
+@dataclass(frozen=True, slots=True)
+class FileEvidence:
+    """What speaks for a file besides the passage itself."""
+
+    said: Mapping[int, float]
+    """How well each passage answers by what it says, which adds up for its file."""
+    commits: Mapping[str, float]
+    """By origin, how much commits that say alike touched the file, from 0 to 1."""
+    roles: Mapping[str, float]
+    """What a place of each role weighs."""
+
+
 def rank_in_files(
     ranked: Sequence[Fused],
     heads: Mapping[int, PassageHead],
-    said: Mapping[int, float],
+    evidence: FileEvidence,
     question: str,
-    roles: Mapping[str, float],
     *,
     limit: int | None = None,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, by the role of its place, and by being named.
 
-    `said` tells how well each passage answers by what it says, which adds up for its file; `roles` what a place of
-    each role weighs. The parts say what counted: `role` (the factor of the place), `file` (what the file says, against
-    the best file) and `mentioned`.
-    Scores stay between 0 and 1.
+    The parts say what counted: `role` (the factor of the place), `file` (what the file says, against the best file),
+    `mentioned` and `commits`. Scores stay between 0 and 1.
     """
-    placed = [_Placed.of(hit, heads[hit.key], roles) for hit in ranked if hit.key in heads]
-    files = _evidence(placed, said)
+    placed = [_Placed.of(hit, heads[hit.key], evidence.roles) for hit in ranked if hit.key in heads]
+    files = _evidence(placed, evidence.said)
     named = _named(
         question, {one.head.object_id: path_of(one.head) for one in placed if one.head.place_role != NO_PLACE}
     )
     best = max((one.own for one in placed), default=0.0) or 1.0
-    whole = 1 + FILE_SHARE + MENTIONED_SHARE
+    shares = MENTIONED_SHARE, COMMITS_SHARE if evidence.commits else 0.0
+    whole = 1 + FILE_SHARE + sum(shares)
 
     def score(one: _Placed) -> float:
-        mention = one.weight * named.get(one.head.object_id, 0.0)
-        return (one.own / best + FILE_SHARE * files[one.whole] + MENTIONED_SHARE * mention) / whole
+        beside = named.get(one.head.object_id, 0.0), evidence.commits.get(one.head.origin, 0.0)
+        more = one.weight * sum(share * of for share, of in zip(shares, beside, strict=True))
+        return (one.own / best + FILE_SHARE * files[one.whole] + more) / whole
 
     ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))[:limit]
     return [
-        replace(one.hit, score=of, parts={**one.hit.parts, **_parts(one, files[one.whole], named)})
+        replace(one.hit, score=of, parts={**one.hit.parts, **_parts(one, files[one.whole], named, evidence.commits)})
         for of, one in ordered
     ]
 
@@ -447,10 +462,12 @@ def _likeness(path: str, neighbours: Collection[tuple[str, str]], alone: Collect
     return 0.5 if module[-1] in alone else 0.0
 
 
-def _parts(one: _Placed, file: float, named: Mapping[str, float]) -> dict[str, ArmScore]:
+def _parts(one: _Placed, file: float, named: Mapping[str, float], commits: Mapping[str, float]) -> dict[str, ArmScore]:
     parts = {FILE: ArmScore(0, file, file)}
     if one.weight != 1:
         parts[ROLE] = ArmScore(0, one.weight, one.weight)
     if mention := named.get(one.head.object_id):
         parts[MENTIONED] = ArmScore(0, mention, mention)
+    if told := commits.get(one.head.origin):
+        parts[COMMITS] = ArmScore(0, told, told)
     return parts

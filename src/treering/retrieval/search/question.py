@@ -14,13 +14,16 @@ from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.text import periods
-from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms
+from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms, terms_in
 from treering.retrieval.text.dates import asked_ranges
+from treering.retrieval.text.languages import compound_splits, language_of
 
 LED_SHARE = 0.5
 """What the best of the leads counts for in a cosine of deep search."""
 
 _LED_POOL = 30
+_LEAST_ALONE = 5
+"""Letters of one part of a compound whose other part is no word."""
 _NO_LAG = Lag(0, 0)
 
 
@@ -99,6 +102,32 @@ def _with_leads(cosines: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 @dataclass(frozen=True, slots=True)
+class Compound:
+    """The terms of a word of a question, and of the two words it may be made of."""
+
+    whole: tuple[str, ...]
+    first: tuple[str, ...]
+    end: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The terms of the two."""
+        return (*self.first, *self.end)
+
+    def likeliness(self, counts: Mapping[str, int]) -> tuple[int, int]:
+        """Return how many of the two are words of a space, and how surely it is made of them; (0, 0) where it is not.
+
+        Chance parts are rare; and where only one of the two is a word, it is short, or the whole is a word there, too.
+        """
+        first, end = (max((counts.get(term, 0) for term in part), default=0) for part in (self.first, self.end))
+        if first and end:
+            return 2, min(first, end)
+        known = self.first if first else self.end if end else ()
+        alone = known and len(known[0]) >= _LEAST_ALONE and counts.keys().isdisjoint(self.whole)
+        return (1, len(known[0])) if alone else (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What is asked: its text, its terms, what it means where the embedder could tell, and the days it is about.
 
@@ -139,6 +168,25 @@ class Question:
             meaning = replace(meaning, quick=Meaning.of(told, quick)) if quick else meaning
         days = tuple(days_asked(read, now))
         return cls(read, terms_of(read), meaning, embedder, quick, days, unread=len(text) - len(read), lag=lag)
+
+    def compounds(self) -> tuple[Compound, ...]:
+        """Return how its long words may be made of two others, where its language writes compounds as one word."""
+        if (language := language_of(self.text)) is None:
+            return ()
+        return tuple(
+            Compound(*(terms_in(language, word) for word in split)) for split in compound_splits(language, self.text)
+        )
+
+    def with_parts(self, compounds: Iterable[Compound], counts: Mapping[str, int]) -> "Question":
+        """Look for the parts of each compound as well that are words of a space; `counts` are of passages, by term."""
+        best: dict[tuple[str, ...], Compound] = {}
+        for one in compounds:
+            other = best.get(one.whole)
+            if one.likeliness(counts) > (other.likeliness(counts) if other else (0, 0)):
+                best[one.whole] = one
+        parts = (term for one in best.values() for term in one.parts if term in counts)
+        words = tuple(dict.fromkeys((*self.terms.words, *parts)))[:MAX_WORDS]
+        return replace(self, terms=replace(self.terms, words=words)) if best else self
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question asked together with each of some texts. Costs an encoding for each."""

@@ -16,6 +16,7 @@ from treering.retrieval.graph.association import Association, associate
 from treering.retrieval.index.code_places import CODE, NO_PLACE, role_weights
 from treering.retrieval.index.rounds import GraphRequest, Steps
 from treering.retrieval.index.ties import is_turn
+from treering.retrieval.search.commit_history import files_by_commits
 from treering.retrieval.search.fusion import (
     BRIDGED,
     CODE_WEIGHTS,
@@ -33,6 +34,7 @@ from treering.retrieval.search.fusion import (
     VECTORS,
     WALKED,
     WORDS,
+    FileEvidence,
     Fused,
     favour,
     fuse,
@@ -298,7 +300,9 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
     if by_files:
         roles = role_weights(question_title(question.text))
-        ranked = rank_in_files(ranked, near, _said(given, weights), question.text, roles, limit=pool)
+        told = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
+        evidence = FileEvidence(_said(given, weights), told, roles)
+        ranked = rank_in_files(ranked, near, evidence, question.text, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,

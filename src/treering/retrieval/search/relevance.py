@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log2, sqrt
 
@@ -10,12 +10,15 @@ from treering.core.characters import label
 from treering.core.evidence import Turn
 from treering.ports.passages import Reach
 from treering.ports.search import MOST_COUNTED, TextFound, TextRequest
+from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.rounds import Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import VECTORS
-from treering.retrieval.search.question import Meaning, Question
+from treering.retrieval.search.question import Meaning, Question, is_long
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import index_text, query_terms
+from treering.retrieval.text.languages import language_of
+from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 
 RELEVANT = 0.6
 """The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/packs.py`)."""
@@ -43,6 +46,8 @@ Both, and to ask `any_relevant` first, were found on three conversations of LoCo
 first 20, 1.8 % are left out; of questions about other conversations 26 % still bring something, of 82 % without it.
 """
 
+_CALENDAR = MONTH_WORDS | WEEKDAY_WORDS
+
 MOST_CHECKED = 10
 """So many of the best hits are checked for whether any is relevant."""
 
@@ -54,6 +59,8 @@ class IdfWeights:
     weights: Mapping[str, float] = field(default_factory=dict)
     largeness: float = 0.0
     """From 0 for an empty space to 1 for one of `MOST_COUNTED` passages or more."""
+    unknown: frozenset[str] = frozenset()
+    """The terms that no passage has."""
 
     @classmethod
     def of(cls, terms: Sequence[str], found: TextFound) -> "IdfWeights":
@@ -64,7 +71,7 @@ class IdfWeights:
         """
         largeness = log2(2 + found.passages) / log2(2 + MOST_COUNTED)
         weights = {term: 1 / log2(2 + found.counts[term]) if term in found.counts else largeness for term in terms}
-        return cls(weights, largeness)
+        return cls(weights, largeness, frozenset(terms) - found.counts.keys())
 
     def coverage(self, terms: Iterable[str]) -> float:
         """Return how much of a question a text with these terms covers: the share of the weights that it has.
@@ -75,6 +82,11 @@ class IdfWeights:
         total = sum(self.weights.values())
         shared = sum(self.weights[term] for term in self.weights.keys() & set(terms))
         return sqrt(len(self.weights)) * shared / total if total else 0.0
+
+    def unknown_share(self, terms: Iterable[str]) -> float:
+        """Return what part of the weights those of some terms have that no passage has."""
+        total = sum(self.weights.values())
+        return sum(self.weights[term] for term in self.unknown.intersection(terms)) / total if total else 0.0
 
     def near_from(self, meaning: Meaning) -> float:
         """Return the cosine from which a text is near to the question, and not only the nearest of many."""
@@ -87,6 +99,50 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bo
     if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
     return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=_is_compared(hit)) for hit in hits)
+
+
+def is_chance(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
+    """Tell whether what hits share with a question is no more than chance brings in a space as large.
+
+    A logistic rule on the best cosine, the best coverage, the names that are unknown and the size of the space. It was
+    fitted on prose and conversations of 300 passages or more (`docs/decisions`), and of anything else says nothing.
+    """
+    meaning = question.meaning
+    if idf.largeness < _FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
+        return False
+    if meaning is not None and meaning.quick is not None:
+        return False
+    covered = max((idf.coverage(_terms_of(hit)) for hit in hits), default=0.0)
+    unknown = idf.unknown_share(_names_written(question.text))
+    compared = [_cosine(hit) for hit in hits if _is_compared(hit)]
+    if meaning is None or not compared:
+        return 5.0 * covered - 6.0 * unknown - 4.0 * idf.largeness < _LEAST_BY_WORDS
+    near = max((max(compared) - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
+    return 9.0 * near + 3.0 * covered - 5.0 * unknown - 4.0 * idf.largeness < _LEAST_EVIDENCE
+
+
+_FITTED_FROM = 0.74
+"""`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
+_LEAST_EVIDENCE, _LEAST_BY_WORDS = -3.6, -2.0
+_FARTHEST = -0.3
+
+
+def _is_text(hit: Hit) -> bool:
+    """Tell whether a hit is a turn, or prose of a source that is no file of a project."""
+    head = hit.head
+    return is_turn(head) or (hit.item is None and head.role == "prose" and head.place_role == NO_PLACE)
+
+
+def _names_written(text: str) -> Iterator[str]:
+    """Yield the terms of words with a capital inside an English sentence; some languages write all nouns so.
+
+    Months and days of the week are no names: what was said then seldom says so.
+    """
+    if language_of(text) is None:
+        for match in _WORD.finditer(text):
+            word = match[0]
+            if word[0].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
+                yield from query_terms(word).words
 
 
 def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -295,7 +351,7 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
     """Tell whether any of the best hits is relevant to a question; `True` for a lookup, and where it is unknown."""
     if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
         return True
-    return any_relevant(known.idf, question, hits)
+    return any_relevant(known.idf, question, hits) and not is_chance(known.idf, question, hits)
 
 
 def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:

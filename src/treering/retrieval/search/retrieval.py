@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil, inf, nextafter
 from typing import Any
 
 from treering.core.evidence import Locator, Segment
@@ -84,32 +84,13 @@ class CandidateReader:
         )
         self._asked.update(head.key for head in new)
         self.sequence, self.policy = found.sequence, found.policy
-        self.states |= {identity: head for identity, head in found.heads.items() if self._stands(head)}
+        self.states |= found.heads
         self.altered |= found.altered
-        self._segments |= self._in_tree(found)
+        self._segments |= found.segments
         self._objects |= found.objects
         if self.whole:
             sources = (item for item in found.objects.values() if isinstance(item, Source))
             self._segments |= {(one.id, segment.segment_id): segment for one in sources for segment in one.segments}
-
-    def _stands(self, head: Head) -> bool:
-        """Tell whether an object stands in the tree that the read is about: all do that are not files of it."""
-        tree = self.reach.tree
-        return tree is None or not tree.has(head.origin) or tree.contents(head.origin, head.fingerprint) is not None
-
-    def _in_tree(self, found: ObjectsFound) -> dict[tuple[str, str], Segment]:
-        """Return the segments that stand in the tree that the read is about, with their places there."""
-        tree = self.reach.tree
-        if tree is None:
-            return dict(found.segments)
-        here: dict[tuple[str, str], Segment] = {}
-        for place, segment in found.segments.items():
-            head = found.heads.get(place[0]) or self.states.get(place[0])
-            if head is None or not tree.has(head.origin):
-                here[place] = segment
-            elif locator := segment.place_in_contents(tree.contents(head.origin, head.fingerprint)):
-                here[place] = segment.model_copy(update={"locator": locator}) if segment.places else segment
-        return here
 
     def over(self) -> tuple[Object, ...]:
         """Return the objects that were read and are over, best first."""
@@ -164,6 +145,8 @@ class Hit:
     """The source it stands in, or that the knowledge it shows rests on first."""
     reread: float | None = None
     """What the reranker says of it, from 0 to 1 among those it read; `None` where it did not read it."""
+    adjustment: "Adjustment | None" = None
+    """What feedback adds to its score."""
     segment: Segment | None = None
     """The segment it is; `None` for an object."""
     source: Source | None = None
@@ -211,6 +194,22 @@ class Retrieval:
     """What reading the best hits again cost, where that was asked for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What feedback adds to the score of a passage, as parts of it: that of persons, and that of all others.
+
+    `counts`: what was said how often, such as `right by user`.
+    """
+
+    persons: float
+    others: float
+    counts: Mapping[str, int]
+
+
+Adjusting = Callable[[str, str], Adjustment | None]
+"""From an object and a segment (empty for the object itself) to what feedback says of it for this question."""
+
+
 def retrieve(
     question: Question,
     *,
@@ -254,8 +253,12 @@ def retrieval(
     reranking: Reranking | None = None,
     repeating: bool = False,
     whole: bool = False,
+    adjusting: Adjusting | None = None,
 ) -> Steps[Retrieval]:
-    """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`."""
+    """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`.
+
+    `adjusting`: what feedback says of a passage.
+    """
     wanted = max(limit * _OVERFETCH, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
@@ -268,6 +271,8 @@ def retrieval(
     at_first = max(len(ranked) if few else ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
+    if adjusting:
+        found = adjusted(found, adjusting)
     found, cost = yield from _rerank(question.text, found, reader, reranking)
     choosing = partial(_repeating if repeating else _diverse, limit=limit)
     hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
@@ -305,6 +310,31 @@ class _Standing:
     fused: Fused
     trusted: Trusted
     reread: float | None = None
+    adjustment: Adjustment | None = None
+
+
+def adjusted(found: Sequence[_Standing], adjusting: Adjusting) -> list[_Standing]:
+    """Weigh candidates by feedback, best first.
+
+    That of persons comes first. What others say changes nothing of what a person marked, and lifts nothing above
+    what a person marked right that was not above it before.
+    """
+    told = [replace(one, adjustment=adjusting(one.head.object_id, one.head.part)) for one in found]
+    by_persons = [
+        replace(one, score=one.score * (1 + one.adjustment.persons)) if one.adjustment else one for one in told
+    ]
+    marked = sorted(one.score for one in by_persons if one.adjustment and one.adjustment.persons > 0)
+    return sorted((_by_others(one, marked) for one in by_persons), key=lambda one: -one.score)
+
+
+def _by_others(one: _Standing, marked: Sequence[float]) -> _Standing:
+    """Weigh a candidate by what others than persons say; `marked` are the scores of what persons marked right."""
+    if one.adjustment is None or one.adjustment.persons or not one.adjustment.others:
+        return one
+    least = next((score for score in marked if score >= one.score), inf)
+    lifted = one.score * (1 + one.adjustment.others)
+    # Just below: among equals the order before would decide.
+    return replace(one, score=min(lifted, max(one.score, nextafter(least, 0.0))))
 
 
 def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: CandidateReader) -> tuple[list[_Standing], int]:
@@ -401,6 +431,7 @@ def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wordi
         source=words.source,
         source_id=_source_behind(found.state, words.item, reader.states),
         reread=found.reread,
+        adjustment=found.adjustment,
     )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
 

@@ -113,6 +113,11 @@ def telling_terms(text: str) -> list[str]:
     return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
+def terms_in(language: str, word: str) -> tuple[str, ...]:
+    """Return the terms under which texts have a word of a language; none for a function word."""
+    return _Sought.of(word, language).telling
+
+
 def content_words(text: str) -> list[str]:
     """Return the words of `text` in order, in lower case but not stemmed, without stop words.
 

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 
 import Stemmer
 
@@ -88,6 +89,19 @@ for _language, _words in _FUNCTION_WORDS.items():
         _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
 
 _FOREIGN = frozenset(_VOTES) - _ENGLISH
+_JOINTS = {
+    "german": ("", "s", "n", "e", "es", "en", "er"),
+    "dutch": ("", "s", "e", "n", "en"),
+    "swedish": ("", "s"),
+    "danish": ("", "s", "e"),
+    "norwegian": ("", "s", "e"),
+}
+"""What may stand between the two words of a compound, in languages that write them as one."""
+_LEAST_PART = 4
+_LONGEST_COMPOUND = 40
+_MOST_COMPOUNDS = 6
+Split = tuple[str, str, str]
+"""A word, and the two it may be made of."""
 _WORD = re.compile(r"[^\W\d_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
@@ -122,6 +136,24 @@ def stems_in(language: str, text: str) -> Iterator[str]:
     for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()):
         if len(word) > 1 and word not in function_words:
             yield _stem(language, word)
+
+
+def compound_splits(language: str, text: str) -> Iterator[Split]:
+    """Yield how long words of a text may be made of two others, without the sounds that join those; most are no words.
+
+    None in a language that writes compounds apart.
+    """
+    joints = _JOINTS.get(language)
+    if joints is None:
+        return
+    long = (word for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()) if len(word) >= 2 * _LEAST_PART)
+    for word in islice(dict.fromkeys(long), _MOST_COMPOUNDS):
+        for at in range(_LEAST_PART, min(len(word), _LONGEST_COMPOUND) - _LEAST_PART + 1):
+            end = word[at:]
+            for joint in joints:
+                first = word[: at - len(joint)]
+                if word.startswith(joint, at - len(joint)) and len(first) >= _LEAST_PART:
+                    yield word, first, end
 
 
 def is_function_word(language: str, word: str) -> bool:

@@ -4,7 +4,7 @@ import re
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha1, sha256
 from itertools import combinations
@@ -212,6 +212,19 @@ def changed_together(commits: Sequence[CommitFiles], present: Collection[str]) -
     ]
     pairs.sort(key=lambda one: (-one.commits, -one.last_changed.timestamp(), one.one, one.other))
     return list(_few_each(pairs))[:_MOST_PAIRS]
+
+
+def telling_commits(commits: Sequence[CommitFiles], present: Collection[str]) -> list[CommitFiles]:
+    """Return the commits with a subject that touched some of the paths present, with these alone.
+
+    What touched very many files says nothing of each.
+    """
+    told = (
+        replace(commit, paths=tuple(path for path in dict.fromkeys(commit.paths) if path in present))
+        for commit in commits
+        if commit.subject.strip() and len(commit.paths) <= _MOST_FILES
+    )
+    return [commit for commit in told if commit.paths]
 
 
 def _few_each(pairs: Sequence[ChangedTogether]) -> Iterator[ChangedTogether]:

@@ -27,6 +27,8 @@ from treering.ports.adapter import (
     Vanished,
 )
 from treering.ports.format import Formats
+from treering.retrieval.index.code_names import file_at
+from treering.retrieval.index.code_places import is_test_path
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import (
@@ -35,7 +37,7 @@ from treering.sources.reading.folder import (
     own_manifests,
 )
 from treering.sources.repository.git import GitRepository, TreeEntry, open_repository
-from treering.sources.repository.git_blobs import changed_together, often_changed
+from treering.sources.repository.git_blobs import CommitFiles, changed_together, often_changed, telling_commits
 from treering.sources.repository.repo_identity import (
     RepositoryIdentity,
     SettledRepository,
@@ -58,7 +60,11 @@ from treering.sources.repository.repo_selection import (
     snapshot,
 )
 
-_MAP_VERSION = 3
+_MAP_VERSION = 4
+_LATEST_COMMITS = 500
+"""Commits by which files change often, and change together."""
+_TELLING_COMMITS = 2_000
+"""Commits whose subjects tell what files are about: so many found more than half or twice as many."""
 _MAX_ATTRIBUTES = 100_000
 _LFS = b"version https://git-lfs.github.com/spec/"
 _KINDS = {
@@ -452,11 +458,18 @@ def _history(plan: _Plan) -> RepoHistory:
 
     Those that touched nothing but pages which Treering wrote are no changes of the repository.
     """
-    read = plan.repository.history(plan.commit) if plan.commit else []
-    commits = [one for one in read if not one.paths or not all(map(plan.written.wrote, one.paths))]
+    read = plan.repository.history(plan.commit, last=_TELLING_COMMITS) if plan.commit else []
+    all_of_them = [one for one in read if not one.paths or not all(map(plan.written.wrote, one.paths))]
+    commits = all_of_them[:_LATEST_COMMITS]
     present = {item.entry.path for item in plan.items if not plan.written.wrote(item.entry.path)}
     spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
-    return RepoHistory(len(commits), spots, changed_together(commits, present), commits)
+    code = {path for path in present if file_at(path) and not is_test_path(path)}
+    told = [_redacted(one) if plan.selection.redact else one for one in telling_commits(all_of_them, code)]
+    return RepoHistory(len(commits), spots, changed_together(commits, present), commits, told)
+
+
+def _redacted(commit: CommitFiles) -> CommitFiles:
+    return replace(commit, subject=redact(commit.subject).text)
 
 
 def _texts(plan: _Plan, items: Sequence[RepoItem]) -> dict[str, str]:

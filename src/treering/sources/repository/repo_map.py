@@ -16,6 +16,7 @@ from typing import Any
 
 from treering.core.evidence import Section
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
+from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.code.languages import counted_language
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
@@ -67,6 +68,8 @@ class RepoHistory:
     together: Sequence[ChangedTogether] = ()
     latest: Sequence[CommitFiles] = ()
     """Newest first."""
+    subjects: Sequence[CommitFiles] = ()
+    """Those that say what their files of code are about, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ def draw_map(
         content_type="repo_map",
         segments=(SegmentDraft(Section(heading="Repository map"), text, heading=facts.name),),
         payload=payload,
+        metadata={HAS_HISTORY: True} if facts.history.subjects else {},
         nodes=tuple(_nodes(facts, entries, texts, modules)),
     )
 
@@ -174,6 +178,7 @@ def _payload(
         "hot_spots": [_hot_spot(one) for one in facts.history.hot_spots[:_LISTED]],
         "changed_together": _together(facts.history),
         "latest_commits": [_commit(one) for one in facts.history.latest[:_LISTED]],
+        "commit_subjects": _subjects(facts.history.subjects),
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
@@ -221,6 +226,13 @@ def _together(history: RepoHistory) -> dict[str, Any]:
     at = {path: place for place, path in enumerate(paths)}
     pairs = [[at[one.one], at[one.other], one.commits, one.last_changed.date().isoformat()] for one in history.together]
     return {"commits": history.commits, "paths": paths, "pairs": pairs}
+
+
+def _subjects(commits: Sequence[CommitFiles]) -> dict[str, Any]:
+    """Write what commits say and the files they touched, these by their places in a list."""
+    paths = sorted({path for commit in commits for path in commit.paths})
+    at = {path: place for place, path in enumerate(paths)}
+    return {"paths": paths, "commits": [[one.subject, *(at[path] for path in one.paths)] for one in commits]}
 
 
 def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from treering.core.errors import NotFound, TreeringError
-from treering.core.versions import DETACHED, GIT_BLOB
+from treering.core.versions import GIT_BLOB
 from treering.ports.adapter import CheckedOut, FileAccess, LyingFile
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.git_blobs import blob_id
@@ -24,14 +24,13 @@ class RepositoryTrees:
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
 
-    def here(self) -> CheckedOut | None:
-        """Return the work tree that the working folder, or the only folder that may be read, lies in."""
+    def here(self, folder: Path | None) -> CheckedOut | None:
+        """Return the work tree that a folder lies in: the working folder, or the only folder that may be read."""
         with suppress(OSError):
-            found = repository_at(self.access.root or Path.cwd())
+            found = repository_at(folder or self.access.root or Path.cwd())
             if found and found.top:
                 branch, commit = found.head()
-                name = branch or (f"{DETACHED} of {found.git_dir.name}" if found.linked else DETACHED)
-                return CheckedOut(found.top, str(found.common), name, commit)
+                return CheckedOut(found.top, str(found.common), branch or found.detached, commit)
         return None
 
     def commit(self, place: str, revision: str) -> str:

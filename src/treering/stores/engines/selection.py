@@ -3,14 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
 
 import numpy as np
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.ports.index import Index, Upkeep, quick_vectors
+from treering.ports.index import Index, Upkeep, one_moment, quick_vectors
 from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
 from treering.ports.search import ChosenPending, Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
@@ -463,6 +463,10 @@ class EngineIndex:
     def quick(self) -> Vectors | None:
         """Search by the vectors of the quick model, which no engine follows."""
         return quick_vectors(self._own)
+
+    def one_moment(self) -> AbstractContextManager[object]:
+        """Hold one moment of the space's own index."""
+        return one_moment(self._own)
 
     @property
     def graph(self) -> Graph:

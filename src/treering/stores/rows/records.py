@@ -301,7 +301,7 @@ def _scope_of_job(row: JobRow) -> str:
 
 def jobs_seen(rows: Iterable[tuple[str, Body]], scope: str, limit: int) -> list[JobRow]:
     """Return the first jobs at, below or above a scope, of ids and bodies."""
-    jobs = (job_of(*row) for row in rows)
+    jobs = (job for row in rows if (job := job_of(*row)).get("scope", "") is not None)
     return list(islice((job for job in jobs if sees(scope, _scope_of_job(job), descend=True)), limit))
 
 

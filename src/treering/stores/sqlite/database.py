@@ -3,11 +3,11 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import apsw
@@ -92,6 +92,9 @@ def _io_hint(path: str) -> str:
         return f"The folder {parent} cannot be written."
     return "Check the disk, and that the file is not a folder."
 
+
+Remembered = TypeVar("Remembered")
+AnyConnection = TypeVar("AnyConnection", bound=apsw.Connection)
 
 MEMORY = ":memory:"
 _WAIT_SECONDS = 20.0
@@ -293,24 +296,29 @@ class Database:
         finally:
             self._writer.set_busy_timeout(self._patience_ms)
 
-    def _connect_reader(self) -> apsw.Connection:
-        return self._prepared(self._copy_of_memory() if self.in_memory else self._open())
+    def _connect_reader(self) -> "ReadConnection":
+        if self.in_memory:
+            return self._prepared(self._copy_of_memory())
+        return self._prepared(ReadConnection(*self._opening()))
 
     def _open(self) -> apsw.Connection:
+        return apsw.Connection(*self._opening())
+
+    def _opening(self) -> tuple[str, int]:
         if self._file:
-            return apsw.Connection(self._file.address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            return self._file.address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         # Without the flag to create: `ensure_file` makes new files.
         created = apsw.SQLITE_OPEN_CREATE if self.in_memory else 0
-        return apsw.Connection(self.path, apsw.SQLITE_OPEN_READWRITE | created)
+        return self.path, apsw.SQLITE_OPEN_READWRITE | created
 
-    def _copy_of_memory(self) -> apsw.Connection:
+    def _copy_of_memory(self) -> "ReadConnection":
         with self._lock:
             content = self._writer.serialize("main")
-        copy = apsw.Connection(MEMORY)
+        copy = ReadConnection(MEMORY)
         copy.deserialize("main", content)
         return copy
 
-    def _prepared(self, connection: apsw.Connection) -> apsw.Connection:
+    def _prepared(self, connection: AnyConnection) -> AnyConnection:
         try:
             self._prepare(connection)
         except apsw.Error:
@@ -363,11 +371,59 @@ _CLOSING_SECONDS = 1.0
 _LOOKING_SECONDS = 0.01
 
 
+class ReadConnection(apsw.Connection):
+    """A connection that only reads, and remembers what it was told to until somebody writes to the file."""
+
+    def __init__(self, *opening: Any) -> None:
+        super().__init__(*opening)
+        self._tables: dict[str, bool] = {}
+        """Temporary tables by what makes them, and whether they were made to stay."""
+        self._remembered: dict[Hashable, Any] = {}
+        self._version = -1
+        self._looked = False
+
+    def begin(self) -> None:
+        """Begin a transaction: all that is read in it is of one moment."""
+        self._looked = False
+        for table in (table for table, stays in self._tables.items() if not stays):
+            self.execute(table)
+            self._tables[table] = True
+        self.execute("BEGIN")
+
+    def make(self, table: str) -> None:
+        """Make a temporary table, if it is not there. The first one goes with its transaction, the next one stays."""
+        if not self._tables.setdefault(table, False):
+            self.execute(table)
+
+    def remembered(self, name: Hashable, read: Callable[[], Remembered]) -> Remembered:
+        """Return what `read` gives, which is small; it is read again only when something was written since."""
+        if not self.in_transaction:
+            return read()
+        if not self._looked:
+            if self._version != (version := int(self.pragma("data_version"))):
+                self._remembered, self._version = {}, version
+            self._looked = True
+        if name not in self._remembered:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[name] = read()
+        known: Remembered = self._remembered[name]
+        return known
+
+
+_MOST_REMEMBERED = 100
+
+
+def remembered(connection: apsw.Connection, name: Hashable, read: Callable[[], Remembered]) -> Remembered:
+    """Return what `read` gives; where the connection only reads, it remembers that until somebody writes."""
+    return connection.remembered(name, read) if isinstance(connection, ReadConnection) else read()
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _Reader:
     """A connection, the number of the thread that reads with it, and how many reads it is in (one inside another)."""
 
-    connection: apsw.Connection
+    connection: ReadConnection
     thread: int
     uses: int = 0
 
@@ -375,7 +431,7 @@ class _Reader:
 class Readers:
     """Hands out snapshots. Only the thread that reads with a connection closes it while it reads."""
 
-    def __init__(self, path: str, connect: Callable[[], apsw.Connection]) -> None:
+    def __init__(self, path: str, connect: Callable[[], ReadConnection]) -> None:
         self._path = path
         self._connect = connect
         self._lock = threading.Lock()
@@ -443,7 +499,7 @@ class Readers:
             reader.uses += 1
         try:
             if transaction and reader.uses == 1:
-                reader.connection.execute("BEGIN")
+                reader.connection.begin()
             yield
         finally:
             self._release(reader)

@@ -5,6 +5,7 @@ Filters have exactly the meaning of `core.filters.matches`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 from weakref import ref
 
@@ -17,6 +18,7 @@ from treering.ports.passages import Reach
 from treering.stores.rows.fold import FILTERED_COLUMNS
 from treering.stores.rows.packing import REINDEX, row_of
 from treering.stores.rows.passage_log import Scopes, SeenReach, role_term, scopes_seen, seen_terms, sees_all_scopes
+from treering.stores.sqlite.database import remembered
 
 Binding = str | int | float | bytes
 Scalar = str | int | float | bool
@@ -260,9 +262,13 @@ class Sight(SeenReach):
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:
     """Work out which of the space's scopes a reach sees."""
-    known = [] if sees_all_scopes(reach) else list(connection.execute("SELECT id, scope FROM passage_scopes"))
+    known = [] if sees_all_scopes(reach) else remembered(connection, "scopes", partial(_scopes, connection))
     # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
     return Sight(reach, scopes_seen(known, reach))
+
+
+def _scopes(connection: apsw.Connection) -> list[tuple[int, str]]:
+    return list(connection.execute("SELECT id, scope FROM passage_scopes"))
 
 
 # What the index remembers of itself, and whether anything was written since.
@@ -319,6 +325,7 @@ def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> I
 
 
 _FEW_AT_ONCE = 500  # values in one statement
+_STEPS = (1, 2, 4, 8, 16, 32, 64, 100, 128, 192, 256, 384, 500)
 
 
 def in_batches(
@@ -328,7 +335,21 @@ def in_batches(
     *,
     before: Sequence[str | int | float | bytes] = (),
 ) -> Iterator[Any]:
-    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before."""
+    """Run a query whose `?*` stands for a list of values, a few hundred at a time. `before`: what is bound before.
+
+    It stands inside of `IN (?*)`: a value that comes twice changes nothing.
+    """
     for start in range(0, len(values), _FEW_AT_ONCE):
-        batch = values[start : start + _FEW_AT_ONCE]
-        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
+        batch = _in_steps(values[start : start + _FEW_AT_ONCE])
+        yield from connection.execute(_with_marks(sql, len(batch)), (*before, *batch))
+
+
+def _in_steps(values: Sequence[Any]) -> list[Any]:
+    """Return values, the last of them repeated, so that there are few lengths: each is a statement to be prepared."""
+    size = min(step for step in _STEPS if step >= len(values))
+    return [*values, *[values[-1]] * (size - len(values))]
+
+
+@lru_cache(maxsize=1_000)
+def _with_marks(sql: str, count: int) -> str:
+    return sql.replace("?*", ",".join("?" * count))

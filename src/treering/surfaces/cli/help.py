@@ -119,6 +119,19 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "review reject": (("turn it down", 'treering review reject patch:01k… --reason "No evidence"'),),
     "revert": (("take back what a patch did", 'treering revert patch:01k… --reason "Wrong branch"'),),
+    "consolidate": (
+        ("what is said twice", "treering consolidate"),
+        ("let reviewers decide", "treering consolidate --propose"),
+        ("down to 20,000 passages, in one scope", "treering consolidate --apply --scope /chats --keep-passages 20000"),
+    ),
+    "feedback give": (
+        ("what answered, and what did not", "treering feedback give 'how often is it retried' --right src:01k…"),
+        ("an answer by its name, as `query --json` tells it", "treering feedback give ans:… --used know:01k…"),
+    ),
+    "feedback status": (("what is kept", "treering feedback status"),),
+    "feedback off": (("let it count for nothing, anywhere", "treering feedback off"),),
+    "feedback on": (("let it count again", "treering feedback on"),),
+    "feedback erase": (("forget all of it", "treering feedback erase"),),
     "erase": (("remove a source for good, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),),
     "backup": (
         ("a copy to keep, while others work", "treering backup ~/backups/acme.db"),
@@ -223,7 +236,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint", "verify"),
     "Coding agents": ("mcp",),
     "Stay up to date": ("watch", "hook", "vectors"),
-    "Decide and take back": ("review", "revert", "erase"),
+    "Decide and take back": ("review", "revert", "feedback", "consolidate", "erase"),
     "Wikis, conversations, tickets": (),
     "Serve others": ("serve", "key"),
     "Copy and move a space": ("backup", "move", "export", "import", "diff", "merge", "sync"),

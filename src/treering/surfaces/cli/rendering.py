@@ -80,7 +80,7 @@ def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[Indente
         versions = "" if item.versions == 1 else f", {item.versions} versions"
         places = [_name(place, fenced=fenced) for place in item.places[:3]]
         called = "" if fenced else one_line(item.title or item.id)
-        yield line((called, "bold"), f"  ({shown_status(item.status, current=item.current)}{versions})")
+        yield line((called, "bold"), f"  ({shown_status(item.status, current=item.current, note=item.note)}{versions})")
         yield line((", ".join((*places, item.id)), "dim"), indent=2)
         text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
         text = titled(item.title, text) if fenced else text
@@ -95,7 +95,7 @@ def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[Indente
 def render_page(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show one object whole: fields, links, what rests on it, history."""
     shown = report.object
-    status = shown_status(str(shown.get("status")), current=report.current)
+    status = shown_status(str(shown.get("status")), current=report.current, note=report.note)
     yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
     yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
     fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
@@ -123,7 +123,7 @@ def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[Indente
         arrow = _ARROWS[one.direction]
         title = _name(one.title, fenced=fenced)
         named = f" ({', '.join(one.fields)})" if one.fields else ""
-        state = f"  ({one.kind}, {shown_status(one.status, current=one.current)})"
+        state = f"  ({one.kind}, {shown_status(one.status, current=one.current, note=one.note)})"
         yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
         yield line((one.id, "dim"), indent=2 * one.depth)
     for near in report.code:
@@ -143,7 +143,7 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
         yield line("Nothing changed or happened in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
-        status = shown_status(one.status, current=one.current)
+        status = shown_status(one.status, current=one.current, note=one.note)
         over = f" ({status})" if status != one.status else ""
         told = f" ({one.dated_by})" if one.dated_by else ""
         yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{told} ", (title, "bold"), f"{over}  by {actor}")
@@ -227,7 +227,7 @@ def _referrers(report: "PageReport", *, fenced: bool) -> list[str]:
 
 
 def _told_referrer(one: "Referrer", *, fenced: bool) -> str:
-    state = shown_status(one.status, current=one.current)
+    state = shown_status(one.status, current=one.current, note=one.note)
     return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
 
 

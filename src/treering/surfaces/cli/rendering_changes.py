@@ -10,11 +10,13 @@ from treering.core.fencing import fence
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.writing.draft import ObjectChange
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.verbs.crystallize.proposing import WorkProposals
+from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
+from treering.verbs.feedback import FeedbackReport, FeedbackStatus
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
 from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.lint.survey import Finding, Severity
@@ -46,6 +48,10 @@ def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedL
             yield from render_reindex(report)
         case AuditReport():
             yield from render_audit(report)
+        case ConsolidateReport():
+            yield from render_consolidation(report)
+        case FeedbackReport():
+            yield line((f"Noted {report.noted}", "bold"), " of this answer; it counts in answers to questions like it.")
         case _:
             yield line(report.model_dump_json(indent=2))
 
@@ -268,6 +274,52 @@ def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
         yield line(one_line(event, most=_SAID_CHARS), indent=2)
         for one in change.fields if change else ():
             yield line((f"{one.field}: ", "dim"), f"{_value(one.before)} → {_value(one.after)}", indent=4)
+
+
+def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
+    """Show each group with both sides, then the budget, and what to do next."""
+    if not report.groups:
+        yield line(("Nothing to consolidate.", "green"))
+    for one in report.groups:
+        yield from _consolidated(one)
+    if report.protected:
+        yield line(f"{report.protected} repetitions stay: a person's, or what something current rests on.")
+    if budget := report.budget:
+        yield line(
+            f"Passages: {budget.passages} → {budget.passages_after}; text: {budget.bytes / 1e6:.1f} → "
+            f"{budget.bytes_after / 1e6:.1f} MB; {budget.protected} objects are never archived."
+        )
+    outcomes = {one.outcome for one in report.groups}
+    if "planned" in outcomes:
+        yield line("Nothing was changed; --propose lays it before reviewers, --apply carries it out.")
+    if "applied" in outcomes:
+        yield line("Take a group back with: treering revert PATCH")
+
+
+def render_feedback(told: FeedbackStatus) -> Iterator[IndentedLine]:
+    """Show what feedback a scope keeps, and whether it counts."""
+    yield line((f"Feedback is {'on' if told.on else 'off'}", "bold"), f" in {told.scope}.")
+    for what, count in sorted(told.verdicts.items()):
+        yield line(f"{count} {what}", indent=2)
+
+
+def _consolidated(one: Consolidated) -> Iterator[IndentedLine]:
+    style = "red" if one.outcome == "failed" else "bold"
+    yield line((f"{one.outcome} ", style), f"{one.kind}: {one.why}", (f"  {one.patch_id}".rstrip(), "dim"))
+    for item in one.gone[:_MOST_GONE]:
+        yield line(
+            ("- ", "red"), one_line(item.text or item.title, most=_SAID_CHARS), (f"  {item.id}", "dim"), indent=2
+        )
+    if len(one.gone) > _MOST_GONE:
+        yield line(f"and {len(one.gone) - _MOST_GONE} more", indent=2)
+    if one.kept:
+        kept = one_line(one.kept.text or one.kept.title, most=_SAID_CHARS)
+        yield line(("= ", "green"), kept, (f"  {one.kept.id}", "dim"), indent=2)
+    if one.problem:
+        yield line(one_line(one.problem, most=_SAID_CHARS), indent=2)
+
+
+_MOST_GONE = 10
 
 
 def render_finding(one: Finding) -> Iterator[IndentedLine]:

@@ -103,7 +103,7 @@ def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | No
 
 
 def _of_merge(report: merging.MergeReport) -> list[IndentedLine]:
-    if not report.patch_id and not report.erased:
+    if not (report.entries or report.created or report.changed or report.erased):
         return [line("Nothing new came.")]
     counts = {
         "new": report.created,

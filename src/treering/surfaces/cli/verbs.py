@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from treering.spaces import proof as proving
     from treering.surfaces.cli import rendering_changes
     from treering.surfaces.python.space import Space
-    from treering.verbs.crystallize import proposing
+    from treering.verbs import feedback as giving
+    from treering.verbs.crystallize import review
     from treering.verbs.ingest import report as ingest_report
     from treering.verbs.lint import audit, erasure
     from treering.verbs.lint import lint as lint_verb
@@ -57,7 +58,8 @@ else:
     # A command needs its own verb, and not the others.
     proving = LazyModule("treering.spaces.proof")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
-    proposing = LazyModule("treering.verbs.crystallize.proposing")
+    giving = LazyModule("treering.verbs.feedback")
+    review = LazyModule("treering.verbs.crystallize.review")
     ingest_report = LazyModule("treering.verbs.ingest.report")
     audit = LazyModule("treering.verbs.lint.audit")
     erasure = LazyModule("treering.verbs.lint.erasure")
@@ -290,7 +292,7 @@ def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
 def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
     """Propose the work that sources ask for."""
     with opened(access, writing) as space:
-        found = space.perform(proposing.PROPOSE, scope=scope, options=options)
+        found = space.perform(review.PROPOSE, scope=scope, options=options)
     answer(access, found, rendering_changes.render_work_proposals(found, dry_run=bool(options["dry_run"])))
 
 
@@ -317,3 +319,23 @@ def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, 
     answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
         raise typer.Exit(1)
+
+
+# Feedback on answers.
+
+
+def give_feedback(
+    asked: str, scope: str, told: Mapping[str, Sequence[str]], access: Access, writing: WriteFlags
+) -> None:
+    """Note which hits of an answer were right, wrong or used."""
+    envelope = Envelope(mode="feedback", scope=scope, input={"question": asked, **told})
+    with opened(access, writing) as space:
+        report = _called(space, "crystallize", envelope)
+    answer(access, report, render(report))
+
+
+def feedback(what: str, scope: str, access: Access, writing: WriteFlags) -> None:
+    """Tell what feedback is kept, after it was switched or erased where that was asked for."""
+    with opened(access, writing) as space:
+        told = space.perform(giving.ON_SCOPES[what], scope=scope)
+    answer(access, told, rendering_changes.render_feedback(told))

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,10 +16,19 @@ from treering.core.errors import Conflict, InvalidInput, TreeringError
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
 from treering.sources.repository.git import GitRepository, open_repository
-from treering.sources.repository.git_hooks import GitHook, hooks_of, install_hooks, uninstall_hooks
+from treering.sources.repository.git_hooks import (
+    SENDING,
+    GitHook,
+    HookCommands,
+    hooks_of,
+    install_hooks,
+    uninstall_hooks,
+)
 from treering.sources.repository.git_process import locate
 from treering.sources.watching import Occasion, WatchedPlace, occasions, shown_reason
-from treering.surfaces.cli.commands.spaces import WatchFlags
+from treering.spaces.depots import sync_place
+from treering.spaces.sync import SyncWishes
+from treering.surfaces.cli.commands.spaces import SharingFlags, WatchFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal
 from treering.surfaces.cli.rendering import render_warnings
@@ -175,7 +184,8 @@ def _now() -> str:
 
 
 _FOLDER = "treering"
-_LAST = "last-run.json"
+_LAST, _LAST_SYNC = "last-run.json", "last-sync.json"
+_FETCHING, _PUSHING = "fetching", "pushing"
 _SHOWN = {
     "none": "not installed",
     "ours": "installed",
@@ -184,57 +194,148 @@ _SHOWN = {
 }
 
 
-def install(access: Access, place: Path) -> None:
-    """Put our call into the hooks of a repository."""
+def install(access: Access, place: Path, sharing: SharingFlags) -> None:
+    """Put our calls into the hooks of a repository."""
+    hooks = put_hooks(access.space, place, sharing)
+    lines = [*_of_hooks(hooks)]
+    if sharing.sync:
+        lines += [line(said) for said in told_of_sharing(sharing.sync)]
+    answer(access, _facts(hooks), [*lines, line("To take it back: treering hook uninstall")])
+
+
+def put_hooks(space: str, place: Path, sharing: SharingFlags, *, dry_run: bool = False) -> list[GitHook]:
+    """Put our calls into the hooks of a repository, and return the hooks. `dry_run`: only check that it can be done."""
     top, repository = _work_tree(place)
-    address = Settings.read().space_address(access.space or None)
-    if access.space and not address.is_file:
+    address = Settings.read().space_address(space or None)
+    if space and not address.is_file:
         raise InvalidInput(
             "The address of a database may hold a password, and a hook can be read by others.",
             hint="Set TREERING_SPACE where git is used, and install without --space.",
         )
-    space = ("--space", str(Path(address.place).resolve())) if access.space else ()
-    hooks = install_hooks(top, repository.common, (OWN_PROCESS.program, *OWN_PROCESS.arguments, "hook", "run", *space))
-    answer(access, _facts(hooks), [*_of_hooks(hooks), line("To take it back: treering hook uninstall")])
+    named = ("--space", str(Path(address.place).resolve())) if space else ()
+    ingest = (OWN_PROCESS.program, *OWN_PROCESS.arguments, "hook", "run", *named)
+    commands = _commands(ingest, sharing, top)
+    return hooks_of(top) if dry_run else install_hooks(top, repository.common, commands)
+
+
+def remote_to_share(place: Path) -> str:
+    """Return the remote over which the hooks of a repository could share its space; empty: none, or they do so."""
+    try:
+        top, _ = _work_tree(place)
+        remote, _ = sync_place("origin", folder=top)
+        return "" if any(hook.name == SENDING for hook in hooks_of(top)) else remote
+    except TreeringError:
+        return ""
+
+
+def told_of_sharing(remote: str) -> tuple[str, ...]:
+    """Return what the hooks do where a space is shared over `remote`."""
+    return (
+        f"A merge and the checkout of a branch bring what others left at {remote}; a push to it sends what is new.",
+        "Secrets and private scopes are not sent. TREERING_HOOK_SYNC=0 turns it off.",
+    )
+
+
+def _commands(ingest: tuple[str, ...], sharing: SharingFlags, top: Path) -> HookCommands:
+    if not sharing.sync:
+        if sharing.key or sharing.signers:
+            raise InvalidInput("--key and --signers are about syncing.", hint="Add --sync REMOTE.")
+        return HookCommands(ingest)
+    remote, is_folder = sync_place(sharing.sync, folder=top)
+    files = {"--key": sharing.key, "--signers": sharing.signers}
+    for option, file in files.items():
+        if file and not file.is_file():
+            raise InvalidInput(f"{option}: there is no file {file}.", hint="Name a file that is there.")
+    named = [word for option, file in files.items() if file for word in (option, str(file.resolve()))]
+    fetch = (*ingest, "--sync", remote, *named)
+    return HookCommands(ingest, fetch, (*fetch, "--push"), "" if is_folder else remote)
 
 
 def uninstall(access: Access, place: Path) -> None:
-    """Take our call out of the hooks again."""
+    """Take our calls out of the hooks again."""
     top, repository = _work_tree(place)
     changed = uninstall_hooks(top)
-    for name in (_LAST, NEXT_LOCK, RUNNING_LOCK):
-        (repository.common / _FOLDER / name).unlink(missing_ok=True)
-    with suppress(OSError):  # it was never made, or somebody else put something there
-        (repository.common / _FOLDER).rmdir()
+    folder = repository.common / _FOLDER
+    for name in (_LAST, _LAST_SYNC):
+        (folder / name).unlink(missing_ok=True)
+    for place in (folder / _FETCHING, folder / _PUSHING, folder):
+        for name in (NEXT_LOCK, RUNNING_LOCK):
+            (place / name).unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made, or somebody else put something there
+            place.rmdir()
     files = [str(one.file) for one in changed]
     lines = [line(f"Taken out of {file}.") for file in files] or [line("There was no hook of Treering's here.")]
     answer(access, {"files": files}, lines)
 
 
 def status(access: Access, place: Path) -> None:
-    """Tell which hooks there are, and how the last run ended."""
+    """Tell which hooks there are, and how the last run and the last sync ended."""
     top, repository = _work_tree(place)
-    hooks, last = hooks_of(top), _last_run(repository)
-    answer(access, {**_facts(hooks), "last_run": last}, [*_of_hooks(hooks), *_of_run(last)])
+    hooks, last, synced = hooks_of(top), _last_run(repository, _LAST), _last_run(repository, _LAST_SYNC)
+    answer(
+        access,
+        {**_facts(hooks), "last_run": last, "last_sync": synced},
+        [*_of_hooks(hooks), *_of_run(last), *(_of_sync(synced) if synced else ())],
+    )
 
 
-def run(access: Access) -> None:
-    """Ingest the repository of the working folder, one run at a time. How it ended is kept in its git folder."""
-    address = Settings.read().space_address(access.space or None)
+def run(access: Access, sharing: SharingFlags, *, push: bool) -> None:
+    """Ingest the repository of the working folder, then sync, each one run at a time.
+
+    How it ended is kept in its git folder. `push`: only sync, both ways.
+    """
+    settings = Settings.read()
+    if push and not sharing.sync:
+        raise InvalidInput("--push is about syncing.", hint="Add --sync REMOTE.")
+    address = settings.space_address(access.space or None)
     if address.file is not None and not address.file.is_file():
         answer(access, {}, [line("There is no space here: nothing was done.")])
         return
     with suppress(OSError, AttributeError):  # not on Windows; or it has a session of its own already
         os.setsid()
-    _, repository = _work_tree(Path())
+    top, repository = _work_tree(Path())
     folder = repository.common / _FOLDER
+    told: dict[str, Any] = {}
+    lines: list[IndentedLine] = []
+    if not push:
+        done = _in_turn(folder, folder / _LAST, lambda: _ingest(access))
+        told, lines = done or {}, [*(_of_run(done) if done else [line(_WAITS)])]
+    if sharing.sync and settings.hook_sync:
+        # A sync that waits does not know of an ingest that waits, nor the other way round: each has its own turn.
+        synced = _in_turn(
+            folder / (_PUSHING if push else _FETCHING), folder / _LAST_SYNC, lambda: _sync(access, sharing, top, push)
+        )
+        told = {**told, "sync": synced or {}}
+        lines += _of_sync(synced) if synced else [line(_WAITS)]
+    answer(access, told, lines)
+
+
+_WAITS = "Another run waits already, and will see what is there."
+
+
+def _in_turn(folder: Path, kept: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    """Work when it is this process' turn, and keep how it ended; `None` where another one waits already."""
     with one_after_another(folder) as is_ours:
         if not is_ours:
-            answer(access, {}, [line("Another run waits already, and will see what is there.")])
-            return
-        told = _ingest(access)
-        replace_file(folder / _LAST, json.dumps({"at": render_time(datetime.now(UTC)), **told}).encode())
-        answer(access, told, _of_run(told))
+            return None
+        told = work()
+        replace_file(kept, json.dumps({"at": render_time(datetime.now(UTC)), **told}).encode())
+        return told
+
+
+def _sync(access: Access, sharing: SharingFlags, top: Path, push: bool) -> dict[str, Any]:
+    # Nobody is there to be asked for a password: what would ask fails, and the next push or `treering sync` sends it.
+    os.environ["SSH_ASKPASS_REQUIRE"] = "never"
+    wishes, writing = SyncWishes(push=push, key=sharing.key, signers=sharing.signers), WriteFlags()
+    try:
+        with opened(access, writing) as space:
+            report = space.sync(sharing.sync, wishes, folder=top)
+            if report.received:
+                embed_later(space, writing)
+    except (TreeringError, OSError) as error:
+        return {"remote": sharing.sync, "error": str(error)}
+    received = report.received.entries if report.received else 0
+    return {"remote": report.remote, "received": received, "sent": report.sent, "warnings": [*report.warnings]}
 
 
 def _ingest(access: Access) -> dict[str, Any]:
@@ -249,9 +350,9 @@ def _ingest(access: Access) -> dict[str, Any]:
     return {"counts": {what: number for what, number in counts.items() if number}, "warnings": [*report.warnings]}
 
 
-def _last_run(repository: GitRepository) -> dict[str, Any]:
+def _last_run(repository: GitRepository, name: str) -> dict[str, Any]:
     try:
-        told = json.loads((repository.common / _FOLDER / _LAST).read_text(encoding="utf-8"))
+        told = json.loads((repository.common / _FOLDER / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return told if isinstance(told, dict) else {}
@@ -270,12 +371,25 @@ def _of_run(told: Mapping[str, Any]) -> Iterator[IndentedLine]:
     if not told:
         yield line("No hook has run yet.")
         return
-    at = f"{told['at'][:16].replace('T', ' ')}  " if "at" in told else ""
     if "error" in told:
-        yield line(at, ("failed: ", "red"), told["error"])
+        yield line(_at(told), ("failed: ", "red"), told["error"])
         return
-    yield line(at, f"ingested: {counted(told.get('counts', {}))}")
+    yield line(_at(told), f"ingested: {counted(told.get('counts', {}))}")
     yield from render_warnings(told.get("warnings", []))
+
+
+def _of_sync(told: Mapping[str, Any]) -> Iterator[IndentedLine]:
+    if "error" in told:
+        yield line(_at(told), ("sync failed: ", "red"), told["error"])
+        return
+    yield line(
+        _at(told), f"synced with {told['remote']}: {told['received']} changes came, {told['sent']} changes were sent"
+    )
+    yield from render_warnings(told.get("warnings", []))
+
+
+def _at(told: Mapping[str, Any]) -> str:
+    return f"{told['at'][:16].replace('T', ' ')}  " if "at" in told else ""
 
 
 def _work_tree(place: Path) -> tuple[Path, GitRepository]:

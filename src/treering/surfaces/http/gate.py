@@ -20,7 +20,7 @@ from treering.ports.runtime import Clock
 from treering.ports.stores import AccessKey, AccessKeys
 from treering.surfaces.http.callers import Caller, RouteAccess
 from treering.surfaces.http.failures import Refusal
-from treering.surfaces.web.rendering import HEADERS, respond_alone
+from treering.surfaces.web.view import HEADERS, respond_alone
 from treering.system.access_keys import KEY_PREFIX, holder_of, is_key, rights_of
 from treering.verbs.envelope import READS, require
 

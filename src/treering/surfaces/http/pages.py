@@ -24,8 +24,19 @@ from treering.surfaces.web.pages.graph import graph
 from treering.surfaces.web.pages.health import decide, health
 from treering.surfaces.web.pages.inspect_object import inspect_object
 from treering.surfaces.web.pages.timeline import LiveLine, LivePlace, live, news, parse_place, stream, timeline, work
-from treering.surfaces.web.rendering import HEADERS, STATIC, error_page, read_form, respond
-from treering.surfaces.web.view import PageFunction, PageView, Preparing, ReadSpace, Rendered, WebPage
+from treering.surfaces.web.view import (
+    HEADERS,
+    STATIC,
+    PageFunction,
+    PageView,
+    Preparing,
+    ReadSpace,
+    Rendered,
+    WebPage,
+    error_page,
+    read_form,
+    respond,
+)
 from treering.system.access_keys import space_name
 from treering.verbs.envelope import READS, Answer, Envelope, Operation, Report
 

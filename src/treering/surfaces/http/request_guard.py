@@ -28,7 +28,7 @@ from treering.surfaces.http.failures import (
     too_many_requests,
 )
 from treering.surfaces.http.gate import SIGN_IN, Gate
-from treering.surfaces.web.rendering import respond_alone
+from treering.surfaces.web.view import respond_alone
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 

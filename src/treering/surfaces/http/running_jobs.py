@@ -361,7 +361,7 @@ class RunningJobs:
         """Return a job's row and its state now. Raises `NotFound` for one that is not there, or somebody else's."""
         engine = self._space.engine_for(_STATUS, caller)
         found = engine.jobs.find(job_id)
-        row = parsed_job(found) if found else None
+        row = parsed_job(found) if found and found.get("scope", "") is not None else None
         if row is None:
             raise NotFound(f"There is no job {job_id}.", hint="The answer that began a job names it.")
         return row, row.state_at(engine.clock.now())

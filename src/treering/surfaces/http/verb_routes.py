@@ -14,9 +14,8 @@ from starlette.routing import Route as StarletteRoute
 
 from treering.core.errors import Denied
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
-from treering.surfaces.http.bodies import parse_body, read_body
 from treering.surfaces.http.callers import Bounds, Caller, RouteAccess, caller_of
-from treering.surfaces.http.contract import Route
+from treering.surfaces.http.contract import Route, parse_body, read_body
 from treering.surfaces.http.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.served import ServedSpace, ServerContext

@@ -11,8 +11,10 @@ from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
+from treering.verbs.feedback import FeedbackReport
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
+from treering.verbs.lint.consolidation import ConsolidateReport
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
 from treering.verbs.query.context import ContextReport
@@ -89,7 +91,7 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            status = shown_status(str(report.object.get("status", "")), current=report.current)
+            status = shown_status(str(report.object.get("status", "")), current=report.current, note=report.note)
             return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
             code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
@@ -115,6 +117,10 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
         case ReindexReport():
             title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
             return title, [AnswerEntry(f"- {label(line, most=_SAID)}") for line in report.differences]
+        case FeedbackReport():
+            return f"Noted: {report.noted}. {'It counts' if report.counts else 'Feedback is switched off here'}.", []
+        case ConsolidateReport():
+            return _counted("objects to archive", report.counts), list(_groups(report))
         case AuditReport():
             title = (
                 "The audit log verifies."
@@ -168,7 +174,7 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
 def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
-        state = f"{one.type}/{one.kind}, {shown_status(one.status, current=one.current)}"
+        state = f"{one.type}/{one.kind}, {shown_status(one.status, current=one.current, note=one.note)}"
         yield AnswerEntry(
             f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
@@ -190,7 +196,7 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
-        status = shown_status(change.status, current=change.current)
+        status = shown_status(change.status, current=change.current, note=change.note)
         over = f" ({status})" if status != change.status else ""
         yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
 
@@ -202,7 +208,7 @@ def _by(change: HistoryEntry) -> str:
 
 def _opened(item: Expanded) -> AnswerEntry:
     cut = " (cut)" if item.cut else ""
-    status = shown_status(item.status, current=item.current)
+    status = shown_status(item.status, current=item.current, note=item.note)
     head = f"`{item.id}` {quoted(item.title)} ({status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return AnswerEntry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
@@ -267,6 +273,15 @@ def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
         why = f" {label(one.why, most=_SAID)}" if one.why else ""
         said = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
         yield AnswerEntry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
+
+
+def _groups(report: ConsolidateReport) -> Iterable[AnswerEntry]:
+    for one in report.groups:
+        gone = "; ".join(f"{label(item.text or item.title, most=_SAID)} ({item.id})" for item in one.gone)
+        kept = f" Stays: {label(one.kept.text or one.kept.title, most=_SAID)} ({one.kept.id})" if one.kept else ""
+        patch = f" {one.patch_id}" if one.patch_id else ""
+        problem = f" {label(one.problem, most=_SAID)}" if one.problem else ""
+        yield AnswerEntry(f"- {one.outcome}{patch} {one.kind}, {one.why}: {gone}.{kept}{problem}", ref=one.kind)
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:

@@ -30,7 +30,7 @@ A server that is told to fetch pages of the web grants that besides, and lists i
 """
 HELP = "help"
 """The mode of every tool that tells all fields of its other modes (`mode_help`)."""
-_LEGEND = "* needed. All about a mode: mode help, input.mode."
+_LEGEND = "* needed. More: mode help, input.mode."
 
 
 def tool_listing(*, urls: bool = False) -> list[Schema]:

@@ -7,21 +7,28 @@ from typing import Any
 from treering.core.errors import InvalidInput, nearest
 from treering.registry import brought_by_name
 from treering.spaces import proof, transfer
-from treering.verbs.crystallize import proposing, review
+from treering.verbs import feedback
+from treering.verbs.crystallize import review
 from treering.verbs.envelope import Operation
 from treering.verbs.lint import upkeep
 from treering.verbs.lint import upkeep as index_engine
 from treering.verbs.lint.erasure import ERASE
 from treering.verbs.query import overview
 
-ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
+ON_SPACES: tuple[Operation[Any], ...] = (
+    *review.OPERATIONS,
+    *feedback.OPERATIONS,
+    ERASE,
+    transfer.EXPORT,
+    transfer.IMPORT,
+)
 """Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *overview.OPERATIONS,
     *proof.OPERATIONS,
     *index_engine.ENGINE_OPERATIONS,
-    *proposing.OPERATIONS,
+    review.PROPOSE,
 )
 """What keeps a space and its work in order: for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(
@@ -49,6 +56,18 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "revert": {
         "take a patch back": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "feedback status": {
+        "what is kept": {},
+    },
+    "feedback off": {
+        "in one scope": {"scope": "/chats"},
+    },
+    "feedback on": {
+        "everywhere again": {},
+    },
+    "feedback erase": {
+        "that of all scopes": {},
     },
     "erase": {
         "remove a source for good": {

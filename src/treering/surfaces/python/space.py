@@ -192,14 +192,14 @@ class Space:
     def crystallize(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "WriteReport":
-        """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
+        """Turn work into state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`; or `feedback`."""
         asked = _envelope(mode, scope, input, options)
         return cast("WriteReport", TOOLS["crystallize"].call(self.engine, asked, granted=EVERYTHING))
 
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
-        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
+        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`, `consolidate`."""
         return TOOLS["lint"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     def call(self, verb: str, envelope: Envelope) -> Report:
@@ -299,6 +299,10 @@ class Space:
     def embed_pending(self, progress: Progress | None = None) -> None:
         """Make all vectors that wait, now."""
         (self.with_progress(progress) if progress else self).perform(upkeep.VECTORS)
+
+    def asked_from(self, folder: Path) -> "Space":
+        """Return the same space asked from a folder: in a work tree of a repository, what holds there is current."""
+        return replace(self, engine=self.engine.asked_from(folder))
 
     def with_progress(self, progress: Progress) -> "Space":
         """Return the same space reporting the progress of long work."""

@@ -1,11 +1,24 @@
-"""What a page is made of: the space it reads, what was asked for, and the template that shows the answer."""
+"""What a page is made of, and how it becomes HTML: all is escaped, and nothing is loaded from anywhere else."""
 
+import re
+import shlex
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache
+from hmac import compare_digest
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
-from treering.core.errors import InvalidInput
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from treering.core.canonical import is_object
+from treering.core.characters import visible
+from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.scope import ROOT
 from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
 from treering.verbs.query.overview import OVERVIEW, Overview
@@ -96,7 +109,8 @@ class PageView:
     ) -> _Report:
         """Run a mode of `query` on the scope and below, at the moment of the page or at another one."""
         moment = as_of or self.as_of
-        options_given = {"descend": True, **({"as_of": moment} if moment else {}), **options}
+        about = {"as_of": moment} if moment else {"at": self.text("at")}
+        options_given = {"descend": True, **about, **options}
         answer = self.space.call("query", _envelope(mode, self.scope, given, options_given))
         if not isinstance(answer, report):
             raise TypeError(f"query {mode} gave {type(answer).__name__}")
@@ -104,15 +118,19 @@ class PageView:
 
     def perform(self, operation: Operation[Answer], given: Mapping[str, Any], **options: Any) -> Answer:
         """Run an operation on all that whoever asks may see."""
-        return self.space.perform(operation, given=given, options=options)
+        about = {"at": self.text("at")} if "at" in operation.options.model_fields and "as_of" not in options else {}
+        return self.space.perform(operation, given=given, options={**about, **options})
 
     def overview(self) -> Overview:
         """Return what the space holds and what waits in it."""
         return self.perform(OVERVIEW, {}, **({"as_of": self.as_of} if self.as_of else {}))
 
     def link(self, path: str = "", /, **params: Any) -> str:
-        """Return the address of a page of this space, at the same moment. Parameters without a value are left out."""
-        moment = {"as_of": self.as_of} if self.as_of else {}
+        """Return the address of a page of this space, at the same moment or of the same tree.
+
+        Parameters without a value are left out.
+        """
+        moment = {"as_of": self.as_of} if self.as_of else {"at": self.text("at")}
         told = {name: value for name, value in {**moment, **params}.items() if value}
         where = f"{self.base}/{quote(path, safe='/:')}" if path else self.home
         return f"{where}?{urlencode(told, safe=':/')}" if told else where
@@ -173,3 +191,141 @@ class WebPage:
     title: str = ""
     """Its name in the menu; empty: it does not stand there."""
     prepare: Callable[[PageView], Preparing] | None = None
+
+
+STATIC = Path(__file__).with_name("static")
+_TEMPLATES = Path(__file__).with_name("templates")
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer a browser would send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+_PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
+"""A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
+
+_LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
+_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
+_BOX_CHARS = 250
+_BOX_LINES = 8
+_LONG_LINE = re.compile(r".{30}")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([FileSystemLoader(_TEMPLATES), FunctionLoader(_template_of_package)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.tests["object_id"] = lambda value: isinstance(value, str) and is_object(value)
+    environment.tests["passage_link"] = lambda value: _PASSAGE_LINK.fullmatch(value) is not None
+    environment.tests["code_place"] = is_code_place
+    environment.tests["longer_than_its_box"] = _is_longer_than_its_box
+    environment.filters["shell"] = shlex.join
+    environment.filters["told_event"] = told_event
+    environment.filters["moment"] = _moment
+    return environment
+
+
+def _template_of_package(name: str) -> str | None:
+    """Return a template that lies in a package of a part, such as `my_part:page.html`."""
+    package, colon, file = name.partition(":")
+    return files(package).joinpath(file).read_text(encoding="utf-8") if colon else None
+
+
+def is_code_place(place: str) -> bool:
+    """Tell whether a place, such as `src/app.py#L10-L20 @ 1f3c`, is in a file whose lines mean something."""
+    found = _LINES.fullmatch(place)
+    return found is not None and _PROSE_FILE.search(found["path"]) is None
+
+
+def _is_longer_than_its_box(text: str, code: bool = False) -> bool:
+    """Tell whether a text may be larger than its box on the narrowest screen, so that it scrolls there."""
+    return len(text) > _BOX_CHARS or text.count("\n") >= _BOX_LINES or (code and _LONG_LINE.search(text) is not None)
+
+
+def _moment(value: datetime | str) -> str:
+    """Write a time to the minute, in UTC."""
+    return f"{value:%Y-%m-%d %H:%M}" if isinstance(value, datetime) else value[:16].replace("T", " ")
+
+
+def _shown(value: Any) -> Any:
+    """Write out what a reader would obey instead of see, such as marks that turn the direction of text."""
+    return visible(value) if type(value) is str else value
+
+
+def respond(rendered: Rendered, view: PageView) -> Response:
+    """Render a page, with the headers that keep it to itself."""
+    if rendered.redirect:
+        return RedirectResponse(rendered.redirect, status_code=303, headers=dict(HEADERS))
+    html = _environment().get_template(rendered.template).render(**rendered.values, view=view)
+    return HTMLResponse(html, status_code=rendered.status, headers=dict(HEADERS))
+
+
+def error_page(error: TreeringError, view: PageView, *, status: int) -> Response:
+    """Show what went wrong, and what to do."""
+    # Without what was asked for, which may be what is wrong.
+    return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))
+
+
+def respond_alone(template: str, *, status: int = 200, **values: Any) -> Response:
+    """Render a page for somebody who sees no space, such as the one to sign in."""
+    return HTMLResponse(
+        _environment().get_template(template).render(**values), status_code=status, headers=dict(HEADERS)
+    )
+
+
+# Forms that change something: only a page of this server may send them.
+
+
+TOKEN = "token"  # noqa: S105 - the name of a field
+_MOST_BYTES = 64_000
+_MOST_FIELDS = 20
+
+
+async def read_form(request: Request, *, token: str) -> dict[str, str]:
+    """Read a form. Raises `Denied` for one of another site, `InvalidInput` for a body that is not a form or too large.
+
+    A browser names the page's site in `Origin`; a program that sends none is refused as well. `token` is in each page
+    of this server, which a page of another site cannot read.
+    """
+    host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
+    if origin.casefold() not in {f"http://{host}".casefold(), f"https://{host}".casefold()}:
+        raise Denied("This form was not sent by a page of this server.", hint="Open the page here and send it again.")
+    fields = _fields(await _body(request))
+    if not compare_digest(fields.pop(TOKEN, "").encode(), token.encode()):
+        raise Denied(
+            "The form is older than this server.", hint="Open its page again, and send it from there.", details={}
+        )
+    return fields
+
+
+async def _body(request: Request) -> bytes:
+    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if label != "application/x-www-form-urlencoded":
+        raise InvalidInput(f"A form was expected, not {label!r}.", hint="Send it from the page.")
+    kept = bytearray()
+    async for chunk in request.stream():
+        kept += chunk
+        if len(kept) > _MOST_BYTES:
+            raise InvalidInput(f"The form is larger than {_MOST_BYTES} bytes.", hint="Give a shorter reason.")
+    return bytes(kept)
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    try:
+        read = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError as error:
+        raise InvalidInput(f"The form cannot be read: {error}.", hint="Send it from the page.") from error
+    return {name: values[-1] for name, values in read.items()}

@@ -30,7 +30,7 @@ _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
 class KnowledgeFields(Value):
     """Knowledge as a caller describes it.
 
-    The payload's fields depend on the kind: fact `subject predicate object|value`; procedure `steps preconditions
+    Payloads: fact `subject predicate object|value`; procedure `steps preconditions
     expected_outcome`; decision `question outcome rationale alternatives`; constraint `rule scope
     violation_impact`; preference `statement scope`.
     """

@@ -221,7 +221,7 @@ KNOWLEDGE = Mode(
 )
 PROMOTE = Mode(
     "promote",
-    "Make candidates active where their evidence holds, or move a child scope up.",
+    "Believe candidates whose evidence holds, or move a child scope up.",
     PromoteInput,
     WriteOptions,
     WriteReport,

@@ -134,7 +134,7 @@ def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made)
 
 ACTIVITY = Mode(
     "activity",
-    "Record work done with the knowledge, nodes and work items it produced; or finalize, archive, correct a record.",
+    "Record work done with what it produced; or finalize, archive, correct a record.",
     ActivityInput,
     WriteOptions,
     WriteReport,
@@ -198,7 +198,7 @@ def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
 
 WORK_ITEM = Mode(
     "work_item",
-    "Open, change, move, link or resolve a work item.",
+    "Open, change, link or resolve work.",
     WorkItemInput,
     WriteOptions,
     WriteReport,
@@ -258,7 +258,7 @@ def _node_changes(call: Call, given: NodeInput) -> list[Operation]:
 
 NODE = Mode(
     "node",
-    "Make a node, or change, archive or merge one.",
+    "Make, change, archive or merge a node.",
     NodeInput,
     WriteOptions,
     WriteReport,
@@ -292,7 +292,7 @@ def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -
 
 SOURCE = Mode(
     "source",
-    "Make a source invalid, valid again, or archived.",
+    "Make a source invalid, valid or archived.",
     SourceStatus,
     WriteOptions,
     WriteReport,

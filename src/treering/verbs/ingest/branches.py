@@ -5,7 +5,7 @@ from typing import Any
 
 from treering.core.evidence import Locator, Segment, SegmentPlace
 from treering.core.objects import Source
-from treering.core.versions import HeldContents, known_branches
+from treering.core.versions import HeldContents, known_branches, places_of_branches
 from treering.ports.adapter import BranchRead
 from treering.verbs.ingest.segments import Carried
 
@@ -74,7 +74,7 @@ def branches_gone(read: BranchRead) -> frozenset[str]:
     commit = read.commit if lead == read.branch else known.get(lead, "")
     if lead in read.heads and read.heads[lead] != commit:
         return frozenset()
-    places = _places(read.known)
+    places = places_of_branches(read.known)
     return frozenset(
         name for name in known if name not in read.existing and places.get(name, read.place) == read.place
     ) - {read.branch}
@@ -83,15 +83,9 @@ def branches_gone(read: BranchRead) -> frozenset[str]:
 def told_of_branches(read: BranchRead, gone: Collection[str] = ()) -> dict[str, Any]:
     """Return what the map of a repository says of the branches that are known after a reading."""
     commits = {**known_branches(read.known), read.branch: read.commit}
-    places = {**dict.fromkeys(commits, read.place), **_places(read.known), read.branch: read.place}
+    places = {**dict.fromkeys(commits, read.place), **places_of_branches(read.known), read.branch: read.place}
     told = {name: {"commit": commits[name], "place": places[name]} for name in commits if name not in gone}
     return {"branches": told, "leading": leading_after(read, gone)}
-
-
-def _places(known: Mapping[str, Any]) -> dict[str, str]:
-    told = known.get("branches")
-    named = told.items() if isinstance(told, Mapping) else ()
-    return {name: str(one["place"]) for name, one in named if isinstance(one, Mapping) and one.get("place")}
 
 
 def standing(before: Source, versions: HeldContents) -> Carried:

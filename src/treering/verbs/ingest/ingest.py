@@ -255,7 +255,7 @@ def _job(call: Call, job_id: str) -> JobRow | None:
     """Return a job at or below the call's scope, or above it: the one asked for, or the newest."""
     rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
     found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
-    row = parsed_job(found) if found else None
+    row = parsed_job(found) if found and found.get("scope", "") is not None else None
     if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
         raise NotFound(
             f"There is no job {job_id}.",

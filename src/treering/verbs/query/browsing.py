@@ -20,7 +20,7 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Valu
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.related import files_called
 from treering.verbs.query.search import flagged
-from treering.verbs.reading import ReadOptions, altered_warnings, over_warning, standing
+from treering.verbs.reading import ReadOptions, Standing, altered_warnings, over_warning, standing
 from treering.verbs.scoped_ledger import whole
 
 # How one line of an object's history is shown.
@@ -90,6 +90,8 @@ class Referrer(Value):
     fields: tuple[str, ...]
     current: bool = True
     """Whether it is how things stand."""
+    note: str = ""
+    """Why it is not, where that is due to the tree that is asked from."""
 
 
 class PageReport(Report):
@@ -109,6 +111,8 @@ class PageReport(Report):
     """What it names itself: nodes that knowledge is about, work and sources of an activity, and so on."""
     current: bool = True
     """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
+    note: str = ""
+    """Why it is not, where that is due to the tree that is asked from, such as `not on this branch (feature/x)`."""
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
@@ -125,9 +129,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     naming = read_referring(ledger, [item.id], as_of=moment)
     named = _named_by(call, item, moment)
     current = standing(call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment)
-    referrers = [
-        _referrer(head_of(one), naming.fields(one, item.id), current=one.id in current) for one in naming.items[item.id]
-    ]
+    referrers = [_referrer(head_of(one), naming.fields(one, item.id), current) for one in naming.items[item.id]]
     listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
     return PageReport(
         verb="query",
@@ -149,9 +151,10 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
             one.id for one in naming.items[item.id] if isinstance(one, Knowledge) and rests_on(one, item.id)
         ),
         referrers=listed,
-        references=tuple(_referrer(head, fields, current=head.id in current) for head, fields in named),
+        references=tuple(_referrer(head, fields, current) for head, fields in named),
         referrers_left_out=len(referrers) - len(listed),
         current=item.id in current,
+        note=current.note(item.id),
     )
 
 
@@ -180,6 +183,8 @@ class Expanded(Value):
     cut: bool = False
     current: bool = True
     """Whether it is how things stand."""
+    note: str = ""
+    """Why it is not, where that is due to the tree that is asked from."""
     vanished: bool = False
     """Of a place: whether its source says this no more; the text is what it said last."""
 
@@ -226,7 +231,7 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _referrer(item: Head, fields: tuple[str, ...], *, current: bool) -> Referrer:
+def _referrer(item: Head, fields: tuple[str, ...], current: Standing) -> Referrer:
     return Referrer(
         id=item.id,
         type=item.type,
@@ -234,7 +239,8 @@ def _referrer(item: Head, fields: tuple[str, ...], *, current: bool) -> Referrer
         status=item.status,
         title=item.title,
         fields=fields,
-        current=current,
+        current=item.id in current,
+        note=current.note(item.id),
     )
 
 
@@ -281,7 +287,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
     identity, _, segment_id = reference.strip().partition(" ")
     item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
-    current = item.id in standing(call, [head_of(item)], options.moment())
+    stands = standing(call, [head_of(item)], options.moment())
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give the id alone.")
@@ -293,7 +299,8 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
             versions=versions,
             text=title_of(item),
             object=data,
-            current=current,
+            current=item.id in stands,
+            note=stands.note(item.id),
         )
     parts = _around(call, item, segment_id, around) if segment_id else item.segments
     text = "\n\n".join(part.excerpt for part in parts)
@@ -306,7 +313,8 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         text=fitted,
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
-        current=current,
+        current=item.id in stands,
+        note=stands.note(item.id),
         vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
     )
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from posixpath import basename
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from treering.core.characters import label
 from treering.core.evidence import Lines, Segment, place_in
@@ -15,9 +16,10 @@ from treering.retrieval.graph.code_users import CodeSubject, CodeUser, users_of
 from treering.retrieval.index.code_names import defined_in, file_at, names_in_heading
 from treering.retrieval.index.code_places import file_of, is_test_path, line_of, place_of
 from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.rounds import run_together
+from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.retrieval import Hit
 from treering.verbs.envelope import Call, Value
+from treering.verbs.trees import standing_passages
 
 CodeRelation = Literal["imports", "calls", "uses", "tests", "changes_with"]
 CODE_RELATIONS: tuple[str, ...] = get_args(CodeRelation)
@@ -119,7 +121,7 @@ def subject_of(start: CodeStart) -> CodeSubject | None:
 def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
     subjects = list(filter(None, map(subject_of, starts)))
     searches = [users_of(subject, reach, thorough=len(subjects) <= _FEW) for subject in subjects]
-    results: list[list[CodeUser]] = run_together(searches, index=call.engine.index, ledger=call.engine.ledger)
+    results: list[list[CodeUser]] = _run(call, searches)
     grouped: dict[tuple[CodeRelation, str, str], list[CodeUser]] = {}
     for user in (user for users in results for user in users if user.place.head.object_id not in inside):
         relation: CodeRelation = "tests" if user.place.is_test else user.how
@@ -127,6 +129,13 @@ def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[st
         symbol = user.place.head.heading if relation in ("calls", "uses") else ""
         grouped.setdefault((relation, user.place.head.object_id, symbol), []).append(user)
     return [_of_user(relation, users) for (relation, _, _), users in grouped.items()]
+
+
+def _run(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
+    """Run searches for links of code, among the files of the tree that is asked about."""
+    ledger = call.engine.ledger
+    only = partial(standing_passages, ledger) if call.tree else None
+    return run_together(searches, index=call.engine.index, ledger=ledger, only=only)
 
 
 def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour:
@@ -154,10 +163,7 @@ def _targets(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[
         if placed:
             uses = uses_in(start.source, start.segments or None)
             asked.append((start, targets_of(*placed, uses, reach)))
-    engine = call.engine
-    results: list[list[CodeTarget]] = run_together(
-        [search for _, search in asked], index=engine.index, ledger=engine.ledger
-    )
+    results: list[list[CodeTarget]] = _run(call, [search for _, search in asked])
     chosen: dict[tuple[str, str, str], CodeTarget] = {}
     for (start, _), targets in zip(asked, results, strict=True):
         own = {(start.source.id, part) for part in start.segments}
@@ -170,7 +176,11 @@ def _targets(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[
         if how == "uses" and ("calls", identity, name) in chosen:
             del chosen[how, identity, name]
     segments = _read(call, chosen.values())
-    return [_of_target(target, name, segments) for (_, _, name), target in chosen.items()]
+    return [
+        _of_target(target, name, segments)
+        for (how, _, name), target in chosen.items()
+        if how == "imports" or (target.place.head.object_id, target.place.head.part) in segments
+    ]
 
 
 def _read(call: Call, targets: Iterable[CodeTarget]) -> dict[tuple[str, str], Segment]:
@@ -237,7 +247,7 @@ def may_break(call: Call, hits: Sequence[Hit], reach: Reach) -> tuple[str, ...]:
         return ()
     near = Reach(reach.scope, descend=reach.descend)
     searches = [users_of(subject, near, thorough=False) for subject in subjects]
-    found: list[list[CodeUser]] = run_together(searches, index=call.engine.index, ledger=call.engine.ledger)
+    found: list[list[CodeUser]] = _run(call, searches)
     told = (_told(subject, users) for subject, users in zip(subjects, found, strict=True))
     return tuple(filter(None, told))
 

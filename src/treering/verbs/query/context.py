@@ -22,6 +22,7 @@ from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
+from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_parts import (
@@ -44,14 +45,13 @@ from treering.verbs.reading import (
     SearchOptions,
     altered_warnings,
     answered_sequence,
-    asked_tree,
     question_of,
     reach_of,
     scope_warnings,
     warnings_of,
     why_empty,
 )
-from treering.verbs.trees import AskedTree, notes_of, notes_of_knowledge
+from treering.verbs.trees import notes_of, notes_of_objects
 
 # Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name.
 
@@ -221,13 +221,19 @@ class ContextReport(ReadReport):
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Gather, relate, and pack what is known for a task."""
-    tree = asked_tree(call, options)
-    reach = reach_of(call, options, tree)
+    reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = gather(call, question, reach, deep=options.deep, reranking=reranking_of(call, options))
+    found = gather(
+        call,
+        question,
+        reach,
+        deep=options.deep,
+        reranking=reranking_of(call, options),
+        adjusting=feedback_for(call, given.task) if options.as_of is None else None,
+    )
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    packed = _packed(call, found, attached, reach, altered, tree, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
+    packed = _packed(call, found, attached, reach, altered, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:
         built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
@@ -242,7 +248,6 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
             *warnings_of(question),
             *reranking_warnings(found.sources),
             *altered_warnings(altered),
-            *(tree.warnings if tree else ()),
         ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
@@ -250,6 +255,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         empty=_why_empty(call, found, reach) if empty else None,
         left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
         as_of=answered_sequence(found.sources, reach),
+        answer=answer_name(call.scope, given.task),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
 
@@ -260,18 +266,17 @@ def _packed(
     attached: Sequence[Attached],
     reach: Reach,
     altered: Altered,
-    tree: AskedTree | None,
     *,
     max_tokens: int,
 ) -> Packed:
     """Pack what was found; only name the nearest passages where nothing answers the task."""
     shown = spread_over_sources(found.sources.hits)
-    sources = list(source_items(shown, notes_of(tree, call.engine.ledger, shown)))
+    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown)))
     if not found.answers:
         return name_nearest(sources)
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-    return pack([*_beliefs(call, found, near, attached, reach, altered, tree), *sources], max_tokens=max_tokens)
+    return pack([*_beliefs(call, found, near, attached, reach, altered), *sources], max_tokens=max_tokens)
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
@@ -291,7 +296,6 @@ def _beliefs(
     attached: Sequence[Attached],
     reach: Reach,
     altered: Altered,
-    tree: AskedTree | None,
 ) -> list[UnnumberedItem]:
     """Choose and cite the knowledge, the work and the activities that belong to the task."""
     answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
@@ -300,7 +304,8 @@ def _beliefs(
     citing = Citing.read(call, [item for item, _ in objects], reach, altered)
     wording = Wording.of(found.question.text)
     trusted = found.beliefs.policy.channel_trust
-    notes = notes_of_knowledge(tree, call.engine.ledger, [item for item, _ in objects]) if tree else {}
+    items = [item for item, _ in objects]
+    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     return [
         belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, "")) for item, score in objects
     ]

@@ -27,11 +27,12 @@ from treering.retrieval.search.packing import (
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, listed
 from treering.retrieval.search.reranking import Reranking, Wording, repetition_flags
-from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
+from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached, named_nodes
 from treering.verbs.reading import lag_warning, note_recalled
+from treering.verbs.scoped_ledger import on_all_branches
 
 _WITH_REPLY = 5
 """Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
@@ -57,7 +58,7 @@ class Citing:
             as_of=reach.at,
             vanished=True,
         )
-        (found,) = call.engine.ledger.read([request])
+        (found,) = on_all_branches(call.engine.ledger).read([request])
         altered |= found.altered
         return cls({identity: head.title for identity, head in found.heads.items()}, found.segments)
 
@@ -193,7 +194,15 @@ class FoundForTask:
         return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
 
 
-def gather(call: Call, question: Question, reach: Reach, *, deep: bool, reranking: Reranking | None) -> FoundForTask:
+def gather(
+    call: Call,
+    question: Question,
+    reach: Reach,
+    *,
+    deep: bool,
+    reranking: Reranking | None,
+    adjusting: Adjusting | None = None,
+) -> FoundForTask:
     """Search for everything at once, so that a store in another place is asked few questions.
 
     Only sources are read again: nothing else is a turn of a conversation.
@@ -203,8 +212,8 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rerankin
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, known, nodes = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, reranking=reranking),
-            retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
+            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, reranking=reranking, adjusting=adjusting),
+            retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep, adjusting=adjusting),
             _withdrawn(question, reach, altered),
             known_words(question, reach),
             named_nodes(question, reach, altered),

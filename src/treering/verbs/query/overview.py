@@ -12,10 +12,11 @@ from treering.core.canonical import Instant, is_object
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object, title_of
 from treering.core.policy import CURRENT, is_over
-from treering.ports.ledger import Altered, Selection
+from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.reading import ReadOptions, altered_warnings, time_of
+from treering.verbs.trees import notes_of_objects
 
 _MOST_SCOPES = 200
 _MOST_WAITING = 100
@@ -91,6 +92,8 @@ class ListedObject(Value):
     updated_at: Instant
     current: bool
     """Whether it is how things stand."""
+    note: str = ""
+    """Why it is not, where that is due to the tree that is asked from."""
 
 
 class ObjectList(Value):
@@ -119,6 +122,7 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
     selected = call.engine.ledger.select(selection, altered=altered)
     found = [item for item in selected if not options.expired or _expired(item, now)]
     kept = list(islice(reversed(found), options.limit))
+    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, kept), read=kept)
     return ObjectList(
         items=tuple(
             ListedObject(
@@ -129,7 +133,8 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
                 scope=item.scope,
                 title=title_of(item),
                 updated_at=item.updated_at,
-                current=item.status in CURRENT[item.type] and not is_over(item, now=now),
+                current=item.status in CURRENT[item.type] and not is_over(item, now=now) and item.id not in notes,
+                note=notes.get(item.id, ""),
             )
             for item in kept
         ),

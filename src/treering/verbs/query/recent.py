@@ -127,6 +127,8 @@ class RecentChange(HistoryEntry):
     title: str
     current: bool = True
     """Whether what it changed is how things stand."""
+    note: str = ""
+    """Why it is not, where that is due to the tree that is asked from. The log is of all branches."""
     until: str = ""
     """When it ended, where it did not happen at one moment."""
     dated_by: str = ""
@@ -154,7 +156,9 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
     else:
         shown, heads, total = _happened(call, given, options, altered)
     current = standing(call, heads, options.moment())
-    kept = tuple(change.model_copy(update={"current": change.id in current}) for change in shown)
+    kept = tuple(
+        change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
+    )
     return RecentReport(
         verb="query",
         mode="recent",

@@ -96,7 +96,7 @@ def starts_named(call: Call, text: str, reach: Reach) -> list[CodeStart]:
     parts = [head for head in heads if head.part == text]
     if parts:
         return [CodeStart(source, frozenset([text])) for source in _sources(call, [parts[0].object_id])]
-    files = [CodeStart(source) for source in _sources(call, _at_path(heads, text)[:1])]
+    files = [CodeStart(source) for source in _sources(call, _at_path(heads, text))[:1]]
     symbols = files or _symbols(call, text, reach)
     return symbols or [CodeStart(source) for source in _modules(call, text, reach)]
 
@@ -217,6 +217,8 @@ class Neighbour(Value):
     depth: int
     current: bool = True
     """Whether it is how things stand."""
+    note: str = ""
+    """Why it is not, where that is due to the tree that is asked from."""
 
 
 class RelatedReport(Report):
@@ -311,6 +313,7 @@ def _neighbours(call: Call, start: str, given: RelatedInput, moment: AsOf, alter
                         via=edge.via,
                         depth=depth,
                         current=identity in current,
+                        note=current.note(identity),
                     )
                 )
         seen |= fresh.keys()

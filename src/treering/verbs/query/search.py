@@ -13,6 +13,7 @@ from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
+from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.reading import (
     Asked,
     Explanations,
@@ -22,7 +23,6 @@ from treering.verbs.reading import (
     ShownPassage,
     altered_warnings,
     answered_sequence,
-    asked_tree,
     note_recalled,
     question_of,
     reach_of,
@@ -80,8 +80,8 @@ class SearchReport(ReadReport):
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
-    engine, tree = call.engine, asked_tree(call, options)
-    reach = reach_of(call, options, tree)
+    engine = call.engine
+    reach = reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
     by_source = options.group == "source"
     searching = retrieval(
@@ -91,6 +91,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         by_source=_PASSAGES if by_source else 0,
         deep=options.deep,
         reranking=reranking_of(call, options),
+        adjusting=feedback_for(call, given.text) if options.as_of is None else None,
     )
     words: KnownWords
     found: Retrieval
@@ -99,7 +100,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
-    notes = notes_of(tree, engine.ledger, found.hits)
+    notes = notes_of(call.tree, engine.ledger, found.hits)
     hits = tuple(show(hit, now=now, explanations=explanations, note=notes.get(hit.head.key, "")) for hit in found.hits)
     if by_source:
         hits = tuple(_grouped(hits))[: options.limit]
@@ -115,13 +116,13 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
-            *(tree.warnings if tree else ()),
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),
         left_out=left_out,
         as_of=answered_sequence(found, reach),
+        answer=answer_name(call.scope, given.text),
         trace=dict(found.trace),
     )
 

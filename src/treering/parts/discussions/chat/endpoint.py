@@ -31,9 +31,8 @@ from treering.parts.discussions.chat.upstream import (
 )
 from treering.parts.discussions.generators.generator import MakingPlan
 from treering.parts.discussions.identity import DiscussionRef, discussion_ref, unnamed_discussion
-from treering.surfaces.http.bodies import read_body
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
-from treering.surfaces.http.contract import Route, Schema
+from treering.surfaces.http.contract import Route, Schema, read_body
 from treering.surfaces.http.failures import OpenAIFailure
 from treering.surfaces.http.served import ServedPart, ServerContext
 from treering.surfaces.http.workers import EVENTS

@@ -18,6 +18,7 @@ from treering.parts.wiki.repository.symbol_graph import FileLink, SymbolGraph, r
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.passages import Reach
 from treering.verbs.engine import Engine
+from treering.verbs.trees import standing_knowledge
 
 # What a space knows of a repository beside its files: decisions, rules, facts, and work done or to be done.
 
@@ -80,7 +81,7 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
     it names nodes of others only.
     """
     known = [one for one in _selected(ledger, scope, "knowledge") if isinstance(one, Knowledge)]
-    current = [one for one in known if is_current(one) and not is_over(one, now=now)]
+    current = standing_knowledge(ledger, [one for one in known if is_current(one) and not is_over(one, now=now)])
     subjects = _subjects(ledger, current, files)
     foreign = _foreign(ledger, current, files)
     own = [one for one in current if _is_of(one, files, subjects, foreign)]

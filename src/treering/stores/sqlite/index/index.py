@@ -1,6 +1,7 @@
 """The index in the ledger's own database: what was written is found as soon as it is written."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import apsw
@@ -83,6 +84,7 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
+        self._database = database
         passing = PassingCache()
         self.vectors = SqliteVectors(database, passing, model_id, dimension)
         super().__init__(self.vectors, extractor, most_at_once)
@@ -99,6 +101,10 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
             read_whole=database.read_fresh,
             step_seconds=step_seconds,
         )
+
+    def one_moment(self) -> AbstractContextManager[object]:
+        """Hold one moment of the file; in memory, where a read keeps all others waiting, nothing is held."""
+        return nullcontext() if self._database.in_memory else self._database.read()
 
     def replay(self, connection: apsw.Connection) -> "SqliteReplay":
         """Return what makes passages from histories over a connection."""

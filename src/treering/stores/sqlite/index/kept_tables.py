@@ -26,7 +26,7 @@ from treering.retrieval.index.tables import PackedTable, unfit
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.passage_log import FeedPlace, Moment, short_hash
 from treering.stores.rows.upkeep import EPOCH
-from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.database import Database, remembered
 from treering.stores.sqlite.files import ready_folder
 from treering.stores.sqlite.reading import read_state
 from treering.system.machine import held_alone, private, sync_folder
@@ -217,6 +217,9 @@ class SqliteLog:
 
     def moment(self) -> Moment:
         """Return the moment of the connection's snapshot."""
+        return remembered(self.connection, "moment", self._moment)
+
+    def _moment(self) -> Moment:
         row = next(self.connection.execute("SELECT max(position) FROM vector_log"), None)
         return read_state(self.connection, EPOCH), int(row[0] or 0) if row else 0
 

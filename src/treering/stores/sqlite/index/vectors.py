@@ -24,7 +24,7 @@ from treering.stores.rows.passage_log import (
 )
 from treering.stores.rows.upkeep import SHOWN
 from treering.stores.rows.vectors import QUICK, DatabaseVectors, VectorRows, vector_digest
-from treering.stores.sqlite.database import Database
+from treering.stores.sqlite.database import Database, remembered
 from treering.stores.sqlite.index.kept_tables import (
     SqliteKeptTable,
     SqliteLog,
@@ -67,7 +67,7 @@ def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
         f"SELECT text_id, {PRIORITY} FROM passages WHERE text_id IN (?*) AND live = 1 AND until_seq IS NULL "  # noqa: S608 - a constant
         "GROUP BY text_id"
     )
-    priorities = {text_id: None for text_id in text_ids} | dict(in_batches(connection, sql, text_ids))
+    priorities = dict.fromkeys(text_ids) | dict(in_batches(connection, sql, text_ids))
     for model in models:
         _settle(connection, model, priorities)
     forget_unused(connection, [text_id for text_id, priority in priorities.items() if priority is None])
@@ -346,10 +346,7 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
     def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:  # noqa: ARG002 - reading it is cheap
         """Return the engine that the space uses. A space that never used one has no table for it."""
         with self._read() as connection:
-            if not next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vector_engine'"), None):
-                return None
-            row = next(connection.execute("SELECT address, mark FROM vector_engine"), None)
-            return ChosenEngine(*row) if row else None
+            return remembered(connection, "engine", partial(_chosen, connection))
 
     def choose(self, engine: ChosenEngine | None) -> None:
         """Keep durably which engine the space uses from now on."""
@@ -393,3 +390,10 @@ class SqliteVectorFeed(DatabaseFeed[apsw.Connection]):
 
     def _model_id(self, connection: apsw.Connection) -> int:
         return find_model(connection, *self._model) or 0
+
+
+def _chosen(connection: apsw.Connection) -> ChosenEngine | None:
+    if not next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vector_engine'"), None):
+        return None
+    row = next(connection.execute("SELECT address, mark FROM vector_engine"), None)
+    return ChosenEngine(*row) if row else None

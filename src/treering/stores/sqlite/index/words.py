@@ -20,6 +20,7 @@ from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import names_of, words_of
 from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
 from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
+from treering.stores.sqlite.database import ReadConnection, remembered
 from treering.stores.sqlite.index.kept_tables import SqliteLog
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
 from treering.stores.sqlite.reading import ALWAYS, Condition, Sight, fts_query, in_batches, integers, joined
@@ -97,6 +98,10 @@ def count_passages(connection: apsw.Connection, sight: Sight) -> int:
     """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen."""
     if scopes := sight.match_of_scopes():
         return _count(connection, scopes)
+    return remembered(connection, "passages", partial(_count_all, connection))
+
+
+def _count_all(connection: apsw.Connection) -> int:
     sql = f"SELECT count(*) FROM (SELECT 1 FROM {WORDS}_docsize LIMIT ?)"  # noqa: S608 - our table
     return int(next(connection.execute(sql, (MOST_COUNTED,)))[0])
 
@@ -146,7 +151,11 @@ def word_totals(connection: apsw.Connection) -> list[list[int]]:
 def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
     """Return the name of a table that lists the terms of another: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
     name = f"temp.{table}_{kind}"
-    connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})")
+    sql = f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})"
+    if isinstance(connection, ReadConnection):
+        connection.make(sql)
+    else:
+        connection.execute(sql)
     return name
 
 

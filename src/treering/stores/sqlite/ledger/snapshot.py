@@ -29,6 +29,7 @@ from treering.ports.ledger import (
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
 from treering.stores.rows.packing import pack_row, pack_sealed, row_of
 from treering.stores.rows.read_checks import Body, LogReads, ReadChecks, policy_told
+from treering.stores.sqlite.database import remembered
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
 from treering.stores.sqlite.reading import INDEXED_FIELDS, OBJECT_FIELDS, Condition, condition, equalities
 
@@ -90,11 +91,15 @@ class LogTables(LogReads):
         """Return the sequence number at a point in history; 0 before the first event."""
         match as_of:
             case None:
-                row = self._row("SELECT max(seq) FROM audit")
+                return remembered(self._connection, "sequence", self._newest)
             case int():
                 row = self._row("SELECT max(seq) FROM audit WHERE seq <= ?", as_of)
             case datetime():
                 row = self._row("SELECT max(seq) FROM audit WHERE timestamp <= ?", render_time(as_of))
+        return int(row[0] or 0) if row else 0
+
+    def _newest(self) -> int:
+        row = self._row("SELECT max(seq) FROM audit")
         return int(row[0] or 0) if row else 0
 
     def is_bare(self) -> bool:
@@ -103,6 +108,9 @@ class LogTables(LogReads):
 
     def policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        return remembered(self._connection, "policy", self._policy)
+
+    def _policy(self) -> Policy | None:
         row = self._row("SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1", POLICY)
         return policy_told(*row) if row else None
 

@@ -1,5 +1,6 @@
 """Commands that make, move, serve and show a space."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -239,7 +240,7 @@ Repository = Annotated[Path, Argument(metavar="REPOSITORY", help="A folder in th
 def add_watching(app: Typer) -> None:
     """Add the commands to the command line."""
     add_commands(app, {"watch": watch})
-    hooks = {"install": install, "uninstall": uninstall, "status": status, "run": run}
+    hooks: dict[str, Callable[..., None]] = {"install": install, "uninstall": uninstall, "status": status, "run": run}
     add_group(app, "hook", "Have git bring in each commit, merge and checkout.", hooks)
 
 
@@ -267,15 +268,29 @@ def watch(wanted: WatchFlags, access: Access, writing: WriteFlags) -> None:
     watching.watch(access, writing, wanted)
 
 
-def install(access: Access, repository: Repository = Path()) -> None:
+@dataclass(frozen=True, slots=True)
+class SharingFlags:
+    """Where the hooks share the space, and how it is signed."""
+
+    sync: Annotated[
+        str,
+        Option("--sync", metavar="REMOTE", help="Also share the space over this git remote, or a shared folder."),
+    ] = ""
+    key: Annotated[Path | None, Option("--key", metavar="FILE", help="As for `treering sync`.")] = None
+    signers: Annotated[Path | None, Option("--signers", metavar="FILE", help="As for `treering sync`.")] = None
+
+
+def install(access: Access, sharing: SharingFlags, repository: Repository = Path()) -> None:
     """Have git call Treering after each commit, merge, checkout and rebase.
 
-    The hooks ingest in the background, and hold nothing up. What stands in a
+    The hooks ingest in the background, and hold nothing up. With --sync a
+    merge and the checkout of a branch also bring what others left at the
+    remote, and a push to it also leaves what is new here. What stands in a
     hook stays; `treering hook uninstall` puts it back byte for byte. Without
     --space they use the space of the work tree they are called in, if there
     is one.
     """
-    watching.install(access, repository)
+    watching.install(access, repository, sharing)
 
 
 def uninstall(access: Access, repository: Repository = Path()) -> None:
@@ -288,10 +303,14 @@ def status(access: Access, repository: Repository = Path()) -> None:
     watching.status(access, repository)
 
 
-def run(access: Access) -> None:
-    """Do what the hooks do: ingest the repository of this folder.
+def run(
+    access: Access,
+    sharing: SharingFlags,
+    push: Annotated[bool, Option("--push", help="Do not ingest: sync both ways, as before a push.")] = False,
+) -> None:
+    """Do what the hooks do: ingest the repository of this folder, then sync.
 
     One run at a time; one that is asked for meanwhile follows it. Without a
-    space nothing is done.
+    space nothing is done. TREERING_HOOK_SYNC=0 keeps it from syncing.
     """
-    watching.run(access)
+    watching.run(access, sharing, push=push)

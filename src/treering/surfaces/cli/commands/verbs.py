@@ -144,7 +144,13 @@ def add_reviews(app: Typer) -> None:
         "Decide about patches that wait for review.",
         {"list": show_waiting, "show": show, "apply": apply, "reject": reject, "propose": propose},
     )
-    add_commands(app, {"revert": revert, "erase": erase})
+    add_group(
+        app,
+        "feedback",
+        "Say which hits of an answer were right, wrong or used.",
+        {"give": give_feedback, "status": feedback_status, "off": off, "on": on, "erase": erase_feedback},
+    )
+    add_commands(app, {"revert": revert, "erase": erase, "consolidate": consolidate})
 
 
 def show_waiting(access: Access) -> None:
@@ -211,3 +217,74 @@ def erase(
     This cannot be taken back. The audit log keeps the fact, and hashes.
     """
     verbs.erase(ids, reason, access, writing, sure=yes)
+
+
+def consolidate(
+    writing: WriteFlags,
+    access: Access,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only what lies there and below.")] = "/",
+    propose: Annotated[bool, Option("--propose", help="Lay each group before the reviewers.")] = False,
+    apply: Annotated[bool, Option("--apply", help="Carry each group out, by a patch that can be reverted.")] = False,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many groups.")] = 100,
+    keep_passages: Annotated[
+        int | None, Option("--keep-passages", metavar="N", min=0, help="Archive what is used least, down to so many.")
+    ] = None,
+    keep_mb: Annotated[
+        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to so much text.")
+    ] = None,
+) -> None:
+    """Say once what is said twice, and keep to a budget.
+
+    Repetitions, runs of like activities and decisions that were replaced long
+    ago are shown with both sides. Nothing is deleted: they are archived, and
+    `treering revert` brings them back. What a person wrote or confirmed stays,
+    and so does what something current rests on.
+    """
+    options = {"propose": propose, "apply": apply, "limit": limit, "keep_passages": keep_passages, "keep_mb": keep_mb}
+    verbs.lint("consolidate", "", [], access, Calling(scope=scope), options, writing, strict=False)
+
+
+# Feedback: what was right, wrong or used of an answer.
+
+
+ScopeOfFeedback = Annotated[
+    str, Option("--scope", metavar="PATH", help="The scope of the query; / stands for all of them at off and erase.")
+]
+
+
+def give_feedback(
+    asked: Annotated[str, Argument(metavar="QUESTION", help="What was asked, or the field `answer` of a query.")],
+    writing: WriteFlags,
+    access: Access,
+    scope: ScopeOfFeedback = "/",
+    right: Annotated[list[str] | None, Option("--right", metavar="ID", help="A hit that answers; repeatable.")] = None,
+    wrong: Annotated[list[str] | None, Option("--wrong", metavar="ID", help="A hit that does not.")] = None,
+    used: Annotated[list[str] | None, Option("--used", metavar="ID", help="What was cited, opened or edited.")] = None,
+) -> None:
+    """Say which hits of an answer were right, wrong or used.
+
+    It counts a little, for questions that are much alike, in this scope only,
+    and less with time; it changes no trust. --explain shows it.
+    """
+    given = {"right": right or [], "wrong": wrong or [], "used": used or []}
+    verbs.give_feedback(asked, scope, given, access, writing)
+
+
+def feedback_status(access: Access, scope: ScopeOfFeedback = "/") -> None:
+    """Tell what feedback is kept, and whether it counts."""
+    verbs.feedback("status", scope, access, WriteFlags())
+
+
+def off(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
+    """Let feedback count for nothing. It is kept."""
+    verbs.feedback("off", scope, access, writing)
+
+
+def on(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
+    """Let feedback count again."""
+    verbs.feedback("on", scope, access, writing)
+
+
+def erase_feedback(writing: WriteFlags, access: Access, scope: ScopeOfFeedback = "/") -> None:
+    """Erase all feedback of a scope; at / that of all scopes."""
+    verbs.feedback("erase", scope, access, writing)

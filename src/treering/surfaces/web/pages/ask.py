@@ -43,7 +43,7 @@ def ask(view: PageView) -> Rendered:
         "question": question,
         "kinds": _kinds(),
         "roles": PLACE_ROLES,
-        "filtered": any(view.text(name) for name in ("kind", "role", "since", "until", "scope", "withdrawn")),
+        "filtered": any(view.text(name) for name in ("kind", "role", "since", "until", "scope", "at", "withdrawn")),
         "wants_pack": view.text("view") == "pack",
         "command": _command(view),
         "hits": None,
@@ -99,7 +99,8 @@ def _command(view: PageView) -> tuple[str, ...]:
     question = view.text("q") or "your question"
     mode = () if view.text("view") == "pack" else ("--mode", "search", "--explain")
     scope = ("--scope", view.scope) if view.scope != ROOT else ()
-    return ("treering", "query", question, *mode, *scope, "--descend")
+    at = ("--at", view.text("at")) if view.text("at") else ()
+    return ("treering", "query", question, *mode, *scope, *at, "--descend")
 
 
 # Why a hit is there, in words: what each way of searching found of the question in it.

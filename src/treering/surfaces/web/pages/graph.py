@@ -30,6 +30,7 @@ class GraphNode:
     kind: str = ""
     status: str = ""
     current: bool = True
+    note: str = ""
     relation: str = ""
     via: str = ""
     inward: bool = False
@@ -231,6 +232,7 @@ def _around_object(view: PageView, identity: str, depth: int) -> tuple[GraphNode
         kind=item["kind"],
         status=item["status"],
         current=page.current,
+        note=page.note,
     )
     return centre, [_reached(one) for one in linked(view, item["id"], depth=depth)]
 
@@ -252,6 +254,7 @@ def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[Gra
             kind=hit.kind,
             status=hit.status,
             current=hit.current,
+            note=hit.note,
             relation="answers",
             via=_QUESTION,
         )
@@ -289,7 +292,7 @@ def _with_neighbours(view: PageView, begun: Sequence[GraphNode]) -> list[GraphNo
 
 def _node(one: ListedObject | Neighbour, relation: str, via: str, *, inward: bool = False) -> GraphNode:
     title = one.title or one.id
-    return GraphNode(one.id, title, one.type, one.kind, one.status, one.current, relation, via, inward)
+    return GraphNode(one.id, title, one.type, one.kind, one.status, one.current, one.note, relation, via, inward)
 
 
 def _reached(one: Neighbour) -> GraphNode:
