@@ -6,7 +6,7 @@ them as the steps say, and remembers from which audit sequence number to which e
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from treering.core.objects import Node, Object, Source, WorkItem
 from treering.core.writing.integrity import references_of
@@ -72,8 +72,7 @@ class Entry:
         return names_of_code(self.passage, first=not self.position)
 
 
-@dataclass(frozen=True, slots=True)
-class IndexTerms:
+class IndexTerms(NamedTuple):
     """The terms of a passage for the word index (`retrieval.text.analysis.index_text`), by field."""
 
     title: str

@@ -20,6 +20,7 @@ from treering.stores.rows.fold import (
     PassageFold,
     Place,
     PlacedRow,
+    Value,
     compared,
     passage_values,
 )
@@ -253,19 +254,24 @@ def _history(ledger: apsw.Connection, identity: str) -> Iterator[Change]:
 # Keeping rows of passages in step with the ledger, inside its transactions: what `retrieval.index.projection` folds.
 
 
-_COLUMNS = ("scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
+_COLUMNS = ("key", "scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
 
 
 _INSERT = f"INSERT INTO passages({', '.join(_COLUMNS)}) VALUES({','.join('?' * len(_COLUMNS))})"
+
+
+_AT_ONCE = 1_000  # passages that are collected
 
 
 def apply_changes(
     connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None = None
 ) -> None:
     """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-    fold = PassageFold(_Rows(connection))
+    rows = _Rows(connection)
+    fold = PassageFold(rows)
     for change in changes:
         fold.apply(change, steps_of(change))
+    rows.write()
     log_vectors(connection, fold.revealed)
     settle_texts(connection, sorted(fold.texts))
     if at_once:
@@ -282,43 +288,73 @@ def apply_changes(
 
 
 class _Rows:
-    """`PassageRows` over a connection: each row is written at once. What it has looked up it remembers."""
+    """`PassageRows` over a connection. What begins is collected, and written together: before anything is read or ends.
+
+    What it has looked up it remembers.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._scopes: dict[str, int] = {}
+        self._begun: list[tuple[int, Passage]] = []
+        self._rows: list[tuple[Value, ...]] = []
+        self._texts: dict[bytes, int] = {}
+        """Numbers of texts that are new."""
+        self._next_key = self._next_text = 0
+
+    def write(self) -> None:
+        """Write what was collected."""
+        begun = self._begun
+        if not begun:
+            return
+        run = self._connection.executemany
+        run(
+            "INSERT INTO passage_texts(id, hash) VALUES(?, ?)", ((number, text) for text, number in self._texts.items())
+        )
+        run(_INSERT, self._rows)
+        self._keep_metadata(begun)
+        add_places(self._connection, begun)
+        add_days(self._connection, begun)
+        for current in (True, False):
+            add_words(self._connection, [one for one in begun if one[1].live == current], current=current)
+        self._begun, self._rows, self._texts = [], [], {}
+        self._next_key = self._next_text = 0
 
     def open_rows(self, object_id: str) -> Mapping[str, int]:
+        self.write()
         sql = "SELECT part, key FROM passages WHERE object_id = ? AND until_seq IS NULL"
         return dict(self._connection.execute(sql, (object_id,)))
 
     def begin(self, entry: Entry, seq: int) -> PlacedRow:
         passage = entry.passage
         text_id = self._text_id(passage)
-        row = (self._scope_id(passage.scope), text_id, seq, *passage_values(passage, entry.position))
-        self._connection.execute(_INSERT, row)
-        key = self._connection.last_insert_rowid()
-        self._keep_metadata(key, passage)
-        add_places(self._connection, key, passage)
-        add_days(self._connection, key, passage)
-        add_words(self._connection, key, passage, current=passage.live)
+        self._next_key = key = self._next_key or self._next("passages", "key")
+        self._next_key += 1
+        scope = self._scope_id(passage.scope)
+        self._rows.append((key, scope, text_id, seq, *passage_values(passage, entry.position)))
+        self._begun.append((key, passage))
+        if len(self._begun) >= _AT_ONCE:
+            self.write()
         return PlacedRow(key, text_id)
 
     def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
+        self.write()
         passage = entry.passage
         self._connection.execute("UPDATE passages SET until_seq = ? WHERE key = ?", (seq, key))
         if passage.live:
             remove_words(self._connection, key, current=True)
-            add_words(self._connection, key, passage, current=False)
+            add_words(self._connection, [(key, passage)], current=False)
         return PlacedRow(key, self._text_id(passage))
 
     def touch(self, key: int, entry: Entry) -> None:
+        self.write()
         sql = "UPDATE passages SET position = ?, updated_at = ? WHERE key = ?"
         self._connection.execute(sql, (entry.position, render_time(entry.passage.updated_at), key))
         self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
-        self._keep_metadata(key, entry.passage)
+        self._keep_metadata([(key, entry.passage)])
 
     def erase(self, object_id: str) -> Iterator[ErasedRow]:
+        self.write()
         sql = "SELECT key, text_id, live AND until_seq IS NULL FROM passages WHERE object_id = ?"
         for key, text_id, current in list(self._connection.execute(sql, (object_id,))):
             remove_words(self._connection, key, current=bool(current))
@@ -328,8 +364,8 @@ class _Rows:
             self._connection.execute("DELETE FROM passages WHERE key = ?", (key,))
             yield ErasedRow(key, text_id, bool(current))
 
-    def _keep_metadata(self, key: int, passage: Passage) -> None:
-        rows = [(key, name, stored_scalar(value)) for name, value in passage.metadata.items()]
+    def _keep_metadata(self, passages: Sequence[tuple[int, Passage]]) -> None:
+        rows = ((key, name, stored_scalar(value)) for key, one in passages for name, value in one.metadata.items())
         self._connection.executemany("INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)", rows)
 
     def _scope_id(self, scope: str) -> int:
@@ -341,11 +377,20 @@ class _Rows:
 
     def _text_id(self, passage: Passage) -> int:
         digest = bytes.fromhex(gist_hash(passage))
+        if digest in self._texts:
+            return self._texts[digest]
         row = next(self._connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (digest,)), None)
         if row:
             return int(row[0])
-        self._connection.execute("INSERT INTO passage_texts(hash) VALUES(?)", (digest,))
-        return self._connection.last_insert_rowid()
+        self._next_text = number = self._next_text or self._next("passage_texts", "id")
+        self._next_text += 1
+        self._texts[digest] = number
+        return number
+
+    def _next(self, table: str, number: str) -> int:
+        """Return the number that SQLite would give the next row."""
+        sql = f"SELECT coalesce(max({number}), 0) + 1 FROM {table}"  # noqa: S608 - our tables
+        return int(next(self._connection.execute(sql))[0])
 
 
 # Making passages anew from the ledger, and comparing what there is with what that would give.

@@ -95,9 +95,9 @@ class SqliteTextSearch:
 # Finding passages by what they are called: an id, a path, a title, a symbol, or the end of one.
 
 
-def add_places(connection: apsw.Connection, key: int, passage: Passage) -> None:
-    """Make a passage findable by the ends of its names."""
-    rows = [(ending, key) for ending in endings_of(places_of(passage))]
+def add_places(connection: apsw.Connection, passages: Iterable[tuple[int, Passage]]) -> None:
+    """Make passages, by key, findable by the ends of their names."""
+    rows = ((ending, key) for key, one in passages for ending in endings_of(places_of(one)))
     connection.executemany("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", rows)
 
 
@@ -141,11 +141,10 @@ _SCORE = "max(a.weight * (min(d.last, a.last) - max(d.first, a.first) + 1.0) / (
 _TOUCHED = f"d.first BETWEEN a.first - {MAX_DAYS} AND a.last AND d.last >= a.first"
 
 
-def add_days(connection: apsw.Connection, key: int, passage: Passage) -> None:
-    """Make a turn findable by the day it was said and the days it speaks of."""
-    rows = [(key, *period) for period in day_values(passage)]
-    if rows:
-        connection.executemany("INSERT INTO passage_days(key, first, last) VALUES(?, ?, ?)", rows)
+def add_days(connection: apsw.Connection, passages: Iterable[tuple[int, Passage]]) -> None:
+    """Make turns, by key, findable by the day they were said and the days they speak of."""
+    rows = ((key, *period) for key, one in passages for period in day_values(one))
+    connection.executemany("INSERT INTO passage_days(key, first, last) VALUES(?, ?, ?)", rows)
 
 
 def remove_days(connection: apsw.Connection, key: int) -> None:

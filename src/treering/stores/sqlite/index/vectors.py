@@ -63,15 +63,14 @@ IS_QUICK = f"substr(name, 1, {len(QUICK)}) = '{QUICK}'"
 def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
     """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
     models = [model for (model,) in connection.execute(f"SELECT id FROM passage_models WHERE NOT {IS_QUICK}")]  # noqa: S608 - a constant
-    unshown: list[int] = []
-    for text_id in text_ids:
-        sql = f"SELECT {PRIORITY} FROM passages WHERE text_id = ? AND live = 1 AND until_seq IS NULL"  # noqa: S608 - a constant
-        priority = next(connection.execute(sql, (text_id,)))[0]
-        for model in models:
-            _settle(connection, model, text_id, priority)
-        if priority is None:
-            unshown.append(text_id)
-    forget_unused(connection, unshown)
+    sql = (
+        f"SELECT text_id, {PRIORITY} FROM passages WHERE text_id IN (?*) AND live = 1 AND until_seq IS NULL "  # noqa: S608 - a constant
+        "GROUP BY text_id"
+    )
+    priorities = dict.fromkeys(text_ids) | dict(in_batches(connection, sql, text_ids))
+    for model in models:
+        _settle(connection, model, priorities)
+    forget_unused(connection, [text_id for text_id, priority in priorities.items() if priority is None])
 
 
 def forget_unused(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
@@ -111,18 +110,15 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
     )
 
 
-def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:
-    if priority is None or _has_vector(connection, model_id, text_id):
-        sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
-        connection.execute(sql, (model_id, text_id))
-        return
+def _settle(connection: apsw.Connection, model_id: int, priorities: Mapping[int, int | None]) -> None:
+    """Queue those of the texts that may wait, by how long, and have no vector; take the others out of the queue."""
+    sql = "SELECT text_id FROM passage_vectors WHERE model_id = ? AND text_id IN (?*)"
+    embedded = {text_id for (text_id,) in in_batches(connection, sql, list(priorities), before=(model_id,))}
+    waiting = {one: priority for one, priority in priorities.items() if priority is not None and one not in embedded}
+    settled = ((model_id, text_id) for text_id in priorities if text_id not in waiting)
+    connection.executemany("DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?", settled)
     sql = "INSERT OR REPLACE INTO vector_queue(model_id, text_id, priority) VALUES(?, ?, ?)"
-    connection.execute(sql, (model_id, text_id, priority))
-
-
-def _has_vector(connection: apsw.Connection, model_id: int, text_id: int) -> bool:
-    sql = "SELECT 1 FROM passage_vectors WHERE text_id = ? AND model_id = ?"
-    return next(connection.execute(sql, (text_id, model_id)), None) is not None
+    connection.executemany(sql, ((model_id, text_id, priority) for text_id, priority in waiting.items()))
 
 
 _FEW = 500  # keys in one statement

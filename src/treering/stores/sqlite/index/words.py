@@ -33,15 +33,15 @@ _FEW = 500  # keys in one statement
 _SHORTEST_NAME = 3  # a trigram index finds no less
 
 
-def add_words(connection: apsw.Connection, key: int, passage: Passage, *, current: bool) -> None:
-    """Index a passage's text."""
+def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage]], *, current: bool) -> None:
+    """Index the texts of passages, by key."""
     words, names = _tables(current)
-    found = words_of(passage)
-    connection.execute(
+    connection.executemany(
         f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        (key, found.title, found.heading, found.body, " ".join(place_terms(passage))),
+        ((key, *words_of(one), " ".join(place_terms(one))) for key, one in passages),
     )
-    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, names_of(passage)))
+    named = ((key, names_of(one)) for key, one in passages)
+    connection.executemany(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", named)
 
 
 def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:

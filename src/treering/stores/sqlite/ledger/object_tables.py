@@ -206,13 +206,19 @@ class ObjectTables:
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
         self._connection.execute(sql, (identity, revision, seq, pack_row(stored)))
 
-    def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
+    def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
         """Keep the words of a new segment, each text once."""
-        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        if self._first("SELECT 1 FROM texts WHERE hash = ?", (key,)) is None:
-            self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
+        self._keep_words(source_id, [(segment_id, text, "{}")])
+
+    def _keep_words(self, source_id: str, new: Sequence[tuple[str, str, str]]) -> None:
+        """Keep the words and places of new segments, by id, each text once."""
+        hashes = [hashlib.blake2b(text.encode(), digest_size=16).digest() for _, text, _ in new]
+        sql = "INSERT INTO texts(hash, body) VALUES(?, ?) ON CONFLICT(hash) DO NOTHING"
+        texts = zip(hashes, new, strict=True)
+        self._connection.executemany(sql, ((key, pack(text)) for key, (_, text, _) in texts))
         sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
-        self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
+        rows = ((source_id, one, pack_row(place), key) for key, (one, _, place) in zip(hashes, new, strict=True))
+        self._connection.executemany(sql, rows)
 
     def keep_link(self, row: LinkRow) -> None:
         """Keep a link."""
@@ -230,8 +236,7 @@ class ObjectTables:
         sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
         rows = () if is_new else self._connection.execute(sql, (item.id,))
         placing = placing_of(item.segments, {row[0]: KnownPlace(unpack(row[1]), row[2]) for row in rows})
-        for segment, place in placing.new:
-            self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
+        self._keep_words(item.id, [(segment.segment_id, segment.excerpt, place) for segment, place in placing.new])
         for segment_id, place in placing.moved:
             sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
             self._connection.execute(sql, (pack_row(place), item.id, segment_id))
