@@ -345,6 +345,9 @@ class _Schemas:
             if was["$ref"] in self._seen:
                 return
             self._seen.add(was["$ref"])
+        # What was one thing and is one of several now: a client of before meets the first, which is what there was.
+        if "anyOf" not in _resolved(self._old, was) and (several := now.get("anyOf")):
+            now = next((one for one in several if one == was), several[0])
         was, now = _resolved(self._old, was), _resolved(self._new, now)
         if was.get("type") != now.get("type") and now.get("type") is not None:
             yield f"{place} was {was.get('type', 'of any type')}, is {now['type']}"

@@ -417,7 +417,7 @@ _MAY_BE_OVER = frozenset({"knowledge", "work_item"})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingObjects:
     """Which objects may be presented as how things stand, and what is to be said of those that do not in the tree."""
 
     ids: frozenset[str]
@@ -432,18 +432,18 @@ class Standing:
         return self.notes.get(identity, "")
 
 
-def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> Standing:
+def standing(call: Call, heads: Iterable[Head], moment: AsOf) -> StandingObjects:
     """Return which of the objects may be presented as how things stand, in the tree that is asked about."""
     asked = list(heads)
     notes = notes_of_objects(call.tree, call.engine.ledger, asked)
     current = [head for head in asked if head.status in CURRENT[head.type] and head.id not in notes]
     lasting = tuple(head.id for head in current if head.type in _MAY_BE_OVER)
     if not lasting:
-        return Standing(frozenset(head.id for head in current), notes)
+        return StandingObjects(frozenset(head.id for head in current), notes)
     (found,) = call.engine.ledger.read([ObjectRequest(objects=lasting, as_of=moment)])
     now = time_of(call, moment)
     over = {identity for identity, item in found.objects.items() if is_over(item, now=now)}
-    return Standing(frozenset(head.id for head in current) - over, notes)
+    return StandingObjects(frozenset(head.id for head in current) - over, notes)
 
 
 def shown_status(status: str, *, current: bool, note: str = "") -> str:

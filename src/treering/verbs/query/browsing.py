@@ -20,7 +20,7 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Valu
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.related import files_called
 from treering.verbs.query.search import flagged
-from treering.verbs.reading import ReadOptions, Standing, altered_warnings, over_warning, standing
+from treering.verbs.reading import ReadOptions, StandingObjects, altered_warnings, over_warning, standing
 from treering.verbs.scoped_ledger import whole
 
 # How one line of an object's history is shown.
@@ -231,7 +231,7 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _referrer(item: Head, fields: tuple[str, ...], current: Standing) -> Referrer:
+def _referrer(item: Head, fields: tuple[str, ...], current: StandingObjects) -> Referrer:
     return Referrer(
         id=item.id,
         type=item.type,
