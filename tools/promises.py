@@ -345,10 +345,11 @@ class _Schemas:
             if was["$ref"] in self._seen:
                 return
             self._seen.add(was["$ref"])
-        # What was one thing and is one of several now: a client of before meets the first, which is what there was.
-        if "anyOf" not in _resolved(self._old, was) and (several := now.get("anyOf")):
-            now = next((one for one in several if one == was), several[0])
+        named = was
         was, now = _resolved(self._old, was), _resolved(self._new, now)
+        # What was one thing and is one of several now: a client of before goes on with that one, or the first.
+        if "anyOf" not in was and (several := now.get("anyOf")):
+            now = _resolved(self._new, next((one for one in several if one == named), several[0]))
         if was.get("type") != now.get("type") and now.get("type") is not None:
             yield f"{place} was {was.get('type', 'of any type')}, is {now['type']}"
             return
