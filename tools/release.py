@@ -25,6 +25,7 @@ VERSIONS = {
     "CITATION.cff": r"^(version: )\S+()",
     "docs/howto/check-pull-requests.md": r"^(\s+rev: v)\S+()",
     "tests/surfaces/http/openapi.json": r'^(\s+"default": ")\d+\.\d+\.\d+(")',
+    "treering.cdx.json": r'("pkg:pypi/treering@|"name": "treering",\n\s+"version": ")[^"]+(")',
 }
 """Where the version stands: by file, what stands before and behind it."""
 
@@ -74,7 +75,7 @@ def release(root: Path, version: str, day: date) -> None:
     }
     for name, pattern in VERSIONS.items():
         text, count = re.subn(
-            pattern, rf"\g<1>{version}\g<2>", (root / name).read_text(encoding="utf-8"), count=1, flags=re.MULTILINE
+            pattern, rf"\g<1>{version}\g<2>", (root / name).read_text(encoding="utf-8"), flags=re.MULTILINE
         )
         if not count:
             raise NotReady(f"{name} has no line like {pattern}.")
