@@ -50,6 +50,9 @@ def main() -> None:
     except NotReady as error:
         sys.exit(str(error))
     promises.write()
+    subprocess.run(
+        [sys.executable, "tests/docs/reference.py"], cwd=ROOT, check=True
+    )  # a list of pages names the new one
     tag = f"v{given.version}"
     print(f"Release {given.version} is made. Read `git diff`, run `make check-all packages`, then:\n")
     print(f"  git add --all && git commit -m 'Release {given.version}'")
