@@ -16,7 +16,8 @@ import treering
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-import promises  # noqa: E402 - programs of this folder are no package
+import packages  # noqa: E402 - programs of this folder are no package
+import promises  # noqa: E402
 import release  # noqa: E402
 
 DAY = date(2026, 12, 1)
@@ -74,6 +75,43 @@ def test_a_release_sets_the_version_wherever_it_stands(tree):
     for name in release.VERSIONS:
         then, now = (folder.joinpath(name).read_text(encoding="utf-8") for folder in (ROOT, tree))
         assert now.replace("91.2.0", treering.__version__) == then
+    bill = json.loads((tree / packages.BILL).read_text(encoding="utf-8"))
+    assert bill["metadata"]["component"]["version"] == "91.2.0"
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/treering@91.2.0"
+
+
+def test_the_bill_of_materials_in_the_wheel_is_that_of_this_tree():
+    told = packages.bill(ROOT)
+
+    assert (ROOT / packages.BILL).read_text(encoding="utf-8") == told, "run `python tools/packages.py --bill`"
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"]["sbom-files"] == [packages.BILL]
+    assert packages.BILL in targets["sdist"]["include"], "without it no wheel is built of the source package"
+
+
+def test_the_bill_of_materials_names_every_model_and_library_that_the_wheel_carries():
+    bill = json.loads(packages.bill(ROOT))
+    listed = {
+        part["name"]: part["hashes"][0]["content"] for one in bill["components"] for part in one.get("components", [])
+    }
+
+    others = {".onnx", ".npy"}
+    there = [file for file in (ROOT / "src/treering").rglob("*") if file.suffix in others or file.match("*.min.*")]
+    there.append(ROOT / "src/treering/models/bge_small_en_v1_5_int8/tokenizer.json")
+    assert sorted(listed) == sorted(file.relative_to(ROOT / "src").as_posix() for file in there)
+    notices = (ROOT / "THIRD_PARTY_NOTICES.md").read_text(encoding="utf-8")
+    assert [name for name, digest in listed.items() if digest not in notices and not name.endswith(".npy")] == []
+
+
+def test_the_bill_of_materials_names_every_required_package_with_its_range():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bill = json.loads(packages.bill(ROOT))
+    needed = [one for one in bill["components"] if one.get("isExternal")]
+
+    ranges = [one["name"] + one["versionRange"].removeprefix("vers:pypi/").replace("|", ",") for one in needed]
+    assert ranges == project["dependencies"]
+    (depends,) = bill["dependencies"]
+    assert depends["dependsOn"] == [one["bom-ref"] for one in needed]
 
 
 def test_a_summary_stands_in_the_changelog_and_the_fragments_on_the_page_alone(tree):

@@ -25,6 +25,7 @@ VERSIONS = {
     "CITATION.cff": r"^(version: )\S+()",
     "docs/howto/check-pull-requests.md": r"^(\s+rev: v)\S+()",
     "tests/surfaces/http/openapi.json": r'^(\s+"default": ")\d+\.\d+\.\d+(")',
+    "treering.cdx.json": r'("pkg:pypi/treering@|"name": "treering",\n\s+"version": ")[^"]+(")',
 }
 """Where the version stands: by file, what stands before and behind it."""
 
@@ -49,6 +50,9 @@ def main() -> None:
     except NotReady as error:
         sys.exit(str(error))
     promises.write()
+    subprocess.run(
+        [sys.executable, "tests/docs/reference.py"], cwd=ROOT, check=True
+    )  # a list of pages names the new one
     tag = f"v{given.version}"
     print(f"Release {given.version} is made. Read `git diff`, run `make check-all packages`, then:\n")
     print(f"  git add --all && git commit -m 'Release {given.version}'")
@@ -74,7 +78,7 @@ def release(root: Path, version: str, day: date) -> None:
     }
     for name, pattern in VERSIONS.items():
         text, count = re.subn(
-            pattern, rf"\g<1>{version}\g<2>", (root / name).read_text(encoding="utf-8"), count=1, flags=re.MULTILINE
+            pattern, rf"\g<1>{version}\g<2>", (root / name).read_text(encoding="utf-8"), flags=re.MULTILINE
         )
         if not count:
             raise NotReady(f"{name} has no line like {pattern}.")

@@ -1,7 +1,8 @@
 """The parts of the documentation that say what the code says, rendered from it.
 
 `python tests/docs/reference.py` rewrites them where they stand: between `<!-- rendered: NAME -->` and
-`<!-- end -->` in the pages of `docs/`. A test holds the pages equal to what is rendered here.
+`<!-- end -->` in the pages of `docs/`, and `docs/llms.txt`, which lists the pages. A test holds them equal to what is
+rendered here.
 """
 
 import ast
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import llms
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -56,12 +58,13 @@ _OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
 
 
 def main() -> None:
-    """Rewrite every rendered part."""
+    """Rewrite every rendered part, and the list of pages."""
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         fresh = rendered(text)
         if fresh != text:
             page.write_text(fresh, encoding="utf-8")
+    (DOCS / "llms.txt").write_text(llms.rendered(), encoding="utf-8")
 
 
 def rendered(text: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import llms
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,25 @@ def test_every_page_but_the_plan_is_in_the_navigation_and_each_of_its_lines_is_a
     listed = re.findall(r"[\w./-]+\.md\b", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2])
 
     assert sorted(listed) == sorted(pages - {"plan.md"})
+
+
+def test_the_list_for_language_models_is_that_of_the_navigation() -> None:
+    listed = (ROOT / "docs/llms.txt").read_text(encoding="utf-8")
+
+    assert listed == llms.rendered(), "run `python tests/docs/reference.py`"
+    assert listed.startswith("# Treering\n\n> ")
+    pages = re.findall(r"^- \[[^\n]+\]\(([\w./-]+)\)(?:: .+\.)?$", listed, re.MULTILINE)
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert sorted(pages) == sorted(there - {"plan.md"})
+
+
+@pytest.mark.nightly
+def test_the_site_has_the_list_for_language_models_and_each_page_of_it_as_markdown(site: Path) -> None:
+    listed = re.findall(r"\]\(([\w./-]+\.md)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+
+    assert "index.md" in listed
+    assert [page for page in listed if (site / page).read_bytes() != (ROOT / "docs" / page).read_bytes()] == []
+    assert not (site / "plan.md").exists()
 
 
 @pytest.mark.nightly
