@@ -214,7 +214,7 @@ def test_where_only_reading_is_granted_nothing_writes(space):
     writing = [
         (tool.name, mode) for tool in catalog.TOOLS.values() for mode in tool.modes.values() if mode.rights.writes
     ]
-    assert len(writing) == 14
+    assert len(writing) == 16
     for verb, mode in writing:
         with pytest.raises(Denied, match="changes the space"):
             catalog.call(space.engine, verb, Envelope(mode=mode.name), granted=READS)

@@ -6,8 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from treering.core.versions import DETACHED
-
 _GIT = ".git"
 _MOST_CHARS = 10_000
 
@@ -36,6 +34,8 @@ class GitPlace:
     @property
     def detached(self) -> str:
         """What stands in the place of a branch where none is checked out."""
+        from treering.core.versions import DETACHED  # a hook that needs it seldom has no use for the rest of it
+
         return f"{DETACHED} of {self.git_dir.name}" if self.linked else DETACHED
 
     @property

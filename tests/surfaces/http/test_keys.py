@@ -144,6 +144,8 @@ def calls_of(ids):
     yield "query", "search", {"text": "nothing like it"}, {}
     yield "query", "recent", {}, {"descend": True}
     yield "ingest", "status", {}, {}
+    yield "lint", "consolidate", {}, {}
+    yield "crystallize", "feedback", {"question": "lamp", "right": [*ids]}, {}
     for mode in ("structure", "semantic", "audit", "repair", "reindex"):
         yield "lint", mode, {}, {}
     for identity in ids:

@@ -33,6 +33,10 @@ NEEDED = {
     "/v1/review/apply": ("whole space", "review"),
     "/v1/review/reject": ("whole space", "review"),
     "/v1/revert": ("whole space", "review"),
+    "/v1/feedback/status": ("whole space", "read"),
+    "/v1/feedback/on": ("whole space", "review"),
+    "/v1/feedback/off": ("whole space", "review"),
+    "/v1/feedback/erase": ("whole space", "review"),
     "/v1/erase": ("whole space", "admin"),
     "/api/projects/{project_id}/memory/index": ("project", "write"),
     "/api/projects/{project_id}/memory/retrieve": ("project", "read"),
@@ -142,7 +146,7 @@ def test_no_route_answers_a_key_that_opens_nothing(server, tmp_path):
 def test_every_mode_of_a_verb_answers_exactly_the_rights_that_it_needs(server, keys):
     wrong = []
     for verb, mode in MODES:
-        least = "write" if mode.rights.writes else "read"
+        least = "review" if mode.rights.needs_person else "write" if mode.rights.writes else "read"
         for (what, right), key in keys.items():
             may = opens(what, "space") and RIGHTS.index(right) >= RIGHTS.index(least)
             may &= not (mode.rights.reads_files or mode.rights.fetches)  # it has no --files, and none fetches

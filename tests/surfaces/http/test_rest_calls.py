@@ -11,8 +11,10 @@ PLACES = {
     "project_memory_retrieve": "/api/projects/acme/memory/retrieve",
     "project_memory_delete": "/api/projects/acme/memory/delete",
     "review_list": "/v1/review/list",
+    "feedback_status": "/v1/feedback/status",
     **{f"wiki_{verb}": f"/v1/wiki/{verb}" for verb in TOOLS},
 }
+NEEDS_A_PERSON = {"feedback_on", "feedback_off", "feedback_erase"}
 NEEDS_AN_ID = {"review_show", "review_apply", "review_reject", "revert", "erase"}
 
 
@@ -86,19 +88,20 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
         ("crystallize", "supersede"): {"id": ids[0], "by": ids[1]},
         ("crystallize", "node"): {"kind": "service", "name": "api"},
         ("crystallize", "source"): {"id": source, "status": "invalid"},
-        **{("lint", mode): {} for mode in TOOLS["lint"].modes},
+        ("crystallize", "feedback"): {"question": "Where does the api listen?", "right": [source]},
+        **{("lint", name): {} for name, mode in TOOLS["lint"].modes.items() if not mode.rights.needs_person},
     }
 
     for (verb, mode), given in asked.items():
         assert ask(client, verb, mode, given)["mode"] == mode
 
     reads = {("ingest", mode) for mode in ("source", "repo", "url", "adapter")}
-    alone = {*reads, ("query", "search"), ("query", "page")}
+    alone = {*reads, ("query", "search"), ("query", "page"), ("lint", "consolidate")}
     assert {(verb, mode) for verb, tool in TOOLS.items() for mode in tool.modes} == {*asked, *alone}
 
 
 def test_every_operation_that_takes_a_body_has_examples():
-    assert {*EXAMPLES} == {*PLACES, *NEEDS_AN_ID, "chat_completions"}
+    assert {*EXAMPLES} == {*PLACES, *NEEDS_A_PERSON, *NEEDS_AN_ID, "chat_completions"}
 
 
 @pytest.mark.parametrize("operation", PLACES)

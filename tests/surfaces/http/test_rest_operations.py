@@ -10,7 +10,8 @@ from treering.surfaces.http.served import allowed
 
 POLICY = 'direct_channels = ["user", "adapter", "system"]\n'
 TABS = {"kind": "preference", "title": "Tabs", "payload": {"statement": "Use tabs"}}
-DECIDING = ("review/apply", "review/reject", "revert")
+LOOKING = ("review/list", "review/show", "feedback/status")
+DECIDING = ("review/apply", "review/reject", "revert", "feedback/on", "feedback/off", "feedback/erase")
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_what_a_person_decides_is_not_offered_unless_it_is_allowed(serve):
         answers = [client.post(f"/v1/{name}", json=asked) for name in (*DECIDING, "erase", "export", "import")]
         assert {answer.status_code for answer in answers} == {404}
         assert client.post("/v1/review/list", json={}).json()[0]["id"] == patch
-        assert offered(client) == {"review/list", "review/show"}
+        assert offered(client) == {*LOOKING}
 
 
 def test_callers_who_may_review_decide_as_a_person(serve):
@@ -71,7 +72,7 @@ def test_callers_who_may_review_decide_as_a_person(serve):
         )
         assert taken.status_code == 200, taken.text
         events = client.post("/v1/wiki/lint", json={"mode": "audit"}).json()["events"]
-        assert offered(client) == {"review/list", "review/show", *DECIDING}
+        assert offered(client) == {*LOOKING, *DECIDING}
     assert "(user)" in events[-1]
 
 
@@ -91,7 +92,7 @@ def test_erasing_is_offered_where_it_is_allowed_and_proves_itself(serve):
         erased = client.post("/v1/erase", json={"input": {"ids": [hits[0]["object_id"]]}})
         assert erased.status_code == 200, erased.text
         assert all(probe["found"] == 0 for probe in erased.json()["probes"])
-        assert offered(client) == {"review/list", "review/show", *DECIDING, "erase"}
+        assert offered(client) == {*LOOKING, *DECIDING, "erase"}
 
 
 def test_a_wrong_field_is_named(serve):
