@@ -9,8 +9,8 @@ import pytest
 import treering
 from sources.git_scratch import Scratch
 from treering.core.objects import Knowledge, Source
-from treering.ports.ledger import Selection
-from treering.verbs.trees import notes_of_knowledge, tree_of
+from treering.ports.ledger import Selection, head_of
+from treering.verbs.trees import notes_of_objects, tree_of
 
 PATHS = ("a.md", "b.md", "docs/c.md", "docs/d.md")
 WORDS = ("amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath")
@@ -138,7 +138,7 @@ def standing(space, at):
         if isinstance(item, Knowledge) and item.status in ("active", "candidate", "contested")
     ]
     tree = tree_of(space.engine, "/", at=at, past=False)
-    notes = notes_of_knowledge(tree, space.engine.ledger, items)
+    notes = notes_of_objects(tree, space.engine.ledger, map(head_of, items), read=items)
     return {item.id for item in items if item.id not in notes}
 
 

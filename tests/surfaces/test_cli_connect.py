@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -715,3 +716,139 @@ def test_a_hook_without_a_space_or_with_a_broken_table_tells_nothing(shop, tmp_p
     assert hook(word, {**given, "cwd": str(elsewhere)}, elsewhere) == {}
     (shop / ".treering/treering.db.ready/hooks.table").write_text('{"version": 1, "entries": [[1]]}')
     assert hook(word, {**given, "cwd": str(shop)}, shop) == {}
+
+
+IN_OPENCODE = """
+import { Treering } from "./treering.mjs"
+import { readFileSync } from "node:fs"
+const { directory, messages, calls } = JSON.parse(readFileSync(0, "utf8"))
+const client = { session: { messages: async ({ path }) => ({ data: messages[path.id] }) } }
+const hooks = await Treering({ client, directory, worktree: directory, project: {}, $: undefined })
+const outputs = []
+for (const [name, input, output] of calls) {
+  await hooks[name](input, output)
+  outputs.push(output ?? null)
+}
+await hooks.dispose()
+console.log(JSON.stringify(outputs))
+"""
+"""What OpenCode does with a plugin, as far as ours takes part: hooks are awaited, and change what they are given."""
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node, which runs the plugin of OpenCode")
+
+
+def in_opencode(folder, place, calls, messages=None):
+    """Connect OpenCode, and call the plugin that it finds; return what the hooks made of what they were given."""
+    plugin = folder / ".opencode/plugins/treering.js"
+    if not plugin.exists():
+        assert run(["connect", "opencode"]) == 0
+    place.mkdir(exist_ok=True)
+    (place / "treering.mjs").write_bytes(plugin.read_bytes())
+    (place / "host.mjs").write_text(IN_OPENCODE)
+    given = json.dumps({"directory": str(folder), "messages": messages or {}, "calls": calls})
+    done = subprocess.run(
+        ["node", str(place / "host.mjs")], input=given, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def said_in_opencode(text, session="ses_1", number=1):
+    part = {"id": f"prt_{number}", "sessionID": session, "messageID": f"msg_{number}", "type": "text", "text": text}
+    message = {"id": f"msg_{number}", "sessionID": session, "role": "user", "time": {"created": 1_772_442_000_000}}
+    return ["chat.message", {"sessionID": session}, {"message": message, "parts": [part]}]
+
+
+def with_more_time(folder):
+    """Give the plugin more time than a person would wait: the machine of a test may be busy."""
+    assert run(["connect", "opencode"]) == 0
+    plugin = folder / ".opencode/plugins/treering.js"
+    plugin.write_text(plugin.read_text().replace("2000", "60000").replace("5000", "60000"))
+
+
+@needs_node
+def test_opencode_is_told_at_the_beginning_on_a_prompt_after_a_read_and_after_a_failure(shop, tmp_path):
+    with_more_time(shop)
+    tool = {"sessionID": "ses_1", "callID": "call_1"}
+    path = str(shop / "src/shop/basket.py")
+    first, second, read, again, failed, passed = in_opencode(
+        shop,
+        tmp_path / "opencode",
+        [
+            said_in_opencode("How is the mosaic of the fountain restored?"),
+            said_in_opencode("Thank you.", number=2),
+            ["tool.execute.after", {**tool, "tool": "read", "args": {"filePath": path}}, {"output": "LIMIT = 3"}],
+            ["tool.execute.after", {**tool, "tool": "read", "args": {"filePath": path}}, {"output": "LIMIT = 3"}],
+            ["tool.execute.after", {**tool, "tool": "bash", "args": {}}, {"output": FAILED, "metadata": {"exit": 1}}],
+            ["tool.execute.after", {**tool, "tool": "bash", "args": {}}, {"output": FAILED, "metadata": {"exit": 0}}],
+        ],
+    )
+    said, told = first["parts"]
+    assert said["text"] == "How is the mosaic of the fountain restored?"
+    assert "Known for this folder" in told["text"]
+    assert "The mosaic of the fountain is restored by hand" in told["text"]
+    assert told["id"].startswith("prt_1")
+    assert told["id"] > said["id"]
+    assert told | {"synthetic": True, "messageID": "msg_1", "sessionID": "ses_1", "type": "text"} == told
+    assert [part["text"] for part in second["parts"]] == ["Thank you."]
+    assert read["output"].startswith("LIMIT = 3\n\n<<treering:recalled")
+    assert "Baskets hold three things" in read["output"]
+    assert again["output"] == "LIMIT = 3"
+    assert LEARNED in failed["output"]
+    assert passed["output"] == FAILED
+
+
+@needs_node
+def test_what_was_said_in_opencode_is_kept_once_it_is_idle_and_grows_by_what_is_new(folder, tmp_path, capsys):
+    with_more_time(folder)
+
+    def told(turns):
+        return [
+            {
+                "info": {"role": role, "time": {"created": 1_772_442_000_000 + 60_000 * number}},
+                "parts": [{"type": "text", "text": text}, {"type": "tool", "tool": "bash", "state": {"output": "x"}}],
+            }
+            for number, (role, text) in enumerate(turns)
+        ]
+
+    idle = [["event", {"event": {"type": "session.idle", "properties": {"sessionID": "ses_1"}}}]]
+    capsys.readouterr()
+    for turns in (TURNS[:2], TURNS):
+        in_opencode(folder, tmp_path / "opencode", idle, {"ses_1": told(turns)})
+        assert run(["session", "work"]) == 0
+        wait_for(lambda: [*(tmp_path / "data/sessions").glob("*.json*")], [])
+        capsys.readouterr()
+        assert discussions(capsys) == {"ses_1": len(turns)}
+
+
+@needs_node
+def test_a_session_that_another_one_started_in_opencode_is_neither_told_nor_kept(shop, tmp_path):
+    with_more_time(shop)
+    created = {"type": "session.created", "properties": {"info": {"id": "ses_2", "parentID": "ses_1"}}}
+    idle = {"type": "session.idle", "properties": {"sessionID": "ses_2"}}
+    calls = [
+        ["event", {"event": created}],
+        said_in_opencode("How is the mosaic of the fountain restored?", session="ses_2"),
+        ["event", {"event": idle}],
+    ]
+    _, said, _ = in_opencode(shop, tmp_path / "opencode", calls, {"ses_2": [{"info": {}, "parts": []}]})
+    assert len(said["parts"]) == 1
+    assert waiting_records(tmp_path) == []
+
+
+@needs_node
+@pytest.mark.parametrize("program", ["/nowhere/treering", "hangs", "talks nonsense"])
+def test_no_session_of_opencode_fails_or_waits_where_our_command_does(folder, tmp_path, program):
+    script = tmp_path / "program"
+    script.write_text("#!/bin/sh\n" + ("exec sleep 600\n" if program == "hangs" else "echo '{'; exit 3\n"))
+    script.chmod(0o755)
+    assert run(["connect", "opencode"]) == 0
+    plugin = folder / ".opencode/plugins/treering.js"
+    _, limits, rest = plugin.read_text().split("\n", 2)
+    command = [program if program.startswith("/") else str(script)]
+    plugin.write_text(f"const COMMAND = {json.dumps(command)}\n{limits.replace('000', '00')}\n{rest}")
+    broken = ["chat.message", {}, {"parts": None}]
+    read = ["tool.execute.after", {"tool": "read", "sessionID": "ses_1"}, {"output": "text"}]
+    idle = ["event", {"event": {"type": "session.idle", "properties": {"sessionID": "ses_1"}}}]
+    said, *others = in_opencode(folder, tmp_path / "opencode", [said_in_opencode("Hello"), broken, read, idle])
+    assert len(said["parts"]) == 1
+    assert others == [{"parts": None}, {"output": "text"}, None]

@@ -240,7 +240,7 @@ def test_a_link_of_a_project_that_leads_out_of_it_is_not_followed(client, tmp_pa
     if what == "its folder":
         file.parent.symlink_to(own)
     else:
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(own / file.name)
     before = bytes_below(tmp_path)
     with pytest.raises(InvalidInput, match="outside of the project"):
@@ -269,6 +269,34 @@ def test_each_hook_can_be_left_out_alone(tmp_path):
         assert [word for word in HOOK_WORDS if f"session {word}" in text] == [
             word for word in HOOK_WORDS if word != left_out
         ]
+
+
+def test_the_plugin_of_opencode_is_a_file_that_names_our_command_and_is_removed_with_its_folders(tmp_path):
+    client = client_named("opencode")
+    folder, home = places(client, tmp_path, False)
+    kept = ConnectionRecords(tmp_path / "data")
+    kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS, without=("prompt",)))
+    command, limits, *_ = (folder / ".opencode/plugins/treering.js").read_text().splitlines()
+    assert command == 'const COMMAND = ["/opt/bin/treering", "session"]'
+    assert json.loads(limits.removeprefix("const LIMITS = ").partition(" //")[0]) == {
+        "begin": 5_000,
+        "keep": 5_000,
+        "edit": 2_000,
+        "failure": 2_000,
+    }
+    kept.undo("opencode", folder)
+    assert [*folder.iterdir()] == []
+
+
+def test_another_file_where_the_plugin_of_opencode_belongs_is_left_alone(tmp_path):
+    client = client_named("opencode")
+    folder, home = places(client, tmp_path, False)
+    file = client.hooks_file(folder=folder, home=home)
+    file.parent.mkdir(parents=True)
+    file.write_text("export const Mine = async () => ({})\n")
+    with pytest.raises(Conflict, match=r"treering\.js is there already"):
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    assert [*folder.rglob("*.json*")] == []
 
 
 SECONDS = {"gemini-cli": 1_000}

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
-from posixpath import normpath
 from typing import TYPE_CHECKING, Literal
 
 from treering.core.characters import named
@@ -16,10 +15,19 @@ from treering.core.objects import Constraint, Decision, Knowledge, WorkItem
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
 from treering.parts.checks.change import Belief, BranchChange, RestingLines, states
+from treering.parts.checks.gone_names import (
+    DOCUMENTS,
+    HISTORY,
+    NAMED_CODE,
+    NAMED_PATH,
+    by_name,
+    mentions,
+    removed_names,
+    still_there,
+)
 from treering.registry import PARTS
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
-from treering.sources.reading.text import is_markdown
 from treering.sources.repository.git import TouchedFile
 from treering.sources.repository.repo_selection import Globs
 from treering.sources.statements import states_by_name, withdrawn_as
@@ -278,21 +286,8 @@ def _said(item: Knowledge) -> str:
 # Named and gone: files and definitions that a document, a rule or a decision names, and that the change takes away.
 
 
-_DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".txt", ".mdc")
-_HISTORY = re.compile(r"(?:^|/)(?:change|news|history|release)[^/]*(?:/[^/]*)?$", re.IGNORECASE)
-"""Documents that tell of what was: they may name what is gone."""
-_NAMED_PATH = re.compile(r"(?<![\w@:/.-])(?:\.{0,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*\.\w{1,12}(?![\w/])")
-_NAMED_CODE = re.compile(r"`([^`\n]{3,120})`")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,}")
-_DEFINITION = re.compile(
-    r"^\s*(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub(?:\([^)]*\))?|unsafe)"
-    r"\s+)*(?:def|class|func|fn|function|interface|struct|enum|trait|type)\s+(?:\([^)]*\)\s*)?(\w{3,})"
-)
-_MOST_NAMES = 200
-
-
 def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
-    gone, names = checked.gone, _removed_names(checked)
+    gone, names = checked.gone, removed_names(checked.change)
     if not gone and not names:
         return
     change = checked.change
@@ -301,19 +296,19 @@ def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
     documents = {
         path: blob
         for path, blob in change.after.items()
-        if PurePosixPath(path).suffix.lower() in _DOCUMENTS and not _HISTORY.search(path) and not own_files.wrote(path)
+        if PurePosixPath(path).suffix.lower() in DOCUMENTS and not HISTORY.search(path) and not own_files.wrote(path)
     }
     change.read(documents.values())
     lasting = {PurePosixPath(path).name for path in change.after}
-    places = _by_name(gone)
+    places = by_name(gone)
     seen: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     for path, blob in documents.items():
         text = change.text(blob)
-        for what, line, why in _mentions(path, text or "", places, lasting, gone, names):
+        for what, line, why in mentions(path, text or "", places, lasting, gone, names):
             seen[what].append((path, line, why))
-    still = _still_there(checked, [name for name in names if name in seen])
-    for what, mentions in seen.items():
-        for path, line, why in mentions if what not in still else ():
+    still = still_there(checked.change, [name for name in names if name in seen])
+    for what, told in seen.items():
+        for path, line, why in told if what not in still else ():
             decided = next((one for one in checked.beliefs if one.record == path and one.item.kind == "decision"), None)
             if decided is None:
                 yield _finding("stale-document", (path, line), path, why, _edit(path, line))
@@ -331,7 +326,7 @@ def _believed_and_gone(
     for belief in checked.beliefs:
         if not belief.record and belief.item.id not in checked.lost and belief.item.status != "stale":
             text = f"{belief.item.title}\n{passages_of(belief.item)[0].text}"
-            for what, _, why in _mentions("", text, places, lasting, checked.gone, names):
+            for what, _, why in mentions("", text, places, lasting, checked.gone, names):
                 at = _touched_place(checked, what, names)
                 yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
                 break
@@ -341,93 +336,6 @@ def _touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tup
     if what in names:
         return names[what], 1
     return checked.gone.get(what) or what, 1
-
-
-def _by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        found[PurePosixPath(path).name].append(path)
-    return found
-
-
-def _mentions(
-    path: str,
-    text: str,
-    places: Mapping[str, Sequence[str]],
-    lasting: Iterable[str],
-    gone: Mapping[str, str],
-    names: Mapping[str, str],
-) -> Iterator[tuple[str, int, str]]:
-    """Yield what is gone that a text names: what, at which line of the text, and how to say it."""
-    told: set[str] = set()
-    for number, line in enumerate(text.splitlines(), start=1):
-        for token in _NAMED_PATH.findall(line) if places else ():
-            what = _gone_path(path, token, places, lasting)
-            if what and what not in told:
-                told.add(what)
-                now = f"moves to {named(gone[what])}" if gone[what] else "deletes"
-                yield what, number, f"It names {named(token)}, which the change {now}."
-        for code in _NAMED_CODE.findall(line) if names else ():
-            for word in _IDENTIFIER.findall(code):
-                if word in names and word not in told:
-                    told.add(word)
-                    yield word, number, f"It names {named(word)}, which the change removes from {named(names[word])}."
-
-
-def _gone_path(path: str, token: str, places: Mapping[str, Sequence[str]], lasting: Iterable[str]) -> str:
-    """Return which of the paths that are gone a document means; empty where it means none."""
-    name = PurePosixPath(token).name
-    if name not in places:
-        return ""
-    plain = token.removeprefix("./").removeprefix("/")
-    beside = normpath(f"{PurePosixPath(path).parent}/{token}") if path else plain
-    for one in places[name]:
-        if one in (beside, plain) or ("/" in plain and one.endswith(f"/{plain}")):
-            return one
-    only = len(places[name]) == 1 and "/" not in plain and name not in lasting
-    return places[name][0] if only else ""
-
-
-def _removed_names(checked: Checked) -> Mapping[str, str]:
-    """Return the names of definitions that the change takes away, each with the file it was in.
-
-    Words such as `run` are said of much else: a name counts that no word of a language is.
-    """
-    change = checked.change
-    code = [one for one in change.files if one.old and not is_markdown(one.change.before)]
-    change.read(blob for one in code for blob in (one.old, one.new) if blob)
-    removed: dict[str, str] = {}
-    added: set[str] = set()
-    for one in code:
-        old, new = (change.text(one.old) or "").split("\n"), (change.text(one.new) or "").split("\n") if one.new else []
-        for hunk in one.lines:
-            for line in old[hunk.old_first - 1 : hunk.old_first - 1 + hunk.old_count] if hunk.old_count else ():
-                if (found := _DEFINITION.match(line)) and _is_no_word(found[1]):
-                    removed.setdefault(found[1], one.change.path)
-            lines = new[hunk.new_first - 1 : hunk.new_first - 1 + hunk.new_count] if hunk.new_count else ()
-            added.update(found[1] for line in lines if (found := _DEFINITION.match(line)))
-    kept = [name for name in removed if name not in added]
-    return {name: removed[name] for name in kept[:_MOST_NAMES]}
-
-
-def _is_no_word(name: str) -> bool:
-    return "_" in name.strip("_") or not (name.islower() or name.istitle())
-
-
-def _still_there(checked: Checked, names: Sequence[str]) -> set[str]:
-    """Return those of the names that other files still say: they may be defined there as well."""
-    if not names:
-        return set()
-    documents = tuple(_DOCUMENTS)
-    code = {
-        path: blob for path, blob in checked.change.after.items() if PurePosixPath(path).suffix.lower() not in documents
-    }
-    checked.change.read(code.values())
-    found: set[str] = set()
-    for blob in code.values():
-        text = checked.change.text(blob) or ""
-        found.update(name for name in names if name in text and re.search(rf"(?<!\w){name}(?!\w)", text))
-    return found
 
 
 # Pages of wikis that cite lines that changed.
@@ -502,12 +410,12 @@ def _governed(
     text = f"{item.title}\n{passages_of(item)[0].text}"
     scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
     inside = [one for one in touched if one.change.path != belief.record and _applies(scope, one.change.path)]
-    terms = [code for code in _NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
+    terms = [code for code in NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
     for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
         for number, line in added[file.change.path]:
             if said := next((term for term in terms if term.rstrip("()") in line), ""):
                 return (file.change.path, number), f"It speaks of {named(said)}, and so does this line."
-    for token in _NAMED_PATH.findall(text):
+    for token in NAMED_PATH.findall(text):
         plain = token.removeprefix("./")
         for file in touched:
             path = file.change.path

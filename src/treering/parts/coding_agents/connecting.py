@@ -74,8 +74,8 @@ class CodingClient:
     hooks_user_file: str = ""
     hooks_note: str = ""
     """What a person has to do before they run."""
-    hook_style: Literal["grouped", "flat"] = "grouped"
-    """How it writes a hook: in a group of an event, or by itself in a file that names its version."""
+    hook_style: Literal["grouped", "flat", "plugin"] = "grouped"
+    """How it is told of hooks: in a group of an event, each by itself in a file that names its version, or by code."""
 
     def file(self, *, folder: Path | None, home: Path) -> Path:
         """Return its configuration: that of a project folder, else that of a person."""
@@ -105,8 +105,16 @@ class CodingClient:
             case "command":
                 return {"command": start.program, "args": list(start.arguments)}
 
+    def plugin(self, start: StartCommand, without: Collection[str]) -> str:
+        """Return the code by which it calls us: all that is ours to tell stands in its first two lines."""
+        command = [start.program, *start.arguments]
+        limits = {one.word: int(one.timeout * 1000) for one in self.hooks if one.word not in without}
+        code = Path(__file__).with_name(f"{self.name}.js").read_text(encoding="utf-8")
+        return f"const COMMAND = {json.dumps(command)}\nconst LIMITS = {json.dumps(limits)} // milliseconds\n{code}"
+
 
 _MCP_SERVERS = "mcpServers"
+_PLUGINS = "plugins"
 
 CLIENTS: Mapping[str, CodingClient] = {
     one.name: one
@@ -185,7 +193,25 @@ CLIENTS: Mapping[str, CodingClient] = {
             hooks_project_file=".gemini/settings.json",
             hooks_user_file=".gemini/settings.json",
         ),
-        CodingClient("opencode", "OpenCode", "opencode.json", ".config/opencode/opencode.json", "mcp", style="list"),
+        CodingClient(
+            "opencode",
+            "OpenCode",
+            "opencode.json",
+            ".config/opencode/opencode.json",
+            "mcp",
+            style="list",
+            # It takes no context before a tool: what governs a file is told once it was read.
+            hooks=(
+                ClientHook("chat.message", "begin", 5),
+                ClientHook("session.idle", "keep", 5),
+                ClientHook("tool.execute.after", "edit", 2, "read"),
+                ClientHook("chat.message", "prompt", 2),
+                ClientHook("tool.execute.after", "failure", 2, "bash"),
+            ),
+            hooks_project_file=f".opencode/{_PLUGINS}/treering.js",
+            hooks_user_file=f".config/opencode/{_PLUGINS}/treering.js",
+            hook_style="plugin",
+        ),
         CodingClient("zed", "Zed", ".zed/settings.json", ".config/zed/settings.json", "context_servers"),
     )
 }
@@ -329,6 +355,9 @@ class _Edits:
             self._keep(file, _told_of(file, lambda: insert_member(text, (client.servers, NAME), entry)))
 
     def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand, without: Collection[str]) -> None:
+        if client.hook_style == "plugin":
+            self._add_plugin(file, client.plugin(hooks, without))
+            return
         if client.hook_style == "flat":
             text = self._text(file, "json")
             self._keep(file, _told_of(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
@@ -342,6 +371,12 @@ class _Edits:
             text = self._text(file, "json")
             self._keep(file, _told_of(file, lambda text=text, path=path, entry=entry: insert_item(text, path, entry)))
 
+    def _add_plugin(self, file: Path, code: str) -> None:
+        known = self._text(file, "code")
+        if known.strip() and known != code:
+            raise Conflict(f"{file} is there already, and it says something else.", hint="Take it away.")
+        self._keep(file, None if known.strip() else Inserted(code, code))
+
     def _text(self, file: Path, form: str) -> str:
         if file not in self._texts:
             if self._folder:
@@ -351,7 +386,7 @@ class _Edits:
                 text = (before or b"").decode()
             except UnicodeDecodeError as error:
                 raise InvalidInput(f"{file} is not text.", hint="Look at the file.") from error
-            self._texts[file] = text if text.strip() or form == "toml" else _EMPTY
+            self._texts[file] = text if text.strip() or form != "json" else _EMPTY
         return self._texts[file]
 
     def _keep(self, file: Path, made: Inserted | None) -> None:
@@ -419,6 +454,9 @@ def _undo(change: FileChange) -> Undone:
 
 def _remove_empty(folder: Path) -> None:
     """Remove a folder of a client that connecting made: one that holds nothing now."""
+    if folder.name == _PLUGINS and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
     if folder.name.startswith(".") and not any(folder.iterdir()):
         folder.rmdir()
 

@@ -291,7 +291,7 @@ def work(folder: Path | None) -> None:
                 failed = True
                 continue
             for one in several:
-                one.record.unlink(missing_ok=True)
+                one.forget()
             folders.append(several[-1].folder)
     for place in dict.fromkeys(folders):
         with suppress(TreeringError, OSError):  # the next session begins without, and makes it anew

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadyPack", "keep_pack", "kept_folders", "pack_of", "standing", "state_of"]
 
-_MOST_INPUT = 1_000_000
+_MOST_INPUT = 8_000_000  # OpenCode tells what was said in a whole session
 _MOST_BYTES = 100_000
 _EMPTY: Mapping[str, Any] = {}
 _OF_CURSOR = ("sessionStart", "postToolUse")
@@ -37,6 +37,7 @@ _COMES = (
 )
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode context."
 _NEW = ".new"
+_COPY = ".jsonl"
 _PATIENT = 10  # of 19, as `nice` counts
 _LEFT_SECONDS = 3600
 
@@ -52,6 +53,11 @@ class WaitingTranscript:
     """Where the session was at work."""
     space: str
     """The address of its space, without a password."""
+
+    def forget(self) -> None:
+        """Remove the record, and the transcript where that is a copy made for it."""
+        self.record.unlink(missing_ok=True)
+        self.record.with_suffix(_COPY).unlink(missing_ok=True)
 
 
 def run(word: str) -> int:
@@ -91,7 +97,9 @@ def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
             told = json.loads(file.read_bytes()[:_MOST_BYTES])
             places = Path(told["transcript"]), Path(told["folder"])
             yield WaitingTranscript(file, *places, str(told["space"]))
-    for file in waiting_folder(settings).glob(f"*{_NEW}"):
+    place = waiting_folder(settings)
+    copies = (file for file in place.glob(f"*{_COPY}") if not file.with_suffix(".json").exists())
+    for file in (*place.glob(f"*{_NEW}"), *copies):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _LEFT_SECONDS:
                 file.unlink()
@@ -189,6 +197,10 @@ def _told(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
 
 def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Write down that a transcript is to be kept, and start what does it."""
+    if said := _messages(given):
+        _take_on(None, _folder(given), said)
+        start_work(_folder(given))
+        return _EMPTY
     place = given.get("transcript_path")
     if isinstance(place, str) and place and Path(place).is_file():
         folder, transcript = _folder(given), Path(place).absolute()
@@ -201,14 +213,25 @@ def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return _EMPTY
 
 
-def _take_on(transcript: Path, folder: Path) -> None:
+def _messages(given: Mapping[str, Any]) -> bytes:
+    """Return the messages that a client tells which keeps no transcript, as one; empty where it tells none."""
+    said, session = given.get("messages"), _session(given)
+    lines = [{**one, "session_id": session} for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+    return "".join(f"{json.dumps(one)}\n" for one in lines).encode() if session else b""
+
+
+def _take_on(transcript: Path | None, folder: Path, copy: bytes = b"") -> None:
+    """Write down that a transcript is to be kept; `None`: the copy, which is written down with it."""
     settings = Settings.read(folder=folder)
     address = settings.space_address()
     space = file_address(folder / address.file) if address.file else address
-    told = {"transcript": str(transcript), "folder": str(folder), "space": str(space)}
     place = waiting_folder(settings)
     make_folder(place)
     record = place / f"{time.time_ns():020}-{uuid4().hex[:8]}.json"
+    if transcript is None:
+        transcript = record.with_suffix(_COPY)
+        write_new(transcript, copy)
+    told = {"transcript": str(transcript), "folder": str(folder), "space": str(space)}
     new = record.with_name(record.name + _NEW)
     write_new(new, json.dumps(told).encode())
     new.replace(record)

@@ -1,0 +1,110 @@
+// Treering in OpenCode: what hooks are in other coding agents. `treering disconnect opencode` removes this file.
+// Nothing here fails or holds up a session: each call has a time limit, and what goes wrong tells nothing.
+import { spawn } from "node:child_process"
+
+const MOST_OUTPUT = 20_000
+const MOST_TRANSCRIPT = 8_000_000
+
+// Calls `treering session WORD`; gives what it wants told, and an empty text where that is nothing.
+const call = (word, given) =>
+  new Promise((resolve) => {
+    const limit = LIMITS[word]
+    if (!limit) return resolve("")
+    let answer = ""
+    let child
+    const done = () => {
+      clearTimeout(timer)
+      let told
+      try {
+        told = JSON.parse(answer).hookSpecificOutput?.additionalContext
+      } catch {}
+      resolve(typeof told === "string" ? told : "")
+    }
+    const timer = setTimeout(() => {
+      answer = ""
+      child?.kill()
+      done()
+    }, limit)
+    try {
+      child = spawn(COMMAND[0], [...COMMAND.slice(1), word], {
+        cwd: given.cwd,
+        stdio: ["pipe", "pipe", "ignore"],
+        windowsHide: true,
+      })
+      child.on("error", done)
+      child.on("close", done)
+      child.stdout.setEncoding("utf8").on("data", (text) => (answer += text))
+      child.stdin.on("error", () => {})
+      child.stdin.end(JSON.stringify(given))
+    } catch {
+      done()
+    }
+  })
+
+const quietly = (work) => async (input, output) => {
+  try {
+    await work(input, output)
+  } catch {}
+}
+
+const textOf = (parts) =>
+  parts
+    .filter((part) => part.type === "text" && !part.synthetic && !part.ignored)
+    .map((part) => part.text)
+    .join("\n")
+
+export const Treering = async ({ client, directory }) => {
+  const begun = new Set()
+  const ofAgents = new Set() // sessions that another session started
+  let keeping = Promise.resolve()
+
+  const given = (event, session, more) => ({ hook_event_name: event, session_id: session, cwd: directory, ...more })
+
+  const keep = async (session) => {
+    if (!LIMITS.keep || ofAgents.has(session)) return
+    const { data } = await client.session.messages({ path: { id: session } })
+    const messages = (data ?? [])
+      .map(({ info, parts }) => ({ role: info.role, content: textOf(parts), timestamp: info.time.created / 1000 }))
+      .filter((one) => one.content.trim())
+    const told = given("session.idle", session, { messages })
+    if (messages.length && JSON.stringify(told).length <= MOST_TRANSCRIPT) await call("keep", told)
+  }
+
+  return {
+    event: quietly(async ({ event }) => {
+      if (event.type === "session.created" && event.properties.info.parentID) ofAgents.add(event.properties.info.id)
+      if (event.type !== "session.idle") return
+      keeping = Promise.allSettled([keeping, keep(event.properties.sessionID)])
+      await keeping
+    }),
+
+    dispose: quietly(() => Promise.race([keeping, new Promise((resolve) => setTimeout(resolve, LIMITS.keep))])),
+
+    "chat.message": quietly(async ({ sessionID }, { message, parts }) => {
+      if (ofAgents.has(sessionID)) return
+      const isNew = !begun.has(sessionID)
+      begun.add(sessionID)
+      const prompt = textOf(parts)
+      const told = await Promise.all([
+        isNew ? call("begin", given("chat.message", sessionID)) : "",
+        prompt ? call("prompt", given("chat.message", sessionID, { prompt })) : "",
+      ])
+      // OpenCode orders the parts of a message by their ids: ours comes after the last one.
+      const last = parts.map((part) => part.id).filter(Boolean).sort().at(-1)
+      const text = told.filter(Boolean).join("\n\n")
+      if (text && last)
+        parts.push({ id: `${last}treering`, sessionID, messageID: message.id, type: "text", text, synthetic: true })
+    }),
+
+    "tool.execute.after": quietly(async ({ tool, sessionID, args }, output) => {
+      if (typeof output.output !== "string") return
+      let told = ""
+      if (tool === "read") told = await call("edit", given("tool.execute.after", sessionID, { tool_input: args }))
+      if (tool === "bash" && output.metadata?.exit) {
+        const answered = { exit_code: output.metadata.exit, output: output.output.slice(-MOST_OUTPUT) }
+        told = await call("failure", given("tool.execute.after", sessionID, { tool_response: answered }))
+      }
+      if (told) output.output += `\n\n${told}`
+    }),
+  }
+}
