@@ -1,8 +1,11 @@
 import ast
+import subprocess
 import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 COMPUTING = {"Stemmer", "numpy", "pydantic", "pydantic_core"}
@@ -61,3 +64,12 @@ def imports(path):
                 yield from (alias.name.partition(".")[0] for alias in names)
             case ast.ImportFrom(module=str(module)):
                 yield module.partition(".")[0]
+
+
+@pytest.mark.parametrize("which", [[], pytest.param(["all"], marks=pytest.mark.nightly)], ids=["ours", "all"])
+def test_every_module_is_imported_and_a_space_is_used_without_what_windows_lacks(which, tmp_path):
+    program = Path(__file__).with_name("as_windows.py")
+    done = subprocess.run([sys.executable, program, *which], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "Acme retries three times." in done.stdout

@@ -5,7 +5,6 @@ keeps of it, each text by the hash in its object, the log by its chain, and cite
 itself, which rules have chosen and ordered, is bound by the digest of the whole, and by a signature where there is one.
 """
 
-import getpass
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from treering.core.objects import Object, Source, stored_form
 from treering.core.scope import ROOT
 from treering.ports.ledger import ObjectRequest
 from treering.system.proof_checking import FORMAT, VERSION, digest_of
+from treering.system.settings import login_name
 from treering.verbs.envelope import READS, Call, Operation, Value
 from treering.verbs.query.context import ContextInput, ContextReport, context
 from treering.verbs.reading import SearchOptions
@@ -90,7 +90,7 @@ def signed(proof: str, key: Path) -> str:
     if done.returncode:
         said_why = done.stderr.decode().strip()
         raise InvalidInput(f"ssh-keygen cannot sign with {key}: {said_why}", hint="Name a key of ssh.")
-    signer = public[2].strip() if len(public) > 2 else getpass.getuser()
+    signer = public[2].strip() if len(public) > 2 else login_name()
     return canonical_json({**said, "signature": {"signer": signer, "ssh": done.stdout.decode()}}) + "\n"
 
 

@@ -110,7 +110,7 @@ class Settings:
             resident=given.get("TREERING_RESIDENT", ""),
             resident_minutes=float(minutes),
             data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
-            actor=given.get("TREERING_ACTOR", "") or _login(),
+            actor=given.get("TREERING_ACTOR", "") or login_name(),
             keys=given.get("TREERING_KEYS", ""),
             anchor=given.get("TREERING_ANCHOR", ""),
             policy=given.get("TREERING_POLICY", ""),
@@ -234,8 +234,9 @@ def _default_data_dir(environment: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "treering"
 
 
-def _login() -> str:
+def login_name() -> str:
+    """Return the name of who runs this process; "user" in a container or a service whose user has none."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
-        return "user"  # a container whose user has no name
+    except (ImportError, KeyError, OSError):  # the first is Windows', before Python 3.13
+        return "user"
