@@ -90,6 +90,20 @@ def test_toml_is_cut_between_tables_that_keep_their_comments() -> None:
     assert {part.role for part in parts} == {"data"}
 
 
+def test_a_translation_catalogue_is_cut_between_entries_that_keep_their_translation() -> None:
+    entries = [
+        f'#: shop/views.py:{n}\nmsgctxt "page {n}"\nmsgid "Your order {n} is on its way."\n'
+        f'msgstr "Deine Bestellung {n} ist unterwegs."'
+        for n in range(60)
+    ]
+    drafts = segment_text("locale/de/django.po", "\n\n".join(entries) + "\n", commit=None, max_chars=4_000)
+    assert [entry for draft in drafts for entry in draft.text.split("\n\n")] == entries
+    assert max(len(draft.text) for draft in drafts) <= 2_000
+    found = next(draft for draft in drafts if "Bestellung 41 ist" in draft.text)
+    assert isinstance(found.locator, Lines)
+    assert found.locator.start <= 41 * 5 + 4 <= found.locator.end
+
+
 def test_yaml_and_json_are_cut_between_top_level_keys() -> None:
     yaml = "".join(f"{name}:\n" + f"  - {'x' * 60}\n" * 15 for name in ("first", "second"))
     assert [part.heading for part in segments("a.yaml", yaml)] == ["first", "second"]

@@ -101,6 +101,7 @@ def role_of(path: str) -> Role:
 
 
 _TARGET = 1_200
+_CATALOGUE_TARGET = 2_000  # about what an embedder reads
 _NAMES_SHOWN = 4
 _RESTRUCTURED = (".rst", ".rest")
 # UTF-32 before UTF-16: the little-endian mark of one begins with that of the other.
@@ -155,8 +156,9 @@ def _repaired(data: bytes) -> Decoded | None:
 def _data_segments(path: str, text: str, place: Place, most: int) -> list[SegmentDraft]:
     lines = split_lines(text)
     blocks = top_level_blocks(path, lines)
+    target = _CATALOGUE_TARGET if _is_catalogue(path) else _TARGET
     drafts = []
-    for piece in pack(lines, sorted(blocks), start=0, end=len(lines), target=_TARGET, most=most):
+    for piece in pack(lines, sorted(blocks), start=0, end=len(lines), target=target, most=most):
         names = list(dict.fromkeys(filter(None, map(blocks.get, range(piece.start, piece.end)))))
         heading = ", ".join([*names[:_NAMES_SHOWN], *(["…"] if len(names) > _NAMES_SHOWN else [])])
         drafts.append(SegmentDraft(place(piece, heading), piece.text, heading, "data"))
@@ -174,9 +176,11 @@ def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
     """Find the blocks by the look of their first lines, so that a broken or commented file is cut as well.
 
     A block begins at a table header of TOML and INI, an unindented key of YAML, a member of the outermost
-    object or array of indented JSON, an element below the root of indented XML, else at each line.
-    Comment lines right above belong to it.
+    object or array of indented JSON, an element below the root of indented XML, an entry of a translation
+    catalogue after a blank line, else at each line. Comment lines right above belong to it.
     """
+    if _is_catalogue(path):
+        return {at: "" for at, pair in enumerate(pairwise(lines), 1) if is_blank(pair[0]) and not is_blank(pair[1])}
     opener = _opener(PurePosixPath(path).suffix.lower(), lines)
     blocks = {}
     for at, line in enumerate(lines):
@@ -184,6 +188,10 @@ def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
         if found:
             blocks[_with_comments(lines, at)] = (found["name"] or "").strip("\"' ")
     return blocks
+
+
+def _is_catalogue(path: str) -> bool:
+    return PurePosixPath(path).suffix.lower() in (".po", ".pot")
 
 
 _TABLE = re.compile(r"\[\[?(?P<name>[^\[\]\n]{1,200})\]")
