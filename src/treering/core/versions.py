@@ -111,6 +111,11 @@ class HeldContents:
         )
 
 
+def detached_name(tree: str) -> str:
+    """Return what stands in the place of a branch where none is checked out; `tree` names a linked work tree."""
+    return f"{DETACHED} of {tree}" if tree else DETACHED
+
+
 def known_branches(payload: Mapping[str, object]) -> dict[str, str]:
     """Return the branches that were read of a repository, each with its commit, from the payload of its map."""
     told = payload.get("branches")

@@ -34,9 +34,9 @@ class GitPlace:
     @property
     def detached(self) -> str:
         """What stands in the place of a branch where none is checked out."""
-        from treering.core.versions import DETACHED  # a hook that needs it seldom has no use for the rest of it
+        from treering.core.versions import detached_name  # a hook that needs it seldom has no use for the rest of it
 
-        return f"{DETACHED} of {self.git_dir.name}" if self.linked else DETACHED
+        return detached_name(self.git_dir.name if self.linked else "")
 
     @property
     def state(self) -> str:

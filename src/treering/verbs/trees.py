@@ -5,7 +5,7 @@ what is named all the same is shown with the branches it stands on. What was cha
 is said at the result (`docs/decisions/0057`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -20,7 +20,7 @@ from treering.core.scope import ROOT
 from treering.core.screening import redact
 from treering.core.versions import HeldContents, TreeView, is_blob, known_branches, places_of_branches
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
-from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound, Selection
+from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
 from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
@@ -308,6 +308,13 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
     return (f"This is of all branches that were read ({told}); options.at asks what holds on one.",)
 
 
+def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Altered | None = None) -> Iterator[Source]:
+    """Give the maps of the repositories that were read at a scope, and below it where asked to."""
+    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
+    found = ledger.select(Selection(scope=scope, descend=descend, types=("source",), where=where), altered=altered)
+    yield from (item for item in found if isinstance(item, Source))
+
+
 _LAST: WeakKeyDictionary[Any, tuple[object, Sequence[Source]]] = WeakKeyDictionary()
 """By the index of an open space, the maps that were read last, and what they were read of: each question needs them."""
 _LOCK = Lock()
@@ -322,9 +329,7 @@ def _maps(engine: Engine, scope: str) -> Sequence[Source]:
         known, maps = _LAST.get(engine.index, (None, ()))
     if known == key:
         return maps
-    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
-    found = ledger.select(Selection(scope=scope, descend=True, types=("source",), where=where))
-    maps = tuple(item for item in found if isinstance(item, Source))
+    maps = tuple(repository_maps(ledger, scope, descend=True))
     with _LOCK:
         _LAST[engine.index] = (key, maps)
     return maps

@@ -312,17 +312,10 @@ def _entry(one: "Knowledge | Activity", paths: tuple[str, ...]) -> HookEntry:
 
 def _maps(space: "Space") -> "Iterator[Source]":
     """Give the maps of the repositories that were read."""
-    from treering.core.filters import And, Compare
-    from treering.core.objects import Source
     from treering.core.scope import ROOT
-    from treering.ports.ledger import Altered, Selection
+    from treering.verbs.trees import repository_maps
 
-    altered: Altered = {}
-    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
-    found = space.engine.ledger.select(
-        Selection(scope=ROOT, descend=True, types=("source",), where=where), altered=altered
-    )
-    yield from (one for one in found if isinstance(one, Source))
+    yield from repository_maps(space.engine.ledger, ROOT, descend=True, altered={})
 
 
 def _read_branches(maps: "Iterable[Source]") -> Mapping[str, Mapping[str, str]]:

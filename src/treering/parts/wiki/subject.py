@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
-from treering.core.filters import And, Compare
+from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.core.scope import ROOT
 from treering.core.secrets.redaction import redact
@@ -23,6 +23,7 @@ from treering.sources.repository.git import open_repository
 from treering.sources.repository.repo_identity import RepositoryIdentity, place_of_repository
 from treering.surfaces.python.space import Space
 from treering.verbs.engine import Engine
+from treering.verbs.trees import repository_maps
 
 _BATCH_SIZE = 50
 _FOLDER = "wiki"
@@ -99,7 +100,7 @@ def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: 
 
     Raises `NotFound` where there is none, `InvalidInput` where there are several.
     """
-    maps = list(_maps(engine, scope))
+    maps = list(repository_maps(engine.ledger, scope, descend=False))
     here = _identity(repository, files)
     if here is not None:
         known = [KnownRepository(one.origin, one.title, one.payload) for one in maps]
@@ -129,7 +130,7 @@ def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
 
     Raises `NotFound` where there is none, `InvalidInput` where there are several.
     """
-    maps = list(_maps(engine, scope))
+    maps = list(repository_maps(engine.ledger, scope, descend=False))
     found = [one for one in maps if not name or name in (one.title, one.origin)]
     if not found:
         told = [one.title for one in maps]
@@ -169,13 +170,6 @@ def _identity(repository: Path | None, files: FileAccess) -> RepositoryIdentity 
         if repository is not None and not repository.is_dir():
             raise
         return None
-
-
-def _maps(engine: Engine, scope: str) -> Iterator[Source]:
-    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
-    for item in engine.ledger.select(Selection(scope=scope, types=("source",), where=where)):
-        if isinstance(item, Source):
-            yield item
 
 
 def _files_below(engine: Engine, scope: str, root: str) -> Iterator[str]:

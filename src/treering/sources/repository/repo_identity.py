@@ -14,7 +14,7 @@ from pathlib import Path
 
 from treering.core.characters import printable
 from treering.core.errors import TreeringError
-from treering.core.versions import DETACHED, GIT_BLOB
+from treering.core.versions import GIT_BLOB, detached_name
 from treering.ports.adapter import AlreadyRead, BranchRead, FileAccess, KnownRepository
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.sources.repository.git_blobs import blob_id
@@ -50,7 +50,7 @@ class RepositoryIdentity:
     @property
     def detached(self) -> str:
         """What stands in the place of a branch where this work tree has none checked out."""
-        return _detached(self.repository.git_dir.name if self.repository.linked else "")
+        return detached_name(self.repository.git_dir.name if self.repository.linked else "")
 
     @cached_property
     def root_commit(self) -> str | None:
@@ -111,11 +111,7 @@ def detached_trees(repository: GitRepository, access: FileAccess) -> Iterator[st
     for folder in (repository.common, *linked):
         head = read_part(folder / "HEAD", access)
         if head is not None and not head.startswith(b"ref:"):
-            yield _detached("" if folder == repository.common else folder.name)
-
-
-def _detached(tree: str) -> str:
-    return f"{DETACHED} of {tree}" if tree else DETACHED
+            yield detached_name("" if folder == repository.common else folder.name)
 
 
 def identity_at(place: Path, access: FileAccess) -> RepositoryIdentity | None:
