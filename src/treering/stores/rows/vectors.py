@@ -18,7 +18,7 @@ from treering.core.filters import EVERYTHING
 from treering.core.objects import Object
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
-from treering.ports.search import Lag, Near, NearRequest, Pending, Scored, Vector
+from treering.ports.search import KeptVectors, Lag, Near, NearRequest, Pending, Scored, Vector
 from treering.retrieval.index.tables import Keys, PackedTable, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.fold import gists_of
 from treering.stores.rows.packing import REINDEX, rows_of
@@ -267,6 +267,11 @@ class DatabaseVectors(ABC, Generic[T]):
         self._followed = FollowedVectors(dimension, passing or PassingCache(), kept)
         self._counted: tuple[Hashable, Lag] | None = None
 
+    @property
+    def made_by(self) -> tuple[str, int]:
+        """The model that makes the vectors, and their dimension."""
+        return self._model, self._dimension
+
     def recognise(self, transaction: T) -> bool:
         """Tell whether the space knows the model."""
         self._model_id = self._find_model(transaction) or 0
@@ -318,6 +323,21 @@ class DatabaseVectors(ABC, Generic[T]):
             for text, vector in zip(texts, stored, strict=True)
         ]
         self._keep_waiting(transaction, list(zip(waiting, stored, digests, strict=True)))
+
+    def keep_known(self, transaction: T, gists: Mapping[int, str], other: KeptVectors) -> list[int]:
+        """Keep the vectors that another index has of some texts, by number; return those texts.
+
+        In the transaction that writes the texts, before they are queued.
+        """
+        hashes = {text: digest(gist) for text, gist in gists.items()}
+        known = other.known(list(hashes.values()))
+        rows = []
+        for text, text_hash in hashes.items():
+            if text_hash in known:
+                stored = stored_vector(known[text_hash], model=self._model, dimension=self._dimension)
+                rows.append((text, stored, vector_digest(self._model, bytes.fromhex(text_hash), stored)))
+        self._keep(transaction, rows)
+        return [text for text, _, _ in rows]
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
@@ -371,6 +391,10 @@ class DatabaseVectors(ABC, Generic[T]):
     @abstractmethod
     def _waiting_among(self, transaction: T, text_ids: Sequence[int]) -> Sequence[int]:
         """Return those of some texts that may wait for a vector."""
+
+    @abstractmethod
+    def _keep(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Keep vectors (number of the text, stored form, digest) of texts that are not queued yet."""
 
     @abstractmethod
     def _keep_waiting(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:

@@ -50,7 +50,7 @@ from treering.stores.rows.fold import (
     passage_values,
 )
 from treering.stores.rows.packing import unpack
-from treering.stores.rows.upkeep import EPOCH, SHOWN, Replay
+from treering.stores.rows.upkeep import EPOCH, SHOWN, Carried, Replay
 
 _AT_ONCE = 50  # objects whose histories are applied together
 _OF_PASSAGES = ("passage_endings", "passage_days", "code_names", "passage_scopes", "vector_queue", "passages")
@@ -66,13 +66,24 @@ _PASSAGES = "SELECT count(*) FROM passages WHERE space = %(space)s"
 
 
 class PostgresReplay(Replay):
-    """`rows.upkeep.Replay` over a transaction. `at_once`: what embeds texts where they are written."""
+    """`rows.upkeep.Replay` over a transaction.
+
+    `at_once`: what embeds texts where they are written; `carried`: what is not made, where another space is copied.
+    """
 
     version = PROJECTION_VERSION
 
-    def __init__(self, transaction: Transaction, extractor: Extractor, *, at_once: AtOnce | None = None) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        extractor: Extractor,
+        *,
+        at_once: AtOnce | None = None,
+        carried: Carried[Transaction] | None = None,
+    ) -> None:
         super().__init__(extractor)
         self._at_once = at_once
+        self._carried = carried
         self.transaction = transaction
 
     def remains(self, object_ids: Sequence[str]) -> int:
@@ -88,7 +99,7 @@ class PostgresReplay(Replay):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-        apply_changes(self.transaction, changes, self.extractor, self._at_once)
+        apply_changes(self.transaction, changes, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Apply whole histories to passages that know nothing of these objects."""

@@ -166,6 +166,10 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         # All of them: to embed a few too many costs less than to ask, and `_keep_waiting` leaves them out.
         return sorted(text_ids)
 
+    def _keep(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        kept = [(text, self._model_id, *row) for text, *row in rows]
+        transaction.insert("passage_vectors", _VECTOR, kept, conflict="ON CONFLICT DO NOTHING")
+
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         texts, vectors, digests = ([row[place] for row in rows] for place in range(3))
         model = self._model_id or self._find_model(transaction) or self._add_model(transaction)
