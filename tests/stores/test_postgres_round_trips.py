@@ -15,6 +15,7 @@ from treering.ports.passages import Reach
 from treering.ports.search import Lag, TextRequest
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.index.vectors import PostgresVectorClaims
 from treering.stores.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads
@@ -189,6 +190,47 @@ def test_names_are_found_through_an_index_by_a_role_that_row_level_security_hold
         [plan] = plans_of(monkeypatch, lambda: ask(snapshot))
     found_by = [line for line in plan.splitlines() if "Index Cond" in line]
     assert any(all(f"{name} " in line for name in names) for line in found_by), plan
+
+
+@pytest.fixture
+def queued(server):
+    """A space whose texts all wait, beside 200 spaces that the server knows nothing of yet; and its index."""
+    clock = SteppingClock()
+    make = Builder(clock)
+    sources = [make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(_MANY)]
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute(
+            "INSERT INTO treering.vector_queue(space, model_id, text_id, priority) "
+            "SELECT -space, 1, text, text % 6 FROM generate_series(1, 200) space, generate_series(1, 300) text"
+        )
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
+        PostgresLedger(space, clock=clock, server_time=False, followers=[index]).commit(make.patch(*sources))
+        yield space, index
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute("DELETE FROM treering.vector_queue WHERE space < 0")
+
+
+def test_what_waits_for_a_vector_is_read_in_the_order_of_an_index_without_sorting_the_queue(queued, monkeypatch):
+    space, index = queued
+    claims = PostgresVectorClaims(space, EMBEDDER.model_id, EMBEDDER.dimension)
+    [pending, *_] = plans_of(monkeypatch, lambda: index.vectors.pending(5))
+    [claimed, *_] = plans_of(monkeypatch, lambda: claims.claim("somebody", 5, seconds=60))
+    for plan in (pending, claimed):
+        lines = plan.splitlines()
+        scan = next(place for place, line in enumerate(lines) if "Scan" in line and " on vector_queue" in line)
+        limit = max(place for place, line in enumerate(lines[:scan]) if "Limit" in line)
+        # What stands above the limit may sort the few texts that were read, what stands below it would sort all.
+        assert "priority_text_id_idx" in lines[scan], plan
+        assert not any("Sort" in line for line in lines[limit:scan]), plan
+
+
+def test_texts_come_in_the_order_of_the_index_which_is_that_of_their_priority_and_age(queued):
+    _, index = queued
+    waiting = [one.text for one in index.vectors.pending(_MANY)]
+    assert len(waiting) == _MANY
+    assert [one.text for one in index.vectors.pending(5)] == waiting[:5]
+    assert f"hive_{_MANY - 1}" in waiting[0]
 
 
 def test_names_too_long_for_an_index_are_found_too(filled):
