@@ -1,8 +1,10 @@
 """However much one read asks for, the ledger on Postgres needs few statements: each is a round trip to a server."""
 
 import random
+import re
 from contextlib import closing
 
+import numpy as np
 import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, sent_by
@@ -13,6 +15,7 @@ from treering.core.policy import Policy
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, TextRequest
+from treering.retrieval.index.rounds import lag_of
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index import PostgresIndex
 from treering.stores.postgres.index.vectors import PostgresVectorClaims
@@ -141,7 +144,55 @@ def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searc
     index.vectors.add({one.text_hash: vector for one, vector in zip(some, made, strict=True)})
     with sent_by(monkeypatch) as sent:
         assert index.vectors.lag() == Lag(_MANY - 1, _MANY + 2)
-    assert not any("FROM vector_queue q" in statement for statement in sent.statements)
+    assert not any("JOIN passages p" in statement for statement in sent.statements)
+    assert len(sent.trips) == 2
+
+
+def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(server, monkeypatch):
+    clock = SteppingClock()
+    make = Builder(clock)
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id="encoder", dimension=4, quick=EMBEDDER)
+        ledger = PostgresLedger(space, clock=clock, server_time=False, followers=[index])
+        ledger.commit(make.patch(*(make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(5))))
+        assert index.quick.lag() == Lag(0, 5)
+        ledger.commit(make.patch(make.source("Ants dig.", origin="a.md"), make.source("Wasps sting.", origin="w.md")))
+        [one] = index.vectors.pending(1)
+        index.vectors.add({one.text_hash: np.array([1, 0, 0, 0], np.float32)})
+        with sent_by(monkeypatch) as sent:
+            assert index.quick.lag() == Lag(0, 6)
+        assert not any("JOIN passages p" in statement for statement in sent.statements)
+        assert len(sent.trips) == 2
+        assert lag_of(index) == Lag(6, 7, quick=6)
+
+
+def test_a_note_does_not_read_all_that_waits_for_a_vector(server, queued, monkeypatch):
+    space, index = queued
+    assert index.vectors.lag() == Lag(_MANY, _MANY)
+    make = Builder(SteppingClock(seed="later"))
+    PostgresLedger(space, clock=SteppingClock(), server_time=False, followers=[index]).commit(
+        make.patch(make.source("Ants dig.", origin="ants.md"))
+    )
+    with psycopg.connect(server.url(), autocommit=True) as owner:
+        owner.execute("ANALYZE treering.vector_queue")
+    with sent_by(monkeypatch) as sent:
+        index.vectors.lag()
+    [asked] = [statement for statement in sent.statements if "vector_queue" in statement]
+    plan = generic_plan(space, asked)
+    scans = [line for line in plan.splitlines() if " on vector_queue" in line and "Scan" in line]
+    assert scans
+    assert all("pkey" in scan for scan in scans), plan
+
+
+def generic_plan(space, statement):
+    """Return the plan for all values, which transactions use, of a statement as it was sent."""
+    count = max(map(int, re.findall(r"[$](\d+)", statement)))
+    with space.read() as transaction:
+        transaction.later(f"PREPARE sent AS {statement}")
+        lines = transaction.column(f"EXPLAIN EXECUTE sent({', '.join(['1'] * count)})")
+        transaction.later("DEALLOCATE sent")
+        transaction.flush()
+    return "\n".join(lines)
 
 
 def count_of(sent, name):

@@ -291,6 +291,7 @@ class DatabaseVectors(ABC, Generic[T]):
     def lag(self) -> Lag:
         """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
         with self._read() as transaction:
+            self._expect_lag(transaction)
             state, known = self._rows(transaction).state(), self._counted
             if known is None or known[0] != state:
                 known = self._counted = (state, self._count(transaction))
@@ -376,6 +377,9 @@ class DatabaseVectors(ABC, Generic[T]):
     @abstractmethod
     def _scopes_of(self, transaction: T, reaches: Sequence[Reach]) -> Sequence[Scopes]:
         """Return, for each reach, the scopes that it sees."""
+
+    def _expect_lag(self, transaction: T) -> None:
+        """Ask together what `lag` asks one by one, where that is quicker."""
 
     @abstractmethod
     def _count(self, transaction: T) -> Lag: ...

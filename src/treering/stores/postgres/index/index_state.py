@@ -155,11 +155,16 @@ def moment_of(transaction: Transaction) -> Moment:
     return read_state(transaction, EPOCH), read_state(transaction, LOG_END)
 
 
+def reaches_back(transaction: Transaction, position: int) -> bool:
+    """Tell whether the log still has all entries after a position."""
+    return position >= read_state(transaction, LOG_END) - LOG_KEPT
+
+
 def logged_after(transaction: Transaction, position: int) -> Sequence[int] | None:
     """Return the passages logged after a position, or `None` where the log does not reach back so far."""
     if position >= read_state(transaction, LOG_END):
         return ()
-    if position < read_state(transaction, LOG_END) - LOG_KEPT:
+    if not reaches_back(transaction, position):
         return None
     sql = "SELECT DISTINCT key FROM vector_log WHERE space = %(space)s AND position > %(position)s"
     return transaction.column(sql, position=position)

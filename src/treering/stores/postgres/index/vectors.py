@@ -26,6 +26,8 @@ from treering.stores.postgres.index.index_state import (
     moment_of,
     next_numbers,
     note_states,
+    reaches_back,
+    read_ahead_states,
     read_state,
     sights_and_states,
 )
@@ -53,17 +55,6 @@ _JOINED = (
     "AND v.model_id = %(model)s WHERE p.space = %(space)s"
 )
 _OF_KEYS = "AND p.key = ANY(%(keys)s::bigint[])"
-_WITHOUT_VECTOR = (
-    "SELECT string_agg(int8send(p.key), '') FROM vector_queue q "
-    "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
-    "WHERE q.space = %(space)s AND q.model_id = %(model)s AND p.live AND p.until_seq IS NULL"
-)
-_STILL_WITHOUT = (
-    "SELECT p.key FROM unnest(%(keys)s::bigint[]) AS asked(key) CROSS JOIN LATERAL "
-    "(SELECT key, text_id FROM passages WHERE space = %(space)s AND key = asked.key AND live AND until_seq IS NULL "
-    "LIMIT 1) AS p WHERE EXISTS "
-    "(SELECT 1 FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = p.text_id)"
-)
 _TEXTS_OF = (
     "CROSS JOIN LATERAL (SELECT hash FROM passage_texts WHERE space = %(space)s AND id = q.text_id LIMIT 1) AS t "
     "CROSS JOIN LATERAL (SELECT object_id FROM passages WHERE space = %(space)s AND text_id = q.text_id AND live "
@@ -109,10 +100,18 @@ _WITHOUT = (
     "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.space = q.space AND v.text_id = q.text_id "
     "AND v.model_id = %(quick)s)"
 )
-_COUNT_QUICK = (
-    f"SELECT count(*), count(*) FILTER (WHERE {_WITHOUT}) FROM vector_queue q "  # noqa: S608 - our own SQL
+_ALL_WAITING = (
+    "SELECT string_agg(int8send(p.key), '') FROM vector_queue q "  # noqa: S608 - our own SQL
     "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
-    f"WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND p.live AND p.until_seq IS NULL"
+    f"WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND {{which}} AND p.live AND p.until_seq IS NULL"
+)
+# Each passage is looked up by itself: joined, all that waits in the space would be read for each note.
+_LOGGED_WAITING = (
+    "SELECT l.key, (SELECT (SELECT 1 FROM vector_queue q "  # noqa: S608 - our own SQL
+    "WHERE q.space = %(space)s AND q.text_id = p.text_id "
+    f"AND q.model_id = ({_MODEL}) AND {{which}} LIMIT 1) FROM passages p WHERE p.space = %(space)s AND p.key = l.key "
+    "AND p.live AND p.until_seq IS NULL LIMIT 1) IS NOT NULL "
+    "FROM (SELECT DISTINCT key FROM vector_log WHERE space = %(space)s AND position > %(position)s) AS l"
 )
 _PENDING_QUICK = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
@@ -134,7 +133,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
         super().__init__(model, dimension, read=space.read, write=space.write)
-        self._without = PassagesWithoutVector()
+        self._waiting_passages = WaitingPassages()
 
     def _find_model(self, transaction: Transaction) -> int | None:
         found: int | None = transaction.first(_MODEL, name=self._model, dimension=self._dimension)
@@ -151,8 +150,13 @@ class PostgresVectors(DatabaseVectors[Transaction]):
     def _scopes_of(self, transaction: Transaction, reaches: Sequence[Reach]) -> Sequence[Scopes]:
         return [seen.scopes for seen in sights_and_states(transaction, reaches)]
 
+    def _expect_lag(self, transaction: Transaction) -> None:
+        with transaction.asking_ahead():
+            read_ahead_states(transaction)
+            self._waiting_passages.expect(transaction, **self._queue_of())
+
     def _count(self, transaction: Transaction) -> Lag:
-        pending = self._without.count(transaction, self._model_id)
+        pending = self._waiting_passages.count(transaction, **self._queue_of())
         return Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
@@ -212,6 +216,7 @@ class PostgresQuickVectors(PostgresVectors):
     def __init__(self, space: PostgresSpace, quick: Embedder, main: tuple[str, int]) -> None:
         super().__init__(space, f"{QUICK}{quick.model_id}", quick.dimension)
         self._main = {"name": main[0], "dimension": main[1]}
+        self._bare_passages = WaitingPassages(_WITHOUT)
 
     def _add_model(self, transaction: Transaction) -> int:
         return _add_model(transaction, self._model, self._dimension)
@@ -219,9 +224,15 @@ class PostgresQuickVectors(PostgresVectors):
     def _queue_of(self) -> dict[str, Any]:
         return self._main
 
+    def _expect_lag(self, transaction: Transaction) -> None:
+        with transaction.asking_ahead():
+            read_ahead_states(transaction)
+            self._waiting_passages.expect(transaction, **self._main)
+            self._bare_passages.expect(transaction, quick=self._model_id, **self._main)
+
     def _count(self, transaction: Transaction) -> Lag:
-        [[total, pending]] = transaction.rows(_COUNT_QUICK, quick=self._model_id, **self._main)
-        return Lag(int(pending), int(total))
+        pending = self._bare_passages.count(transaction, quick=self._model_id, **self._main)
+        return Lag(pending, self._waiting_passages.count(transaction, **self._main))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
         rows = transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
@@ -240,31 +251,55 @@ class PostgresQuickVectors(PostgresVectors):
         log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(hashes)))
 
 
-class PassagesWithoutVector:
+class WaitingPassages:
     """The current passages that wait for a vector, kept by key: all are read once, then those that the log names.
 
-    Safe to use from many threads.
+    `which`: SQL over `vector_queue q`, which narrows what is counted. Safe to use from many threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, which: str = "true") -> None:
+        self._all, self._logged = _ALL_WAITING.format(which=which), _LOGGED_WAITING.format(which=which)
         self._lock = threading.Lock()
         self._keys: set[int] = set()
         self._seen: Moment | None = None
 
-    def count(self, transaction: Transaction, model_id: int) -> int:
+    def expect(self, transaction: Transaction, **queue: Any) -> None:
+        """Ask what `count` asks, where that is asked ahead. `queue`: by what the queue is found."""
+        if self._seen:
+            transaction.rows(self._logged, position=self._seen[1], **queue)
+
+    def count(self, transaction: Transaction, **queue: Any) -> int:
         """Count them, as of a moment that is not before the transaction's."""
+        log = _WaitingLog(transaction, self._logged, queue)
 
         def load() -> None:
-            self._keys = set(integers(transaction.first(_WITHOUT_VECTOR, model=model_id)).tolist())
+            self._keys = set(integers(transaction.first(self._all, **queue)).tolist())
 
         def reread(keys: Sequence[int]) -> None:
-            waiting = transaction.column(_STILL_WITHOUT, model=model_id, keys=list(keys))
             self._keys.difference_update(keys)
-            self._keys.update(waiting)
+            self._keys.update(log.waiting)
 
         with self._lock:
-            self._seen = follow_log(PostgresLog(transaction), self._seen, load=load, reread=reread)
+            self._seen = follow_log(log, self._seen, load=load, reread=reread)
             return len(self._keys)
+
+
+class _WaitingLog(PostgresLog):
+    """The log, which tells of the logged passages which of them wait, too."""
+
+    def __init__(self, transaction: Transaction, logged: str, queue: Mapping[str, Any]) -> None:
+        super().__init__(transaction)
+        self.waiting: list[int] = []
+        self._logged = logged
+        self._queue = queue
+
+    def logged_after(self, position: int) -> Sequence[int] | None:
+        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+        if not reaches_back(self.transaction, position):
+            return None
+        rows = self.transaction.rows(self._logged, position=position, **self._queue)
+        self.waiting = [key for key, waits in rows if waits]
+        return [key for key, _ in rows]
 
 
 class PostgresVectorRows(PostgresLog):
