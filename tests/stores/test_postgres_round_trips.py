@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
+from space_parts import note, open_space
 from treering.core.filters import Compare
 from treering.core.patch import AddLink, Author, Link
 from treering.core.policy import Policy
@@ -249,6 +250,7 @@ def queued(server):
     clock = SteppingClock()
     make = Builder(clock)
     sources = [make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(_MANY)]
+    open_target(server, new_space()).close()  # which makes the tables
     with psycopg.connect(server.url(user="postgres")) as administrator:
         administrator.execute(
             "INSERT INTO treering.vector_queue(space, model_id, text_id, priority) "
@@ -356,3 +358,31 @@ def test_a_decision_about_many_objects_is_as_many_round_trips_as_about_one(searc
         trips[count] = len(approving.trips), len(reverting.trips)
     assert trips[20] == trips[1]
     assert max(trips[1]) <= 9
+
+
+def test_a_thousand_marks_of_answers_cost_a_query_one_row_that_an_index_finds(server, monkeypatch):
+    address = server.url(space=new_space())
+    with open_space(address, channel="user") as space:
+        marked = note(space, "Bees hum at noon.", origin="bees.md")["source_id"]
+        space.crystallize("feedback", input={"question": "when do bees hum", "right": [marked]})
+        jobs = space.engine.feedback
+        row = jobs.find("feedback:/")
+        [mark] = row["items"]
+        others = [{**mark, "terms": [f"{number:06x}"]} for number in range(999)]
+        jobs.save("feedback:/", {**row, "items": [mark, *others]})
+        with psycopg.connect(server.url(user="postgres")) as administrator:
+            administrator.execute(
+                "INSERT INTO treering.jobs(space, id, number, body) SELECT -space, 'job ' || job, job, '' "
+                "FROM generate_series(1, 200) space, generate_series(1, 100) job"
+            )
+        with psycopg.connect(server.url(), autocommit=True) as owner:
+            owner.execute("ANALYZE treering.jobs")
+        with sent_by(monkeypatch) as sent:
+            [hit] = space.query("search", input={"text": "when do bees hum"}, options={"explain": True}).hits
+        assert "feedback" in hit.explain
+        [asked] = [statement for statement in sent.statements if "FROM jobs" in statement]
+    with closing(open_target(server, new_space())) as other:
+        plan = generic_plan(other, asked)
+    assert "pkey" in next(line for line in plan.splitlines() if " on jobs" in line), plan
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute("DELETE FROM treering.jobs WHERE space < 0")
