@@ -19,7 +19,7 @@ from treering.ports.search import Lag, TextRequest
 from treering.retrieval.index.rounds import lag_of
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vectors import PostgresVectorClaims
+from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
 from treering.stores.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads

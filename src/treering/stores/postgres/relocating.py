@@ -29,7 +29,8 @@ from treering.stores.postgres.connection.target import Target, database_of
 from treering.stores.postgres.connection.transactions import SpaceRow, Transaction
 from treering.stores.postgres.index.index import PostgresIndex
 from treering.stores.postgres.index.index_state import MODELS, read_state, write_state
-from treering.stores.postgres.index.vectors import PostgresVectors, fill_queue
+from treering.stores.postgres.index.vector_queue import fill_queue
+from treering.stores.postgres.index.vectors import PostgresVectors
 from treering.stores.postgres.ledger.ledger import HeldSpace, PostgresLedger
 from treering.stores.rows.upkeep import EPOCH
 from treering.system.address import Address

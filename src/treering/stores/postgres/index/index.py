@@ -9,12 +9,14 @@ from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
 from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
-from treering.stores.postgres.index.filters import PassageSight, sight, sights
 from treering.stores.postgres.index.graph_rows import kept_ties, names_of, numbers_of
 from treering.stores.postgres.index.index_state import (
     LOADED_AT_ONCE,
+    PassageSight,
     PostgresLog,
     read_ahead_states,
+    sight,
+    sights,
     sights_and_states,
 )
 from treering.stores.postgres.index.replay import PostgresReplay

@@ -14,7 +14,6 @@ from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Began, Ended, Entry, Forgotten, Step, Touched, places_of, steps_of
 from treering.stores.postgres.connection.failures import to_column
 from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
-from treering.stores.postgres.index.filters import stored_metadata
 from treering.stores.postgres.index.graph_rows import settle_ties
 from treering.stores.postgres.index.index_state import (
     PASSAGES,
@@ -23,10 +22,11 @@ from treering.stores.postgres.index.index_state import (
     log_passages,
     next_numbers,
     read_state,
+    stored_metadata,
     write_state,
 )
 from treering.stores.postgres.index.text import purge_names, settle_names
-from treering.stores.postgres.index.vectors import settle_texts
+from treering.stores.postgres.index.vector_queue import settle_texts
 from treering.stores.postgres.index.words import PassageWords, settle_words
 from treering.stores.rows.fold import (
     PASSAGE_COLUMNS,

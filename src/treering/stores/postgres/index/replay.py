@@ -15,7 +15,6 @@ from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, places_of, steps_of
 from treering.stores.postgres.connection.failures import body_of, from_column, to_column
 from treering.stores.postgres.connection.transactions import Row, Transaction
-from treering.stores.postgres.index.filters import stored_metadata
 from treering.stores.postgres.index.graph_rows import (
     clear_ties,
     graph_contents,
@@ -23,9 +22,16 @@ from treering.stores.postgres.index.graph_rows import (
     records_of,
     ties_contents,
 )
-from treering.stores.postgres.index.index_state import PASSAGES, PROJECTION_VERSION, read_state, write_state
+from treering.stores.postgres.index.index_state import (
+    PASSAGES,
+    PROJECTION_VERSION,
+    read_state,
+    stored_metadata,
+    write_state,
+)
 from treering.stores.postgres.index.projection import AtOnce, apply_changes
-from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, forget_unused, queue_differences
+from treering.stores.postgres.index.vector_queue import forget_unused, queue_differences
+from treering.stores.postgres.index.vectors import count_damaged, drop_damaged
 from treering.stores.postgres.index.words import (
     INDEXED,
     PassageWords,
