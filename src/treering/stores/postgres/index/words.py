@@ -223,10 +223,12 @@ def clear_words(transaction: Transaction) -> None:
 
 def counted_words(text: str) -> dict[str, int]:
     """Return how much each word of a passage counts for, twice its weights."""
-    counts: Counter[str] = Counter()
-    for field, weight in zip(text.split("\n"), DOUBLED_WEIGHTS, strict=True):
-        for word, times in Counter(field.split()).items():
-            counts[word] += weight * times
+    *before, body = text.split("\n")
+    *weights, of_body = DOUBLED_WEIGHTS
+    counts = {word: of_body * times for word, times in Counter(body.split()).items()}
+    for field, weight in zip(before, weights, strict=True):
+        for word in field.split():
+            counts[word] = counts.get(word, 0) + weight
     return counts
 
 
