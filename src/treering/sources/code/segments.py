@@ -73,7 +73,8 @@ def stretches(page: FileLines, symbols: Sequence[Symbol]) -> Iterator[LineRange]
     for begin, bound in zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True):
         start = _first_full(page, begin, bound)
         if page.lines[start - 1].strip():
-            stretch = replace(marks[begin], start=start, end=_last_full(page, start, bound))
+            mark, end = marks[begin], _last_full(page, start, bound)
+            stretch = LineRange(start, end, mark.symbols, mark.owner, mark.loose, mark.header, mark.head)
             yield stretch if stretch.symbols or stretch.header else _named_by_constants(stretch, constants)
 
 
