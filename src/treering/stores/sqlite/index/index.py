@@ -273,7 +273,7 @@ def apply_changes(
         fold.apply(change, steps_of(change))
     rows.write()
     log_vectors(connection, fold.revealed)
-    settle_texts(connection, sorted(fold.texts))
+    settle_texts(connection, sorted(fold.texts), lost=fold.lost)
     if at_once:
         at_once(connection, fold.gists)
     for ties in fold.ties(extractor):
