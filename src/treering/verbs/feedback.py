@@ -134,12 +134,11 @@ def feedback_for(call: Call, question: str) -> Callable[[str, str], Adjustment |
     jobs = call.engine.feedback
     if jobs is None:
         return None
-    row = _row(jobs, call.scope)
-    if row.off or not row.items or (call.scope != ROOT and _row(jobs, ROOT).off):
-        return None
     asked = frozenset(term.hex() for term in _terms(question))
-    kept = tuple(one for one in row.items if _likeness(asked, frozenset(one.terms)) >= _ALIKE)
-    return Feedback(kept, call.engine.clock.now()).adjust if kept else None
+    row = _row(jobs, call.scope, asked=asked)
+    if row.off or not row.items or (call.scope != ROOT and _row(jobs, ROOT, asked=frozenset()).off):
+        return None
+    return Feedback(row.items, call.engine.clock.now()).adjust
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
@@ -155,11 +154,16 @@ def uses(jobs: JobLog | None, now: datetime) -> Mapping[str, float]:
     return found
 
 
-def _row(jobs: JobLog, scope: str) -> _Row:
+def _row(jobs: JobLog, scope: str, *, asked: frozenset[str] | None = None) -> _Row:
+    """Return what a scope keeps: all of it, or the verdicts on questions like the one that is asked."""
     found = jobs.find(f"feedback:{scope}")
     try:
+        if found and asked is not None:
+            # The others, up to a thousand, are not parsed: that would take as long as half a search.
+            items = [one for one in found["items"] if _likeness(asked, frozenset(one["terms"])) >= _ALIKE]
+            found = {**found, "items": items}
         return _Row.model_validate(found) if found else _Row()
-    except ValidationError as error:
+    except (ValidationError, LookupError, TypeError) as error:
         raise Corrupt(
             f"The feedback of the scope {scope} cannot be read.", hint="Run: treering feedback erase."
         ) from error

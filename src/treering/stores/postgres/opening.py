@@ -15,7 +15,8 @@ from treering.stores.postgres.connection.schema import FINDING, QUEUES, SCHEMA
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import Target, target_of
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vectors import PostgresVectorClaims, PostgresVectorFeed
+from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
+from treering.stores.postgres.index.vectors import PostgresVectorFeed
 from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresJobs, PostgresLeases
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.stores.postgres.plan import EXEMPT

@@ -192,6 +192,10 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         before = (self._queue_of(connection), model)
         return sorted(text_id for (text_id,) in in_batches(connection, sql, text_ids, before=before))
 
+    def _keep(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        sql = "INSERT OR IGNORE INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
+        connection.executemany(sql, ((*row, self._model_id) for row in rows))
+
     def _keep_waiting(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         model = self._find_model(connection) or self._add_model(connection)
         sql = "INSERT INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
