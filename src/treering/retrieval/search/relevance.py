@@ -21,7 +21,7 @@ from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 
 RELEVANT = 0.6
-"""The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/packs.py`)."""
+"""The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/precision.py`)."""
 
 RELEVANT_IN_TALK = 0.5
 """The same of a turn of a conversation: it is short, seldom repeats a question, and is far from most in meaning."""
