@@ -27,7 +27,7 @@ from treering.verbs.query.context import ContextReport
 BUDGETS = (1_000, 2_000, 4_000)
 """Tokens of the packs that are asked for."""
 
-_SETS: Mapping[str, "Form"] = {
+SETS: Mapping[str, "Form"] = {
     "locomo": "dialogue",
     "longmemeval": "dialogue",
     "hotpotqa": "prose",
@@ -70,7 +70,7 @@ def open_spaces(plan: Plan) -> tuple[Sequence[PackedSpace], Sequence[Missing]]:
     """Open a space for every set and repository that is there, and say which are not."""
     spaces: list[PackedSpace] = []
     missing: list[Missing] = []
-    opening: list[Callable[[Plan], Iterator[PackedSpace]]] = [*(partial(_labelled, name) for name in _SETS), _code]
+    opening: list[Callable[[Plan], Iterator[PackedSpace]]] = [*(partial(_labelled, name) for name in SETS), _code]
     for opened in opening:
         try:
             spaces += opened(plan)
@@ -91,7 +91,7 @@ def _labelled(name: str, plan: Plan) -> Iterator[PackedSpace]:
         held.cover(0 if plan.quick else 100)
         asked = [(question.text, question.gold) for question in collection.questions]
         called = f"{name} {collection.name}"
-        yield PackedSpace(called, _SETS[name], held.space, asked, _passage_of(held), not plan.quick)
+        yield PackedSpace(called, SETS[name], held.space, asked, _passage_of(held), not plan.quick)
 
 
 def _code(plan: Plan) -> Iterator[PackedSpace]:

@@ -75,7 +75,7 @@ def _ask(space: PackedSpace, spaces: Sequence[PackedSpace], plan: Plan, *, seman
         pack = space.pack(text, semantic=semantic).pack
         shown = [name for item in pack.items if item.section == "sources" and (name := space.named(item))]
         evidence = tuple(name in gold for name in dict.fromkeys(shown))
-        yield Asked(nature, _is_held_out(text), bool(pack.items), evidence, len(gold))
+        yield Asked(nature, is_held_out(text), bool(pack.items), evidence, len(gold))
 
 
 def _questions(
@@ -86,24 +86,29 @@ def _questions(
     for other in spaces:
         nature: Nature = "known" if other is space else "akin" if other.form == space.form else "foreign"
         most = (_KNOWN if other is space else _STRANGE) // sets.count(set_of(other))
-        for text, gold in sorted(other.questions, key=_digest)[: _QUICK if plan.quick else most]:
+        for text, gold in sorted(other.questions, key=lambda one: digest_of(one[0]))[: _QUICK if plan.quick else most]:
             yield nature, text, gold
     if "code" not in sets:
-        for text in _about_code()[: _QUICK if plan.quick else _STRANGE]:
+        for text in about_code()[: _QUICK if plan.quick else _STRANGE]:
             yield "foreign", text, frozenset()
 
 
-def _about_code() -> Sequence[str]:
+def about_code() -> Sequence[str]:
     """Return questions about repositories, which are foreign to other spaces even where there are no clones."""
     try:
-        questions = [(one.text, one.gold) for one in load_questions("questions")]
+        return sorted((one.text for one in load_questions("questions")), key=digest_of)
     except MissingData:
         return ()
-    return [text for text, _ in sorted(questions, key=_digest)]
 
 
-def _digest(question: tuple[str, frozenset[str]]) -> bytes:
-    return blake2b(question[0].encode(), digest_size=8).digest()
+def digest_of(text: str) -> bytes:
+    """Return a hash by which questions are chosen, the same every time."""
+    return blake2b(text.encode(), digest_size=8).digest()
+
+
+def is_held_out(text: str) -> bool:
+    """Tell whether a question is of the half that nothing is tuned on."""
+    return digest_of(text)[0] % 2 == 0
 
 
 def _rows(name: str, asked: Sequence[Asked]) -> Iterator[Figure]:
@@ -137,10 +142,6 @@ def _errors(asked: Sequence[Asked]) -> list[float]:
 def _interval(percents: Sequence[float]) -> str:
     (estimate,) = estimates(np.array(percents)[:, None])
     return f"95 % [{estimate.low:.1f}, {estimate.high:.1f}]"
-
-
-def _is_held_out(text: str) -> bool:
-    return _digest((text, frozenset()))[0] % 2 == 0
 
 
 def _way(semantic: bool) -> str:
@@ -200,9 +201,12 @@ class BelievedSpace:
         return CaseAnswer(self._named(pack.pack.items), self._named(hits.hits))
 
     def is_misled(self, shown: Sequence[str]) -> bool:
-        """Tell whether something superseded stands before what superseded it, or without it."""
+        """Tell whether something superseded stands before what holds now in its place, or without it."""
         places = {name: place for place, name in enumerate(shown)}
-        return any(places.get(self.later[name], len(shown)) > places[name] for name in shown if name in self.later)
+        return any(places.get(self._current(name), len(shown)) > place for name, place in places.items())
+
+    def _current(self, name: str) -> str:
+        return self._current(self.later[name]) if name in self.later else name
 
     def _named(self, shown: Sequence[Any]) -> Sequence[str]:
         return list(dict.fromkeys(self.names[one.object_id] for one in shown))
