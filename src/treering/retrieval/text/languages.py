@@ -165,6 +165,11 @@ def is_function_word(language: str, word: str) -> bool:
     return word in _folded_function_words(language)
 
 
+def may_be_function_word(word: str) -> bool:
+    """Tell whether a word in lower case is a function word of a language other than English."""
+    return word in _FOREIGN
+
+
 @cache
 def _function_words(language: str) -> frozenset[str]:
     return frozenset(_FUNCTION_WORDS[language].split())
