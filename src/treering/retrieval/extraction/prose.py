@@ -27,6 +27,7 @@ from treering.retrieval.extraction.names import (
     WORD_SIGN,
     entity_key,
 )
+from treering.retrieval.text.languages import is_function_word, language_of, may_be_function_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,13 @@ class _PlainWords:
         if self._words is None:
             self._words = frozenset(_PLAIN_WORD.findall(self._text))
         return word in self._words
+
+    def has_function_word(self, word: str) -> bool:
+        """Tell whether a word is a function word of the language of the text, if that is another than English."""
+        if not may_be_function_word(word):
+            return False
+        language = language_of(self._text)
+        return language is not None and is_function_word(language, word)
 
 
 @cache
@@ -167,7 +175,7 @@ def _is_opener(words: list[str], opens: bool, plain: _PlainWords) -> bool:
         return word in OPENERS and len(words) == 1
     if len(words) > 1 and words[1] not in _LINKS:
         return word in OPENERS and word not in LEADING
-    return word in OPENERS or word.endswith(("ing", "ly", "ed")) or word in plain
+    return word in OPENERS or word.endswith(("ing", "ly", "ed")) or word in plain or plain.has_function_word(word)
 
 
 _SHORT = (
