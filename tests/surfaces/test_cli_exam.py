@@ -49,6 +49,15 @@ def git(stage: Stage, *arguments: str) -> None:
     subprocess.run(["git", "-C", stage.folder, *names, *arguments], check=True)
 
 
+def test_a_space_made_beside_an_exam_stays_out_of_version_control_and_the_exam_in_it(stage: Stage) -> None:
+    git(stage, "init", "-q", "-b", "main")
+    write(stage, QUESTIONS)
+    stage.done("init", "--here")
+    git(stage, "add", ".")
+    listed = subprocess.run(["git", "-C", stage.folder, "ls-files"], check=True, capture_output=True, text=True).stdout
+    assert listed.split() == [".treering/exam/mine.yaml"]
+
+
 def test_an_exam_tells_what_was_found_and_what_was_refused(asked: Stage) -> None:
     told = figures(asked)
     assert told["recall@10"] == told["all@10"] == told["refused"] == told["answered"] == told["clean"] == 100
