@@ -3,9 +3,12 @@
 import json
 import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from cli_stage import README, Stage
+
+from treering.parts.exams.exam import FOLDER, read_questions
 
 QUESTIONS = """\
 questions:
@@ -56,6 +59,15 @@ def test_a_space_made_beside_an_exam_stays_out_of_version_control_and_the_exam_i
     git(stage, "add", ".")
     listed = subprocess.run(["git", "-C", stage.folder, "ls-files"], check=True, capture_output=True, text=True).stdout
     assert listed.split() == [".treering/exam/mine.yaml"]
+
+
+def test_the_exam_of_this_repository_asks_for_files_that_are_there_and_for_refusals() -> None:
+    top = Path(__file__).parents[2]
+    questions = read_questions(top / FOLDER)
+    assert 20 <= len(questions) <= 60
+    assert sum(one.refuse for one in questions) >= 5
+    wanted = [one.file for question in questions for one in question.must]
+    assert [path for path in wanted if not (top / path).is_file()] == []
 
 
 def test_an_exam_tells_what_was_found_and_what_was_refused(asked: Stage) -> None:
