@@ -1,10 +1,13 @@
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from urllib.parse import quote, urlencode
 
 import pytest
 from rest_parts import running
-from web_parts import HOSTILE, fill
+from web_parts import HOSTILE, RETRIES, fill
+
+from space_parts import note, open_space
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
 
@@ -352,6 +355,102 @@ def test_without_leave_to_review_the_page_shows_the_commands_instead(hostile_sit
     assert "<form" not in page
     assert f"treering review apply {ids['tenant']}" in page
     assert client.post("/web/review", data=form, headers={"Origin": origin(client)}).status_code == 403
+
+
+ASKED_OF = "/?q=how+often+is+a+failed+fetch+tried"
+
+
+def mark(client, page, verdict, number=0, **changes):
+    """Press a button of the page of an answer; return what the server says and the place that was marked."""
+    place = re.findall(rf'name="mark" value="{verdict} ([^"]+)"', page)[number]
+    hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    form = {**hidden, "mark": f"{verdict} {place}", **changes}
+    return client.post("/web/feedback", data=form, headers={"Origin": origin(client)}), place
+
+
+@pytest.mark.parametrize(("allow", "channel"), [({"review"}, "user"), ((), "agent")])
+def test_a_hit_is_marked_right_or_wrong_on_the_page_and_it_is_taken_back(tmp_path, allow, channel):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, RETRIES, origin="docs/retries.md", title="Retries")
+        note(space, "A fetch is tried in the morning.", origin="docs/other.md", title="Other")
+    with running(tmp_path, allow=frozenset(allow)) as client:
+
+        def verdicts():
+            return client.post("/v1/feedback/status", json={}).json()["verdicts"]
+
+        page = shown(client, ASKED_OF)
+        assert "Take back" not in page
+        assert ("an agent says" in page) == (channel == "agent")
+        answer, place = mark(client, page, "right", number=1)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith(f"{ASKED_OF}&said=right#")
+        assert verdicts() == {f"right by {channel}": 1}
+        page = shown(client, answer.headers["location"])
+        assert f'id="{answer.headers["location"].partition("#")[2]}"' in page
+        assert "Marked as right." in page
+        assert page.count("marked right") == 1
+        assert f'value="neither {place}"' in page
+        answer, _ = mark(client, page, "wrong", number=[*re.findall(r'value="wrong ([^"]+)"', page)].index(place))
+        assert verdicts() == {f"wrong by {channel}": 1}
+        answer, _ = mark(client, shown(client, answer.headers["location"]), "neither")
+        assert verdicts() == {}
+        assert "It was taken back." in shown(client, answer.headers["location"])
+
+
+@pytest.mark.parametrize(
+    ("headers", "changes", "status"),
+    [
+        ({"Origin": "http://evil.example"}, {}, 403),
+        ({"Origin": "null"}, {}, 403),
+        ({}, {}, 403),
+        ({"Origin": "own"}, {"token": "wrong"}, 403),
+        ({"Origin": "own"}, {"token": ""}, 403),
+        ({"Origin": "own", "Content-Type": "application/json"}, {}, 422),
+        ({"Origin": "own"}, {"mark": "loved src:01kefz3m8qd5v2n7x4t9r6w0ya"}, 422),
+        ({"Origin": "own"}, {"mark": "right src:01kefz3m8qd5v2n7x4t9r6w0ya"}, 404),
+        ({"Origin": "own"}, {"mark": "right ../../x"}, 422),
+        ({"Origin": "own"}, {"mark": "right"}, 422),
+        ({"Origin": "own"}, {"answer": "ans:AAAA"}, 422),
+        ({"Origin": "own"}, {"answer": ""}, 422),
+    ],
+)
+def test_a_verdict_that_no_page_of_this_server_sent_or_of_nothing_is_refused(site, headers, changes, status):
+    client, _ = site
+    page = shown(client, "/?q=sessions")
+    hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    place = re.search(r'value="right ([^"]+)"', page)[1]
+    told = {name: origin(client) if value == "own" else value for name, value in headers.items()}
+    answer = client.post("/web/feedback", data={**hidden, "mark": f"right {place}", **changes}, headers=told)
+
+    assert answer.status_code == status
+    assert client.post("/v1/feedback/status", json={}).json()["verdicts"] == {}
+
+
+def test_what_leads_back_from_a_verdict_stays_on_this_server_and_is_escaped(tmp_path, hostile_site):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, f"{RETRIES} {HOSTILE}", origin=f"docs/{HOSTILE}", title=f"Retries {HOSTILE}")
+    with running(tmp_path) as client:
+        page = shown(client, f"/?{urlencode({'q': 'retries ' + HOSTILE})}")
+        answer, _ = mark(client, page, "right", q=f"//evil.example/ retries {HOSTILE}", said="<b>x")
+        assert answer.headers["location"].startswith("/?q=//evil.example/+retries+%3Cscript")
+        page = shown(client, answer.headers["location"].replace("said=right", f"said={quote(HOSTILE)}"))
+        assert "Marked as" not in page
+        assert 'name="mark" value="right' in page
+        assert HOSTILE not in page
+        assert Outline(page).handlers == []
+    # There no agent may write without review, and nobody may decide as a person.
+    assert "/web/feedback" not in shown(hostile_site[0], "/?q=retries")
+
+
+def test_with_feedback_switched_off_a_mark_is_kept_and_said_not_to_count(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        note(space, RETRIES, origin="docs/retries.md", title="Retries")
+        space.perform("feedback off")
+    with running(tmp_path) as client:
+        answer, _ = mark(client, shown(client, ASKED_OF), "right")
+        page = shown(client, answer.headers["location"])
+        assert "marked right" in page
+        assert "does not count" in page
 
 
 def test_what_is_stored_and_recalled_is_streamed_as_escaped_lines(site):
