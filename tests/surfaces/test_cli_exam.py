@@ -7,6 +7,10 @@ import xml.etree.ElementTree as ET
 import pytest
 from cli_stage import README, Stage
 
+import treering
+from treering.parts.exams.results import HISTORY
+from treering.system.settings import FILE, FOLDER
+
 QUESTIONS = """\
 questions:
   - ask: How often does acme retry?
@@ -87,6 +91,20 @@ def test_a_run_is_compared_with_the_one_before_question_by_question(asked: Stage
     assert "better: retries" in ran(asked, "--no-keep")
     assert "better: retries" in ran(asked, "--no-keep")
     assert len((asked.folder / ".treering/exam/runs.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_last_runs_are_kept_in_the_space_where_no_question_finds_them(asked: Stage) -> None:
+    ran(asked)
+    ran(asked, "--no-keep")
+    ran(asked)
+    with treering.open(f"sqlite:{asked.folder / FOLDER / FILE}") as space:
+        told = space.perform(HISTORY)
+    assert [(one.number, one.exam, one.right) for one in told.runs] == [
+        (2, ".treering/exam", 2),
+        (1, ".treering/exam", 2),
+    ]
+    assert told.runs[0].gains["recall@5"].mean == 0
+    assert "genome assembly" not in asked.done("query", "zebrafish genome", "--mode", "search").out
 
 
 def test_a_line_that_is_no_run_is_reported(asked: Stage) -> None:

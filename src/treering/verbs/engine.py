@@ -81,7 +81,7 @@ class Engine:
     backlog: Backlog | None = None
     """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
     feedback: JobLog | None = None
-    """Where feedback on answers is kept (`verbs.feedback`), all of the space's; `None` where none is."""
+    """Where feedback on answers (`verbs.feedback`) and runs of exams are kept, all of the space's; `None`: nowhere."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
 

@@ -1,3 +1,4 @@
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -5,9 +6,12 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from rest_parts import running
-from web_parts import HOSTILE, RETRIES, fill
+from web_parts import HOSTILE, RETRIES, SESSIONS, fill
 
 from space_parts import note, open_space
+from treering.parts.exams.exam import ask_all, read_questions
+from treering.parts.exams.results import HISTORY, ExamRun, keep_in_space, report_on
+from treering.verbs.lint.erasure import ERASE
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
 
@@ -34,6 +38,7 @@ def pages(ids):
         "/web/discussions?q=tea",
         "/web/discussions/tea?q=green",
         "/web/projects",
+        "/web/exams",
         "/web/live",
     ]
 
@@ -480,6 +485,83 @@ def test_a_stored_object_is_streamed(tmp_path):
             line = next(line for line in stream.iter_lines() if line.startswith("data:") and "Second" in line)
 
     assert "Second &lt;b&gt;" in line
+
+
+def examine(folder, questions, before=None):
+    """Ask the questions of an exam, keep the run in the space of a folder, and return it."""
+    file = folder / f"exam{HOSTILE[:3]}.yaml"
+    file.write_text(json.dumps(questions), encoding="utf-8")
+    with open_space(f"sqlite:{folder / 'space.db'}", channel="user") as space:
+        answers = ask_all(space, read_questions(file), semantic=False, told=lambda *_: None)
+        run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=answers)
+        keep_in_space(space.engine, file.name, report_on(run, before, {}))
+    return run
+
+
+def test_the_page_of_exams_shows_runs_and_per_question_what_was_found_and_what_is_missing(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        source = note(space, RETRIES, origin="docs/retries.md", title="Retries")["source_id"]
+        note(space, "A fetch is tried.", origin="docs/old.md", title="Old")
+    questions = [
+        {"ask": f"How often is a failed fetch tried? {HOSTILE}", "must": [source, f"{HOSTILE}.md"], "id": "a<b>"},
+        {"ask": "What is fetched when it is tried?", "must": ["docs/retries.md"], "must_not": ["docs/old.md"]},
+        {"ask": "What is the zebrafish genome assembly?", "refuse": True, "id": HOSTILE},
+    ]
+    run = examine(tmp_path, questions[:2])
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, "Nothing.", origin="docs/old.md", title="Nothing")
+    examine(tmp_path, questions, run)
+    with running(tmp_path) as client:
+        newest, first = shown(client, "/web/exams?show=all"), shown(client, "/web/exams?run=1&show=all")
+        changed = shown(client, "/web/exams?show=changed")
+        wrong = shown(client, "/web/exams")
+        for page in (newest, first, changed, wrong):
+            assert HOSTILE not in page
+            assert Outline(page).handlers == []
+        assert newest.count('<article class="finding">') == 3
+        assert "missing: not among the first 50" in newest
+        assert re.search(rf"{source}</a> <span class=\"meta\">found at 1, by words", newest)
+        assert "must not be found, and is at 1" in first
+        assert "must not be found" not in newest
+        assert "2 of 3 questions right" in newest
+        assert "0 of 2 questions right" in first
+        assert "zebrafish" in newest
+        assert "zebrafish" not in first
+        assert wrong.count('<article class="finding">') == 1
+        assert "docs/old.md" not in wrong
+        assert re.search(
+            r"<th scope=\"row\">clean</th><td>100.0</td><td>100.0 to 100.0</td><td>3</td><td><span", newest
+        )
+        assert "+50.0 [+0.0, +100.0]" in newest
+        assert client.get("/web/exams?run=7").status_code == 404
+        assert client.get("/web/exams?run=x").status_code == 422
+        assert client.get("/web/exams?from=900").status_code == 200
+        found = client.post("/v1/wiki/query", json={"mode": "search", "input": {"text": "zebrafish genome"}}).json()
+        assert "zebrafish" not in json.dumps(found["hits"])
+
+
+def test_the_space_keeps_the_last_runs_and_an_erasure_takes_what_they_tell_of_what_is_erased(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        source = note(space, RETRIES, origin="docs/retries.md", title="Retries")["source_id"]
+        other = note(space, SESSIONS, origin="docs/sessions.md", title="Sessions")["source_id"]
+    for number in range(23):
+        examine(tmp_path, [{"ask": f"How often is a fetch tried? {number}", "must": [other if number % 2 else source]}])
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        told = space.perform(HISTORY, input={"run": 21})
+        assert [one.number for one in told.runs] == [*range(23, 3, -1)]
+        assert told.answers[0].ask == "How often is a fetch tried? 20"
+        space.perform(ERASE, input={"ids": [source]})
+        assert space.engine.jobs.remains([source]) == 0
+    with running(tmp_path) as client:
+        assert "1 of the 1 questions are not kept any more" in shown(client, "/web/exams?run=21")
+        assert other in shown(client, "/web/exams?run=22&show=all")
+
+
+def test_the_page_of_exams_says_how_to_make_one_where_there_is_none(site):
+    page = shown(site[0], "/web/exams")
+    assert "No exam was run in this space yet" in page
+    assert "treering exam make" in page
+    assert "treering exam run" in page
 
 
 def test_files_of_the_page_are_served_and_none_beside_them(site):
