@@ -25,7 +25,7 @@ from treering.core.scope import ROOT, ScopeGiven, is_within
 from treering.ports.runtime import JobLog
 from treering.retrieval.search.retrieval import Adjustment
 from treering.retrieval.text.analysis import query_terms
-from treering.verbs.engine import held
+from treering.verbs.engine import Engine, held
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Mode, Nothing, Operation, Report, Value
 
 Verdict = Literal["right", "wrong", "used"]
@@ -153,6 +153,11 @@ def uses(jobs: JobLog | None, now: datetime) -> Mapping[str, float]:
         for one in _row(jobs, scope).items if jobs else ():
             found[one.object_id] += max(0.0, one.weight(now))
     return found
+
+
+def is_on(engine: Engine, scope: str) -> bool:
+    """Tell whether feedback that is given at a scope counts: it is kept, and not switched off."""
+    return engine.feedback is not None and _counts(_row(engine.feedback, scope), engine.feedback, scope)
 
 
 def _counts(row: _Row, jobs: JobLog, scope: str) -> bool:
