@@ -15,8 +15,10 @@ import pytest
 from space_parts import all_of, decide, note, open_space
 from treering.core.fencing import fence
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.sources.reading.access import files_below
 from treering.stores.sqlite.files import ready_folder
 from treering.surfaces.cli import run
+from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.system.machine import NEXT_LOCK, held_alone
 
 TURNS = [
@@ -602,6 +604,80 @@ def test_before_an_edit_a_session_is_told_once_what_governs_the_file(shop):
     assert before_edit(shop, "src/shop/basket.py") == ""
     assert "Baskets" in before_edit(shop, "src/shop/basket.py", session="two")
     assert "Baskets" not in before_edit(shop, "src/shop/till.py", session="three")
+
+
+def asked_over_mcp(folder, question, **call):
+    """Ask as an agent does whose client has the server of this folder."""
+    dispatcher = ToolDispatcher(f"sqlite:{folder}/.treering/treering.db", files_below(folder))
+    try:
+        given = {"mode": "search", "input": {"text": question}, **call}
+        return dispatcher.answer("query", given, actor="agent", progress=lambda *_: None, check=lambda: None).data
+    finally:
+        dispatcher.close()
+
+
+def verdicts(folder):
+    with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
+        return dict(space.perform("feedback status").verdicts)
+
+
+def test_a_file_that_an_answer_named_counts_as_used_once_the_agent_edits_it(shop):
+    before_edit(shop, "src/shop/basket.py", session="early")
+    told = asked_over_mcp(shop, "LIMIT total_of prices")
+    asked_over_mcp(shop, "What is said of prices?", mode="context", input={"task": "LIMIT total_of prices"})
+    assert any(one["origin"].endswith("basket.py") for one in told["hits"])
+    for session in ("one", "one", "two"):
+        before_edit(shop, "src/shop/basket.py", session=session)
+    before_edit(shop, "web/start.ts")
+    before_edit(shop, "../elsewhere.py")
+    assert verdicts(shop) == {}
+    make_ready_for(shop)
+    assert verdicts(shop) == {"used by agent": 1}
+    before_edit(shop, "src/shop/basket.py")
+    make_ready_for(shop)
+    assert verdicts(shop) == {"used by agent": 1}
+    with open_space(f"sqlite:{shop}/.treering/treering.db") as space:
+        hits = space.query("search", input={"text": "LIMIT total_of prices"}, options={"explain": True}).hits
+        (hit,) = [one for one in hits if "feedback" in one.explain]
+        assert hit.origin.endswith("basket.py")
+
+
+def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is_noted_as_used(shop):
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    before_edit(shop, "src/shop/basket.py", session="")
+    make_ready_for(shop)
+    assert verdicts(shop) == {}
+    before_edit(shop, "src/shop/basket.py", session="one")
+    assert run(["feedback", "off"]) == 0
+    make_ready_for(shop)
+    asked_over_mcp(shop, "open_till of the till")
+    before_edit(shop, "src/shop/till.py", session="one")
+    assert run(["feedback", "on"]) == 0
+    make_ready_for(shop)
+    assert verdicts(shop) == {}
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    before_edit(shop, "src/shop/basket.py", session="three")
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user") as space:
+        (source,) = [one for one in all_of(space, "source") if one.origin.endswith("basket.py")]
+        space.perform("erase", input={"ids": [source.id]})
+    kept = shop / ".treering/treering.db.ready"
+    assert not any(source.id.encode() in file.read_bytes() for file in kept.iterdir())
+    make_ready_for(shop)
+    assert verdicts(shop) == {}
+
+
+def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_left_out(shop):
+    kept = shop / ".treering/treering.db.ready"
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    line = (kept / "answers.jsonl").read_bytes()
+    (kept / "answers.jsonl").write_bytes(line * (60_000 // len(line) + 1))
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    assert (kept / "answers.jsonl").stat().st_size < 60_000
+    (kept / "used.jsonl").write_bytes(b'not json\n[1]\n["ans:x", "/", "src:x"]\n')
+    make_ready_for(shop)
+    assert not (kept / "used.jsonl").exists()
+    (kept / "answers.jsonl").write_bytes(b"{")
+    assert "Baskets" in before_edit(shop, "src/shop/basket.py")
 
 
 def test_before_an_edit_of_what_nothing_governs_nothing_is_told(shop, tmp_path):

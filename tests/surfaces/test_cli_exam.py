@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from cli_stage import README, Stage
 
-from treering.parts.exams.exam import FOLDER, read_questions
+import treering
+from treering.parts.exams.exam import FOLDER as EXAM_FOLDER
+from treering.parts.exams.exam import read_questions
+from treering.parts.exams.results import HISTORY
+from treering.system.settings import FILE, FOLDER
 
 QUESTIONS = """\
 questions:
@@ -63,7 +67,7 @@ def test_a_space_made_beside_an_exam_stays_out_of_version_control_and_the_exam_i
 
 def test_the_exam_of_this_repository_asks_for_files_that_are_there_and_for_refusals() -> None:
     top = Path(__file__).parents[2]
-    questions = read_questions(top / FOLDER)
+    questions = read_questions(top / EXAM_FOLDER)
     assert 20 <= len(questions) <= 60
     assert sum(one.refuse for one in questions) >= 5
     wanted = [one.file for question in questions for one in question.must]
@@ -108,6 +112,20 @@ def test_a_run_is_compared_with_the_one_before_question_by_question(asked: Stage
     assert "better: retries" in ran(asked, "--no-keep")
     assert "better: retries" in ran(asked, "--no-keep")
     assert len((asked.folder / ".treering/exam/runs.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_last_runs_are_kept_in_the_space_where_no_question_finds_them(asked: Stage) -> None:
+    ran(asked)
+    ran(asked, "--no-keep")
+    ran(asked)
+    with treering.open(f"sqlite:{asked.folder / FOLDER / FILE}") as space:
+        told = space.perform(HISTORY)
+    assert [(one.number, one.exam, one.right) for one in told.runs] == [
+        (2, ".treering/exam", 2),
+        (1, ".treering/exam", 2),
+    ]
+    assert told.runs[0].gains["recall@5"].mean == 0
+    assert "genome assembly" not in asked.done("query", "zebrafish genome", "--mode", "search").out
 
 
 def test_a_line_that_is_no_run_is_reported(asked: Stage) -> None:

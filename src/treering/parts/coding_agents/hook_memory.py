@@ -18,9 +18,10 @@ from math import log2, sqrt
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from treering.core.errors import TreeringError
 from treering.core.fencing import fence
 from treering.parts.coding_agents.session_hooks import SHOWN, ShownThings
-from treering.stores.sqlite.files import ready_folder, standing
+from treering.stores.sqlite.files import noted_answers, ready_folder, standing
 from treering.system.machine import replace_file
 
 if TYPE_CHECKING:
@@ -232,6 +233,69 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
+
+
+# What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later.
+
+
+_USED = "used.jsonl"
+_MOST_USED = 3
+"""Marks of one edit: those of the last answers."""
+_MOST_USED_BYTES = 50_000
+_USED_SECONDS = 3600
+"""So long after an answer, a file that it named counts as used when it is opened or edited."""
+
+
+def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
+    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`."""
+    if not session:
+        return
+    recent = [one for one in noted_answers(space) if time.time() - one.at < _USED_SECONDS]
+    named = [
+        (one.answer, one.scope, place)
+        for path in paths
+        for one in recent
+        if (place := one.files.get(path) or one.files.get(str(top / path)))
+    ][:_MOST_USED]
+    shown = _Shown(space, session)
+    marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
+    new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
+    file = ready_folder(space) / _USED
+    if not new or (file.exists() and file.stat().st_size > _MOST_USED_BYTES):
+        return
+    with file.open("ab") as used:
+        used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
+    ids = {place.partition(" ")[0] for _, _, place in new.values()}
+    if ids - standing(space, ids).revisions.keys():
+        file.unlink(missing_ok=True)  # one was erased meanwhile
+    shown.add(new)
+
+
+def record_used(space: "Space") -> None:
+    """Record as feedback of an agent what hooks noted as used. Where feedback is switched off, forget it."""
+    if space.address.file is None:
+        return
+    file = ready_folder(space.address.file) / _USED
+    taken = file.with_name(f"{_USED}.{os.getpid()}")
+    try:
+        file.replace(taken)
+    except FileNotFoundError:
+        return
+    told: dict[tuple[str, str], dict[str, None]] = {}
+    for line in taken.read_bytes().splitlines():
+        with suppress(ValueError, TypeError):
+            answer, scope, place = map(str, json.loads(line))
+            told.setdefault((answer, scope), {})[place] = None
+    taken.unlink()
+    # Imported here: a hook has no time for it.
+    from treering.verbs.feedback import is_on
+
+    agent = space.with_actor("hooks", channel="agent")
+    for (answer, scope), places in told.items():
+        for place in places:
+            with suppress(TreeringError):  # it is gone, or agents are reviewed here
+                if is_on(agent.engine, scope):
+                    agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
 
 
 # Making the table: in a process of its own, with the space open.

@@ -23,7 +23,7 @@ from treering.parts.coding_agents.connecting import (
     plan_connection,
     start_command,
 )
-from treering.parts.coding_agents.hook_memory import keep_table
+from treering.parts.coding_agents.hook_memory import keep_table, record_used
 from treering.parts.coding_agents.session_hooks import (
     ReadyPack,
     WaitingTranscript,
@@ -306,6 +306,7 @@ def make_ready(space: Space, folder: Path) -> None:
     file = space.address.file
     if file is None:
         return  # what another person erases on a server has to be gone here too, and nobody here would know
+    record_used(space)
     keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head

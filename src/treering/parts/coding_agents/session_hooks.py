@@ -139,14 +139,20 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what governs the files that are about to be edited, and what usually changes with them."""
+    """Answer with what governs the files that are about to be edited, and what usually changes with them.
+
+    Where an answer named one of them lately, that is noted: it was used.
+    """
     from treering.parts.coding_agents import hook_memory  # a session that begins or ends has no use for it
 
     folder, space = _space_of(given)
     table, place = _table_of(folder, space)
     if space is None or table is None:
         return _EMPTY
-    paths = hook_memory.edited_paths(given, (place.top if place else None) or folder)
+    top = (place.top if place else None) or folder
+    paths = hook_memory.edited_paths(given, top)
+    with suppress(OSError, TreeringError):  # what governs the file is told all the same
+        hook_memory.note_used(space, _session(given), paths, top)
     entries, more = hook_memory.governing(table, paths), hook_memory.changed_with(table, paths)
     return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
 
@@ -383,15 +389,15 @@ class ShownThings:
 
     def begin(self, ids: Iterable[str]) -> None:
         """Forget what was told before, and write down that these are told."""
-        self.ids = set()
-        self.add(ids)
+        if self._session:
+            with suppress(OSError):
+                replace_file(self._file, "".join(f"{one}\n" for one in ids).encode())
 
     def add(self, ids: Iterable[str]) -> None:
         """Write down that these are told."""
-        self.ids |= {*ids}
         if self._session:
-            with suppress(OSError):
-                replace_file(self._file, " ".join(sorted(self.ids)).encode())
+            with suppress(OSError), self._file.open("a", encoding="ascii") as file:
+                file.write("".join(f"{one}\n" for one in ids))
 
 
 def state_of(folder: Path) -> str:

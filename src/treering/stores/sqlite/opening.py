@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence, Set
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import apsw
@@ -24,7 +25,7 @@ from treering.stores.rows.records import (
     without_erased,
 )
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
+from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, note_answer
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.tables import JOBS
 from treering.stores.sqlite.index.vectors import SqliteVectorFeed
@@ -55,6 +56,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             back_up=ledger.back_up,
             close=closing.pop_all().close,
             read_only=database.read_only,
+            note_answer=partial(note_answer, address.file) if address.file else None,
             feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
             arrival=SqliteArrival(database) if needs.arriving else None,
         )
