@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all lint types style docs packages release bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all locked lint types style docs packages release bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,12 @@ $(VENV)-mutants/.developed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-mutants
 	$(VENV)-mutants/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 'mutmut>=3.8,<4'
 	touch $@
+
+# `make locked check` is the gate with exactly the packages of `uv.lock`.
+locked:
+	$(PYTHON) -m venv $(VENV)
+	UV_PROJECT_ENVIRONMENT=$(VENV) uv sync --quiet --locked --inexact --extra dev
+	touch $(VENV)/.installed $(VENV)/.developed
 
 try: $(VENV)/.installed
 	@$(BIN)/python -m treering try
