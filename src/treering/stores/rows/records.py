@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -153,7 +153,7 @@ _Number = Annotated[int, Field(ge=0, lt=2**63)]
 class _Row(BaseModel):
     """A row of an export, whose values somebody may have changed: none counts as another of a like kind."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, strict=True)
 
 
 class _RevisionRow(_Row):

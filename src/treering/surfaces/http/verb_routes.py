@@ -1,6 +1,7 @@
 """The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes, and MCP at `POST /mcp`."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
@@ -262,7 +263,7 @@ class McpEndpoint:
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=bounds.max_body_bytes
         )
-        self.run = self._manager.run
+        self.run: Callable[[], AbstractAsyncContextManager[None]] = self._manager.run
 
     @property
     def route(self) -> StarletteRoute:
