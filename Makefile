@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all lint types style exam docs packages release bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all locked lint types typed style exam docs packages release bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,12 @@ $(VENV)-mutants/.developed: pyproject.toml
 	$(VENV)-mutants/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 'mutmut>=3.8,<4'
 	touch $@
 
+# `make locked check` is the gate with exactly the packages of `uv.lock`.
+locked:
+	$(PYTHON) -m venv $(VENV)
+	UV_PROJECT_ENVIRONMENT=$(VENV) uv sync --quiet --locked --inexact --extra dev
+	touch $(VENV)/.installed $(VENV)/.developed
+
 try: $(VENV)/.installed
 	@$(BIN)/python -m treering try
 
@@ -42,6 +48,10 @@ lint: $(VENV)/.developed
 
 types: $(VENV)/.developed
 	$(BIN)/mypy
+
+# What a type checker other than mypy makes of the package, in minutes.
+typed: $(VENV)/.developed-all
+	$(BIN)/python tools/typed.py
 
 style: $(VENV)/.developed
 	$(BIN)/ruff format --check
@@ -70,7 +80,7 @@ exam: $(VENV)/.installed
 # environments of their own, the attacks, and the rounds of killing.
 check-all: $(VENV)/.developed-all lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not torture" --hypothesis-profile=full --cov --cov-report=term
-	$(MAKE) attack frameworks torture
+	$(MAKE) typed attack frameworks torture
 
 # The documentation as a site, in `site`; `python -m http.server -d site` shows it, with its search.
 docs: $(VENV)/.developed-all

@@ -283,7 +283,7 @@ class LateReads:
     """
 
     def __init__(self, at_least: int) -> None:
-        self.at_least = at_least
+        self.at_least: int = at_least
         self.told: Staleness | None = None
 
     def saw(self, sequence: int, staleness: Staleness | None = None) -> None:

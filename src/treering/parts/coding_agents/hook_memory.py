@@ -257,7 +257,7 @@ def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> Non
         for one in recent
         if (place := one.files.get(path) or one.files.get(str(top / path)))
     ][:_MOST_USED]
-    shown = _Shown(space, session)
+    shown = ShownThings(space, session)
     marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
     new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
     file = ready_folder(space) / _USED

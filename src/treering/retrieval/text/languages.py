@@ -171,7 +171,7 @@ def is_function_word(language: str, word: str) -> bool:
 
 def may_be_function_word(word: str) -> bool:
     """Tell whether a word in lower case is a function word of a language other than English."""
-    return word in _FOREIGN
+    return word in FOREIGN_WORDS
 
 
 @cache

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -155,7 +155,7 @@ _Number = Annotated[int, Field(ge=0, lt=2**63)]
 class _Row(BaseModel):
     """A row of an export, whose values somebody may have changed: none counts as another of a like kind."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, strict=True)
 
 
 class _RevisionRow(_Row):

@@ -130,7 +130,7 @@ class Run:
     """
 
     def __init__(self, task: Task, engine: Engine, writer: BatchWriter) -> None:
-        self.account = IngestTally()
+        self.account: IngestTally = IngestTally()
         self._task = task
         self._engine = engine
         self._writer = writer

@@ -105,14 +105,15 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
     ) -> None:
         self._database = database
         passing = PassingCache()
-        super().__init__(SqliteVectors(database, passing, model_id, dimension), extractor, most_at_once)
+        self.vectors: SqliteVectors = SqliteVectors(database, passing, model_id, dimension)
+        super().__init__(self.vectors, extractor, most_at_once)
         if quick and quick.model_id != model_id:
-            self.quick = SqliteQuickVectors(database, passing, quick, (model_id, dimension))
+            self.quick: SqliteQuickVectors | None = SqliteQuickVectors(database, passing, quick, (model_id, dimension))
         self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
-        self.passages = SqlitePassages(database)
-        self.text = SqliteTextSearch(database, passing)
-        self.graph = SqliteGraph(database)
-        self.upkeep = IndexUpkeep(
+        self.passages: SqlitePassages = SqlitePassages(database)
+        self.text: SqliteTextSearch = SqliteTextSearch(database, passing)
+        self.graph: SqliteGraph = SqliteGraph(database)
+        self.upkeep: IndexUpkeep[apsw.Connection] = IndexUpkeep(
             self.replay,
             read=database.read,
             write=database.write,
