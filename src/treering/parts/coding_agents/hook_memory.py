@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import TreeringError
 from treering.core.fencing import fence
-from treering.parts.coding_agents.session_hooks import SHOWN, ShownThings
 from treering.stores.sqlite.files import noted_answers, ready_folder, standing
 from treering.system.machine import replace_file
 
@@ -41,6 +40,7 @@ _MOST_TEXT = 400
 _MOST_TOGETHER = 4
 _MOST_SHOWN = 8
 _FRESH_SECONDS = 30
+_SHOWN = ".shown"
 _SHOWN_SECONDS = 2 * 86_400
 _RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
 _LEAST_SHARED = 2
@@ -201,6 +201,30 @@ def _cut(text: str, most: int) -> str:
     return text if len(data) <= most else f"{data[:most].decode('utf-8', 'ignore')}…"
 
 
+class ShownThings:
+    """What a session was told already, in a file beside the space."""
+
+    def __init__(self, space: Path, session: str) -> None:
+        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+        self._file = ready_folder(space) / f"{name}{_SHOWN}"
+        self._session = session
+        self.ids: set[str] = set()
+        with suppress(OSError, ValueError):
+            self.ids = set(self._file.read_text(encoding="ascii").split())
+
+    def begin(self, ids: Iterable[str]) -> None:
+        """Forget what was told before, and write down that these are told."""
+        if self._session:
+            with suppress(OSError):
+                replace_file(self._file, "".join(f"{one}\n" for one in ids).encode())
+
+    def add(self, ids: Iterable[str]) -> None:
+        """Write down that these are told."""
+        if self._session:
+            with suppress(OSError), self._file.open("a", encoding="ascii") as file:
+                file.write("".join(f"{one}\n" for one in ids))
+
+
 def _is_named(path: str, entry: HookEntry) -> bool:
     return any(path == one or ("/" in one and path.endswith(f"/{one}")) for one in entry.paths)
 
@@ -321,7 +345,7 @@ def keep_table(space: "Space") -> None:
     # After it was written: erasing empties the folder, and what it did before is seen now.
     if standing(file).head != head:
         (folder / _TABLE).unlink(missing_ok=True)
-    for old in folder.glob(f"*{SHOWN}"):
+    for old in folder.glob(f"*{_SHOWN}"):
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > _SHOWN_SECONDS:
                 old.unlink()

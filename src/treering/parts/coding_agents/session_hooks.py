@@ -41,7 +41,6 @@ _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.
 _RESUMED = "resume"
 _PUT_AROUND = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)
 """What Gemini CLI puts before a prompt: what hooks told already."""
-SHOWN = ".shown"
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10  # of 19, as `nice` counts
@@ -134,7 +133,9 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if pack is None or not pack.holds(now):
         return _answer(given, _COMES)
     if given.get("source") != _RESUMED:  # what was told before a session was compacted or cleared is gone from it
-        ShownThings(space, _session(given)).begin(pack.revisions)
+        from treering.parts.coding_agents import hook_memory
+
+        hook_memory.ShownThings(space, _session(given)).begin(pack.revisions)
     return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
 
 
@@ -374,30 +375,6 @@ def kept_folders(space: Path) -> list[Path]:
         else:
             file.unlink(missing_ok=True)
     return folders
-
-
-class ShownThings:
-    """What a session was told already, in a file beside the space."""
-
-    def __init__(self, space: Path, session: str) -> None:
-        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
-        self._file = ready_folder(space) / f"{name}{SHOWN}"
-        self._session = session
-        self.ids: set[str] = set()
-        with suppress(OSError, ValueError):
-            self.ids = set(self._file.read_text(encoding="ascii").split())
-
-    def begin(self, ids: Iterable[str]) -> None:
-        """Forget what was told before, and write down that these are told."""
-        if self._session:
-            with suppress(OSError):
-                replace_file(self._file, "".join(f"{one}\n" for one in ids).encode())
-
-    def add(self, ids: Iterable[str]) -> None:
-        """Write down that these are told."""
-        if self._session:
-            with suppress(OSError), self._file.open("a", encoding="ascii") as file:
-                file.write("".join(f"{one}\n" for one in ids))
 
 
 def state_of(folder: Path) -> str:
