@@ -75,8 +75,8 @@ def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: I
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
     read = PlainExtraction.of(extraction) if isinstance(extraction, Extraction) else extraction
-    given = _stated((one.subject, one.relation, one.object) for one in passage.triples)
-    stated = _joined(given, _stated(read.statements))
+    given = _stated((one.subject, one.relation, one.object) for one in passage.triples) if passage.triples else {}
+    stated = _joined(given, _stated(read.statements)) if given else _stated(read.statements)
     mentioned = {_KEYS[name] for name in read.names}.union(*given) - {title, ""}
     mentions = sorted(mentioned)[:MAX_TIES]
     nodes = [(key, _MENTION) for key in mentions]

@@ -58,7 +58,7 @@ class FollowedGraph(FollowedTable[Rows]):
 
     def __init__(self, names: NodeNames, kept: KeptTable[Rows] | None = None) -> None:
         super().__init__(kept)
-        self.table = GraphTable()
+        self.table: GraphTable = GraphTable()
         self.names = names
         self._lock = threading.Lock()
 

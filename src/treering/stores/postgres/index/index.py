@@ -43,14 +43,15 @@ class PostgresIndex(FollowingIndex[Transaction]):
         step_seconds: float = STEP_SECONDS,
     ) -> None:
         self._space = space
-        super().__init__(PostgresVectors(space, model_id, dimension), extractor, most_at_once)
+        self.vectors: PostgresVectors = PostgresVectors(space, model_id, dimension)
+        super().__init__(self.vectors, extractor, most_at_once)
         if quick and quick.model_id != model_id:
-            self.quick = PostgresQuickVectors(space, quick, (model_id, dimension))
+            self.quick: PostgresQuickVectors | None = PostgresQuickVectors(space, quick, (model_id, dimension))
         self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
-        self.passages = PostgresPassages(space)
-        self.text = PostgresTextSearch(space)
-        self.graph = PostgresGraph(space)
-        self.upkeep = IndexUpkeep(
+        self.passages: PostgresPassages = PostgresPassages(space)
+        self.text: PostgresTextSearch = PostgresTextSearch(space)
+        self.graph: PostgresGraph = PostgresGraph(space)
+        self.upkeep: IndexUpkeep[Transaction] = IndexUpkeep(
             self.replay, read=space.read, write=space.write, read_whole=space.read, step_seconds=step_seconds
         )
 

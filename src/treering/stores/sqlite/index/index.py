@@ -105,14 +105,15 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
     ) -> None:
         self._database = database
         passing = PassingCache()
-        super().__init__(SqliteVectors(database, passing, model_id, dimension), extractor, most_at_once)
+        self.vectors: SqliteVectors = SqliteVectors(database, passing, model_id, dimension)
+        super().__init__(self.vectors, extractor, most_at_once)
         if quick and quick.model_id != model_id:
-            self.quick = SqliteQuickVectors(database, passing, quick, (model_id, dimension))
+            self.quick: SqliteQuickVectors | None = SqliteQuickVectors(database, passing, quick, (model_id, dimension))
         self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
-        self.passages = SqlitePassages(database)
-        self.text = SqliteTextSearch(database, passing)
-        self.graph = SqliteGraph(database)
-        self.upkeep = IndexUpkeep(
+        self.passages: SqlitePassages = SqlitePassages(database)
+        self.text: SqliteTextSearch = SqliteTextSearch(database, passing)
+        self.graph: SqliteGraph = SqliteGraph(database)
+        self.upkeep: IndexUpkeep[apsw.Connection] = IndexUpkeep(
             self.replay,
             read=database.read,
             write=database.write,
@@ -303,7 +304,7 @@ def apply_changes(
     rows.write()
     log_vectors(connection, fold.revealed)
     gists = carried.keep_vectors(connection, fold.gists) if carried else fold.gists
-    settle_texts(connection, sorted(fold.texts))
+    settle_texts(connection, sorted(fold.texts), lost=fold.lost)
     if at_once:
         at_once(connection, gists)
     for ties in fold.ties(extractor, carried.ties if carried else None):
