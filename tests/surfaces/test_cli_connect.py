@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from space_parts import all_of, decide, note, open_space
+from treering.core.fencing import fence
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.access import files_below
+from treering.stores.sqlite.files import ready_folder
 from treering.surfaces.cli import run
 from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.system.machine import NEXT_LOCK, held_alone
@@ -728,10 +730,54 @@ def test_on_a_prompt_a_session_is_told_what_truly_speaks_of_it_and_else_nothing(
     assert hook("prompt", {"cwd": str(shop), "prompt": None}, shop) == {}
 
 
+def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
+    told = "Who restored the mosaic of the fountain?"
+    assert on_prompt(shop, f"<hook_context>{told}</hook_context>\n\nHello.") == ""
+    assert on_prompt(shop, f"{fence(told, origin='treering')}\n\nHello.") == ""
+
+
+def test_what_a_session_began_with_is_not_told_again_until_it_is_compacted(shop):
+    (shop / "src/shop/basket.py").write_text(SHOP["src/shop/basket.py"] + "# A basket holds three things.\n")
+    make_ready_for(shop)
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
+    assert "Baskets hold three things" in context_of(hook("begin", {**begin, "source": "startup"}, shop))
+    assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
+    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?")
+    hook("begin", {**begin, "source": "resume"}, shop)
+    assert on_prompt(shop, "Who restored the mosaic of the fountain?") == ""
+    hook("begin", {**begin, "source": "compact"}, shop)
+    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?")
+
+
+def test_what_was_recorded_during_a_session_is_told_later_in_it(shop):
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
+        decide(space, "The orchard grows quinces", note(space, "Quinces grow in the orchard."))
+    table = ready_folder(shop / ".treering/treering.db") / "hooks.table"
+    os.utime(table, (0, 0))
+    asked = "What grows in the orchard, quinces?"
+    assert on_prompt(shop, asked, session="first") == ""
+    wait_for(lambda: "orchard" in table.read_text(), True)
+    assert "quinces" in on_prompt(shop, asked, session="second")
+
+
+def test_a_decision_of_a_file_is_told_in_words_said_once(folder):
+    (folder / "docs/decisions").mkdir(parents=True)
+    record = "# Sessions in one file\n\nStatus: accepted\n\n## Decision\n\nOnly `src/sessions.py` opens the file.\n"
+    (folder / "docs/decisions/0009-sessions.md").write_text(record)
+    (folder / "src").mkdir()
+    (folder / "src/sessions.py").write_text("FILE = 1\n")
+    assert run(["ingest", "."]) == 0
+    make_ready_for(folder)
+    told = before_edit(folder, "src/sessions.py")
+    assert told.count("Sessions in one file") == told.count("opens the file") == 1
+
+
 FAILED = "E   sqlite3.OperationalError: database is locked\nFAILED tests/test_shop.py::test_checkout"
 FAILURES = {
     "claude-code": {"hook_event_name": "PostToolUseFailure", "error": f"Exit code 1\n{FAILED}"},
     "codex": {"hook_event_name": "PostToolUse", "tool_response": f"Exit code: 1\nOutput:\n{FAILED}"},
+    "codex that tells no exit code": {"hook_event_name": "PostToolUse", "tool_response": f"{FAILED}\n"},
+    "without a module": {"error": "Exit code 1\nOperationalError: database is locked"},
     "cursor": {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 1, "stdout": FAILED})},
     "gemini-cli": {"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"Exit Code: 1\n{FAILED}"}},
 }
@@ -748,6 +794,7 @@ def test_after_a_failure_a_session_is_told_what_was_learned_from_the_same_one(sh
     "given",
     [
         {"hook_event_name": "PostToolUse", "tool_response": f"Exit code: 0\n{FAILED}"},
+        {"hook_event_name": "PostToolUse", "tool_response": "docs/errors.md: OperationalError, database is locked\n"},
         {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 0, "stdout": FAILED})},
         {"hook_event_name": "PostToolUseFailure", "error": "Exit code 1\nNameError: name 'x' is not defined"},
     ],
@@ -778,7 +825,9 @@ def test_each_hook_can_be_turned_off_alone(shop, word, monkeypatch):
     given = {"session_id": "one", "cwd": str(shop), "prompt": "Who restored the mosaic of the fountain?"}
     given |= {"tool_input": {"file_path": "src/shop/basket.py"}, **FAILURES["claude-code"]}
     monkeypatch.setenv("TREERING_HOOKS_OFF", f"{word},keep")
-    answered = {one: bool(hook(one, given, shop)) for one in ("begin", "edit", "prompt", "failure")}
+    answered = {
+        one: bool(hook(one, given | {"session_id": one}, shop)) for one in ("begin", "edit", "prompt", "failure")
+    }
     assert [one for one, has in answered.items() if not has] == [word]
 
 

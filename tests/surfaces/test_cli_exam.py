@@ -3,11 +3,14 @@
 import json
 import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from cli_stage import README, Stage
 
 import treering
+from treering.parts.exams.exam import FOLDER as EXAM_FOLDER
+from treering.parts.exams.exam import read_questions
 from treering.parts.exams.results import HISTORY
 from treering.system.settings import FILE, FOLDER
 
@@ -51,6 +54,24 @@ def figures(stage: Stage, *arguments: str) -> dict[str, float]:
 def git(stage: Stage, *arguments: str) -> None:
     names = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
     subprocess.run(["git", "-C", stage.folder, *names, *arguments], check=True)
+
+
+def test_a_space_made_beside_an_exam_stays_out_of_version_control_and_the_exam_in_it(stage: Stage) -> None:
+    git(stage, "init", "-q", "-b", "main")
+    write(stage, QUESTIONS)
+    stage.done("init", "--here")
+    git(stage, "add", ".")
+    listed = subprocess.run(["git", "-C", stage.folder, "ls-files"], check=True, capture_output=True, text=True).stdout
+    assert listed.split() == [".treering/exam/mine.yaml"]
+
+
+def test_the_exam_of_this_repository_asks_for_files_that_are_there_and_for_refusals() -> None:
+    top = Path(__file__).parents[2]
+    questions = read_questions(top / EXAM_FOLDER)
+    assert 20 <= len(questions) <= 60
+    assert sum(one.refuse for one in questions) >= 5
+    wanted = [one.file for question in questions for one in question.must]
+    assert [path for path in wanted if not (top / path).is_file()] == []
 
 
 def test_an_exam_tells_what_was_found_and_what_was_refused(asked: Stage) -> None:

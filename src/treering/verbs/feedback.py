@@ -134,12 +134,11 @@ def feedback_for(call: Call, question: str) -> Callable[[str, str], Adjustment |
     jobs = call.engine.feedback
     if jobs is None:
         return None
-    row = _row(jobs, call.scope)
+    asked = frozenset(term.hex() for term in _terms(question))
+    row = _row(jobs, call.scope, asked=asked)
     if not row.items or not _counts(row, jobs, call.scope):
         return None
-    asked = frozenset(term.hex() for term in _terms(question))
-    kept = tuple(one for one in row.items if _likeness(asked, frozenset(one.terms)) >= _ALIKE)
-    return Feedback(kept, call.engine.clock.now()).adjust if kept else None
+    return Feedback(row.items, call.engine.clock.now()).adjust
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
@@ -157,19 +156,26 @@ def uses(jobs: JobLog | None, now: datetime) -> Mapping[str, float]:
 
 def is_on(engine: Engine, scope: str) -> bool:
     """Tell whether feedback that is given at a scope counts: it is kept, and not switched off."""
-    return engine.feedback is not None and _counts(_row(engine.feedback, scope), engine.feedback, scope)
+    return engine.feedback is not None and _counts(
+        _row(engine.feedback, scope, asked=frozenset()), engine.feedback, scope
+    )
 
 
 def _counts(row: _Row, jobs: JobLog, scope: str) -> bool:
     """Tell whether the row of a scope counts: it does not where feedback is switched off there, or at the root."""
-    return not row.off and (scope == ROOT or not _row(jobs, ROOT).off)
+    return not row.off and (scope == ROOT or not _row(jobs, ROOT, asked=frozenset()).off)
 
 
-def _row(jobs: JobLog, scope: str) -> _Row:
+def _row(jobs: JobLog, scope: str, *, asked: frozenset[str] | None = None) -> _Row:
+    """Return what a scope keeps: all of it, or the verdicts on questions like the one that is asked."""
     found = jobs.find(f"feedback:{scope}")
     try:
+        if found and asked is not None:
+            # The others, up to a thousand, are not parsed: that would take as long as half a search.
+            items = [one for one in found["items"] if _likeness(asked, frozenset(one["terms"])) >= _ALIKE]
+            found = {**found, "items": items}
         return _Row.model_validate(found) if found else _Row()
-    except ValidationError as error:
+    except (ValidationError, LookupError, TypeError) as error:
         raise Corrupt(
             f"The feedback of the scope {scope} cannot be read.", hint="Run: treering feedback erase."
         ) from error

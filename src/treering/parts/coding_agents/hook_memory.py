@@ -35,13 +35,14 @@ EDIT_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 300, 600, 300
 _BYTES_OF_TOKEN = 3
 _FENCE_BYTES = 200  # of both marks, and of an id
 _TABLE = "hooks.table"
-_SHOWN = ".shown"
 _VERSION = 2
 _MOST_ENTRIES = 2_000
 _MOST_BYTES = 8_000_000
 _MOST_TEXT = 400
 _MOST_TOGETHER = 4
 _MOST_SHOWN = 8
+_FRESH_SECONDS = 30
+_SHOWN = ".shown"
 _SHOWN_SECONDS = 2 * 86_400
 _RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
 _LEAST_SHARED = 2
@@ -116,6 +117,19 @@ def read_table(space: Path) -> HookTable | None:
     return None
 
 
+def claim_renewal(space: Path, table: HookTable) -> bool:
+    """Tell whether it is time to make the table anew, since the space was written; no other hook is told so then.
+
+    Raises `Unavailable`.
+    """
+    with suppress(OSError):
+        file = ready_folder(space) / _TABLE
+        if time.time() - file.stat().st_mtime > _FRESH_SECONDS and standing(space, ()).head != table.head:
+            os.utime(file)
+            return True
+    return False
+
+
 def governing(table: HookTable, paths: Sequence[str]) -> list[HookEntry]:
     """Return what governs any of the files: what rests on it or names it first, then rules of its folders."""
     named = [one for one in table.entries if any(_is_named(path, one) for path in paths)]
@@ -153,11 +167,11 @@ def speaking_of(table: HookTable, text: str) -> list[HookEntry]:
 
 def learned_of(table: HookTable, failure: str) -> list[HookEntry]:
     """Return what was learned from the same failure: it names what the failure names, and shares words besides."""
-    signs, words = {one.lower() for one in _SIGN.findall(failure)}, _words(failure)
+    signs, words = _signs(failure), _words(failure)
     found = []
     for one in table.entries:
         said = _words(one.text) if one.of_failure else frozenset()
-        own = {name.lower() for name in _SIGN.findall(one.text)} & signs
+        own = _signs(one.text) & signs if said else frozenset()
         shared = said & words
         if (own and len(shared) >= _LEAST_SHARED) or len(shared) >= max(4, len(said) / 2):
             found.append((len(own), len(shared), one))
@@ -169,7 +183,7 @@ def told(space: Path, session: str, entries: Sequence[HookEntry], more: str = ""
 
     Each thing is told once in a session, and only while it is as it was when the table was made. Raises `Unavailable`.
     """
-    shown = _Shown(space, session)
+    shown = ShownThings(space, session)
     new = [one for one in entries if one.id not in shown.ids]
     now = standing(space, [one.id for one in new[: 4 * _MOST_SHOWN]]).revisions if new else {}
     most = tokens * _BYTES_OF_TOKEN - _FENCE_BYTES
@@ -190,7 +204,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(data) <= most else f"{data[:most].decode('utf-8', 'ignore')}…"
 
 
-class _Shown:
+class ShownThings:
     """What a session was told already, in a file beside the space."""
 
     def __init__(self, space: Path, session: str) -> None:
@@ -201,7 +215,14 @@ class _Shown:
         with suppress(OSError, ValueError):
             self.ids = set(self._file.read_text(encoding="ascii").split())
 
+    def begin(self, ids: Iterable[str]) -> None:
+        """Forget what was told before, and write down that these are told."""
+        if self._session:
+            with suppress(OSError):
+                replace_file(self._file, "".join(f"{one}\n" for one in ids).encode())
+
     def add(self, ids: Iterable[str]) -> None:
+        """Write down that these are told."""
         if self._session:
             with suppress(OSError), self._file.open("a", encoding="ascii") as file:
                 file.write("".join(f"{one}\n" for one in ids))
@@ -216,6 +237,16 @@ def _holds(scope: str, path: str) -> bool:
         globs = [one.strip().replace("**/", "*") for one in scope.split(",")]
         return any(fnmatchcase(path, one) for one in globs if one)
     return bool(scope) and path.startswith(f"{scope.strip('/')}/")
+
+
+def _signs(text: str) -> frozenset[str]:
+    """Return the names in a text that no plain word is; of one with dots, also what stands last if it is such a name.
+
+    So `sqlite3.OperationalError` and `OperationalError` are the same failure, and two files `….py` are not.
+    """
+    names = _SIGN.findall(text)
+    names += [last for name in names if "." in name and _SIGN.fullmatch(last := name.rpartition(".")[2])]
+    return frozenset(name.lower() for name in names)
 
 
 def _words(text: str, language: str | None = None) -> frozenset[str]:
@@ -248,7 +279,7 @@ def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> Non
         for one in recent
         if (place := one.files.get(path) or one.files.get(str(top / path)))
     ][:_MOST_USED]
-    shown = _Shown(space, session)
+    shown = ShownThings(space, session)
     marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
     new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
     file = ready_folder(space) / _USED
@@ -312,7 +343,7 @@ def keep_table(space: "Space") -> None:
     # After it was written: erasing empties the folder, and what it did before is seen now.
     if standing(file).head != head:
         (folder / _TABLE).unlink(missing_ok=True)
-    for old in folder.glob(f"*{_SHOWN}"):
+    for old in (*folder.glob(f"*{_SHOWN}"), *folder.glob(f"{_USED}.*")):
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > _SHOWN_SECONDS:
                 old.unlink()
@@ -354,13 +385,13 @@ def _is_told(one: "Knowledge | Activity") -> bool:
 def _entry(one: "Knowledge | Activity", paths: tuple[str, ...]) -> HookEntry:
     from treering.core.characters import label
     from treering.core.objects import Constraint, title_of
-    from treering.retrieval.index.passages import passages_of
+    from treering.retrieval.index.passages import passages_of, told_once
 
-    said = passages_of(one)[0].text
+    title = title_of(one)
+    said = told_once(title, passages_of(one)[0].text)
     scope = one.payload.scope if one.type == "knowledge" and isinstance(one.payload, Constraint) else ""
     named = re.findall(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])", said)
     status = "" if one.status in ("active", "finalized") else f"{one.status} "
-    title = title_of(one)
     whole = said if said.startswith(title) else f"{title}. {said}"
     return HookEntry(
         one.id,
@@ -410,6 +441,12 @@ _PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_fil
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
 _FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
+_ENDED_BADLY = re.compile(
+    r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
+    r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
+    re.MULTILINE,
+)
+"""Lines that a command writes which fails, and hardly any other."""
 _MOST_OUTPUT = 20_000
 _MOST_LINES = 40
 
@@ -438,7 +475,14 @@ def failure_of(given: Mapping[str, Any]) -> str:
         error = answered.get("error")
         code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
         exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
-        if not (error or (code not in (None, 0, "0")) or (code is None and any(exits))):
+        # Codex gives a hook the bare output of a command, and does not say how it ended.
+        unsaid = isinstance(output, str) and not answered and not exits
+        if not (
+            error
+            or code not in (None, 0, "0")
+            or (code is None and any(exits))
+            or (unsaid and _ENDED_BADLY.search(text))
+        ):
             return ""
     lines = "\n".join([*_texts(error), text]).splitlines()
     telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]

@@ -15,6 +15,7 @@ from treering.core.canonical import PREFIXES, render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.facades import LazyModule
 from treering.parts.coding_agents.connecting import (
+    CLIENTS,
     HOOK_WORDS,
     Connection,
     ConnectionRecords,
@@ -396,6 +397,8 @@ def _task(folder: Path) -> str:
         if branch not in _MAIN:
             parts.append(f"Branch {branch.replace('-', ' ').replace('/', ' ')}.")
         parts += [f"Last commit: {one.subject}." for one in (repository.history(head, last=1) if head else ())]
-        changed = [one.path for one in repository.work_changes()[:_MOST_FILES]]
+        # What connecting put there tells of nobody's work.
+        ours = {file for one in CLIENTS.values() for file in (one.project_file, one.hooks_project_file)}
+        changed = [one.path for one in repository.work_changes() if one.path not in ours][:_MOST_FILES]
         parts += [f"Changed files: {', '.join(changed)}."] if changed else []
     return " ".join(parts)
