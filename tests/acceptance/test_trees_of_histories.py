@@ -191,8 +191,9 @@ def test_at_each_commit_the_answer_is_that_of_a_fresh_space_and_knowledge_stands
                 assert held(space, branch) == held(fresh, branch)
             here = standing(space, branch)
             for identity, path, words in known:
-                status = space.engine.ledger.get(identity).status
-                if status == "active" and stands_in(folder, path, words):
+                status, stands = space.engine.ledger.get(identity).status, stands_in(folder, path, words)
+                assert not (status == "stale" and stands)
+                if status == "active" and stands:
                     assert identity in here
                 elif identity in here:
                     # It stands under another path: its file was renamed.

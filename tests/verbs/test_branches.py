@@ -7,6 +7,7 @@ import pytest
 import treering
 from sources.git_scratch import Scratch
 from treering.core.objects import Source
+from treering.core.policy import Policy
 from treering.ports.ledger import Selection
 from treering.verbs.catalog import call
 from treering.verbs.envelope import EVERYTHING, Envelope
@@ -379,3 +380,99 @@ def test_knowledge_that_a_commit_does_not_have_yet_is_not_shown_as_how_things_st
     shown = space.query("page", "/", {"id": known}, {"at": first})
     assert (shown.current, shown.note) == (False, "not in this tree")
     assert space.query("page", "/", {"id": known}).current
+
+
+# Lines that come back.
+
+
+def ledger_status(space, identity):
+    return space.engine.ledger.get(identity).status
+
+
+def last_event(space, identity):
+    return space.engine.ledger.events_of(identity)[-1]
+
+
+def test_knowledge_whose_lines_a_revert_brings_back_is_current_again_and_the_audit_says_why(space, repository):
+    ingest(space, repository)
+    limit = decide(space, repository, "retry limit", "Five attempts at most", path="limits.md")
+    port = decide(space, repository, "gateway listens", "The port is 8080", path="notes.md")
+    derived = space.crystallize(
+        "knowledge",
+        "/",
+        {
+            "kind": "fact",
+            "title": "So five it is",
+            "payload": {"subject": "limit", "predicate": "is", "value": "five"},
+            "derived_from": [limit],
+            "status": "active",
+        },
+    ).ids[0]
+    repository.commit({"limits.md": CHANGED})
+    assert set(ingest(space, repository).staled) == {limit, derived}
+    repository.git("revert", "--no-edit", "HEAD")
+    report = ingest(space, repository)
+    assert report.staled == ()
+    assert any("2 current again" in one for one in report.warnings)
+    assert [ledger_status(space, one) for one in (limit, derived, port)] == ["active"] * 3
+    event = last_event(space, limit)
+    assert event.event_type == "transitioned"
+    assert event.reason.startswith("The lines that it rests on stand again: limits.md#L")
+    assert last_event(space, derived).reason == "What it was derived from is current again."
+    assert "Five attempts at most" in {hit.title for hit in space.query("search", input={"text": "attempts"}).hits}
+    before = space.engine.ledger.sequence()
+    ingest(space, repository)
+    assert space.engine.ledger.sequence() == before
+    space.engine.ledger.verify()
+
+
+def test_a_revert_of_a_removed_file_and_one_on_another_branch_bring_back_what_rested_on_it(space, repository, feature):
+    for tree in (repository, feature):
+        ingest(space, tree)
+    queue = decide(space, feature, "lavender messages", "Lavender messages stay a week", path="queue.md")
+    feature.git("rm", "-q", "queue.md")
+    feature.commit()
+    assert ingest(space, feature).staled == (queue,)
+    feature.git("revert", "--no-edit", "HEAD")
+    ingest(space, feature)
+    assert ledger_status(space, queue) == "active"
+    shown = {at: space.query("page", "/", {"id": queue}, {"at": at}) for at in ("main", "feature/x")}
+    assert (shown["main"].current, shown["main"].note) == (False, "not on this branch (feature/x)")
+    assert (shown["feature/x"].current, shown["feature/x"].note) == (True, "")
+
+
+def test_what_a_person_has_settled_since_what_nobody_believed_and_other_lines_stay_as_they_are(space, repository):
+    ingest(space, repository)
+    limit = decide(space, repository, "retry limit", "Five attempts at most", path="limits.md")
+    other = decide(space, repository, "retry limit", "Tried five times", path="limits.md")
+    refs = [one.model_dump() for one in space.engine.ledger.get(limit).evidence_refs]
+    guess = space.crystallize(
+        "knowledge",
+        "/",
+        {"kind": "preference", "title": "A guess", "payload": {"statement": "x"}, "evidence_refs": refs},
+    ).ids[0]
+    space.crystallize("knowledge", "/", {"id": limit, "status": "stale"})
+    repository.commit({"limits.md": CHANGED})
+    assert set(ingest(space, repository).staled) == {other, guess}
+    space.crystallize("knowledge", "/", {"id": other, "status": "archived"})
+    repository.git("revert", "--no-edit", "HEAD")
+    ingest(space, repository)
+    assert [ledger_status(space, one) for one in (limit, other, guess)] == ["stale", "archived", "stale"]
+
+
+def test_it_stays_stale_while_the_lines_are_others_or_only_looked_at_and_where_the_reader_may_not_believe(repository):
+    with treering.open(":memory:", background=False, channel="agent") as space:
+        ingest(space, repository)
+        limit = decide(space, repository, "retry limit", "Five attempts at most", path="limits.md")
+        repository.commit({"limits.md": CHANGED})
+        ingest(space, repository)
+        repository.commit({"limits.md": MAIN.replace("five", "six")})
+        ingest(space, repository)
+        assert ledger_status(space, limit) == "stale"
+        repository.commit({"limits.md": MAIN})
+        ingest(space, repository, dry_run=True)
+        assert ledger_status(space, limit) == "stale"
+        policy = Policy(candidate_only_channels=frozenset({"adapter", "agent"}))
+        space.engine.ledger.change_policy(policy, by=space.engine.author.model_copy(update={"channel": "user"}))
+        ingest(space, repository)
+        assert ledger_status(space, limit) == "stale"

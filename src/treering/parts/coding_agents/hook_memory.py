@@ -1,7 +1,8 @@
 """What hooks tell in the middle of a session: a table kept ready beside the space, and what of it speaks of something.
 
-A hook has no time to open a space, nor to load what analyses text: what is believed lies in one file, with the paths
-it governs, and is matched by plain words. What is told was not changed since, which is asked of the space itself.
+A hook has no time to open a space, nor to load all that analyses text: what is believed lies in one file, with the
+paths it governs, and is matched by the stems of its words. What is told was not changed since, which is asked of the
+space itself.
 """
 
 import json
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import TreeringError
 from treering.core.fencing import fence
+from treering.retrieval.text.languages import language_of, stem_in, stems_in
 from treering.stores.sqlite.files import noted_answers, ready_folder, standing
 from treering.system.machine import replace_file
 
@@ -146,8 +148,9 @@ def changed_with(table: HookTable, paths: Sequence[str]) -> str:
 
 def speaking_of(table: HookTable, text: str) -> list[HookEntry]:
     """Return what truly speaks of a text, by how rare the words are that both have; the most relevant first."""
-    words = _words(text)
-    entries = [(one, _words(one.text)) for one in table.entries]
+    language = language_of(text)
+    words = _words(text, language)
+    entries = [(one, _words(one.text, language)) for one in table.entries]
     counts = Counter(word for _, said in entries for word in said)
     # A word that nothing here says counts in full: the table holds what was decided, not all that a space knows.
     weights = {word: 1 / log2(2 + counts[word]) if counts[word] else 1.0 for word in words}
@@ -246,17 +249,12 @@ def _signs(text: str) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
-def _words(text: str) -> frozenset[str]:
-    """Return the telling words of a text, without the endings of English."""
+def _words(text: str, language: str | None = None) -> frozenset[str]:
+    """Return the stems of the telling words of a text, of English where no other language is asked for."""
+    if language:
+        return frozenset(stems_in(language, text))
     found = (one.lower().strip("'_") for name in _WORD.findall(text) for one in {name, *name.split("_")})
-    return frozenset(_stem(one) for one in found if len(one) > 2 and one not in _COMMON)
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ies", "ied", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word
+    return frozenset(stem_in("english", one) for one in found if len(one) > 2 and one not in _COMMON)
 
 
 # What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later.
@@ -345,7 +343,7 @@ def keep_table(space: "Space") -> None:
     # After it was written: erasing empties the folder, and what it did before is seen now.
     if standing(file).head != head:
         (folder / _TABLE).unlink(missing_ok=True)
-    for old in folder.glob(f"*{_SHOWN}"):
+    for old in (*folder.glob(f"*{_SHOWN}"), *folder.glob(f"{_USED}.*")):
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > _SHOWN_SECONDS:
                 old.unlink()

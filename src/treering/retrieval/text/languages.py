@@ -143,7 +143,7 @@ def stems_in(language: str, text: str) -> Iterator[str]:
     function_words = _function_words(language)
     for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()):
         if len(word) > 1 and word not in function_words:
-            yield _stem(language, word)
+            yield stem_in(language, word)
 
 
 def compound_splits(language: str, text: str) -> Iterator[Split]:
@@ -190,7 +190,8 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 
 
 @lru_cache(maxsize=1 << 16)
-def _stem(language: str, word: str) -> str:
+def stem_in(language: str, word: str) -> str:
+    """Return the folded stem of a word, in lower case, in a language; `english` is one."""
     return folded(_stemmer(language).stemWord(word))
 
 

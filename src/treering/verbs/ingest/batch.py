@@ -1,16 +1,19 @@
 """Batches: many items in one durable patch, and one by one where the ledger refuses it."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
-from treering.core.objects import Source
-from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
-from treering.core.policy import needs_review
+from treering.core.evidence import EvidenceRef, place_in
+from treering.core.filters import Compare
+from treering.core.objects import Knowledge, Source
+from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt, Transition, Update
+from treering.core.policy import is_over, needs_review
 from treering.ports.adapter import BranchRead
+from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.changes import (
@@ -235,3 +238,107 @@ def _failed(item: Item, error: TreeringError) -> ItemResult:
 
 
 _GONE = "gone"
+
+
+# Knowledge that rests on lines which went with a branch, or which a reading brought back.
+
+
+def unmerged(names: Iterable[str]) -> str:
+    """Say why knowledge is archived that rested on lines of branches that are gone."""
+    return f"the lines it rests on stood only on {', '.join(sorted(names))}, which was deleted unmerged"
+
+
+def archive_unmerged(
+    writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
+) -> tuple[frozenset[str], list[Receipt]]:
+    """Archive knowledge that has lost its lines with a branch, and say so in the audit log; return its ids."""
+    heads = writer.engine.ledger.heads(staled)
+    operations = [
+        Transition(id=head.id, expected_revision=head.revision, to="archived")
+        for head in heads.values()
+        if head.status == "stale"
+    ]
+    if not operations:
+        return frozenset(), []
+    reason = unmerged(names)
+    patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
+    if needs_review(patch, writer.engine.ledger.policy):
+        writer.engine.ledger.propose(patch, idempotency_key=proposal_key(operations))
+        return frozenset(), []
+    return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
+
+
+def taken_up_again(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
+    """Make current again what became stale as its lines went, and whose lines stand in sources that were just read.
+
+    `read`: the ids of these sources. It is done in the name of whoever asked for the reading, since files may only
+    propose; where they may not either, and where a person has had a say since, it stays stale.
+    """
+    engine, now = writer.engine, writer.engine.clock.now()
+    where = Compare("status", "eq", "stale")
+    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
+    stale = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
+    left = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
+    again: dict[str, Receipt] = {}
+    known = -1
+    while known < len(again):  # what was derived from it follows
+        known = len(again)
+        for item in left:
+            refs = _standing_again(item, writer, read)
+            follows = not again.keys().isdisjoint(item.derived_from)
+            if item.id in again or not (refs or follows) or not _fell_with_its_lines(item, engine.ledger):
+                continue
+            if receipt := _reactivated(item, refs, writer):
+                again[item.id] = receipt
+    return list(again), list(again.values())
+
+
+def _standing_again(item: Knowledge, writer: BatchWriter, read: Collection[str]) -> tuple[EvidenceRef, ...]:
+    """Return the evidence where all of its lines stand now, some of them in what was read; else nothing."""
+    found = [_standing_ref(ref, writer) for ref in item.evidence_refs]
+    refs = tuple(ref for ref in found if ref)
+    return refs if len(refs) == len(found) and any(ref.source_id in read for ref in refs) else ()
+
+
+def _standing_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
+    ledger = writer.engine.ledger
+    with suppress(NotFound):
+        source, words = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id).excerpt
+        if isinstance(source, Source) and source.status != "active":
+            known = writer.known_sources.source(source.origin)
+            source = ledger.get(known.id) if known else source
+        if isinstance(source, Source) and source.status == "active":
+            if source.id == ref.source_id and any(one.segment_id == ref.segment_id for one in source.segments):
+                return ref
+            holder = next((one for one in source.segments if one.excerpt == words), None)
+            return EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role) if holder else None
+    return None
+
+
+def _fell_with_its_lines(item: Knowledge, ledger: Ledger) -> bool:
+    """Tell whether the last thing that became of knowledge which was believed is that its support went."""
+    last = ledger.events_of(item.id)[-1]
+    return last.event_type == "staled" and (last.before or {}).get("status") == "active"
+
+
+def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWriter) -> Receipt | None:
+    moved = refs and refs != item.evidence_refs
+    update = [Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})] if moved else []
+    operations: list[Operation] = [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
+    engine = writer.engine
+    reason = "What it was derived from is current again."
+    if refs:
+        segment = engine.ledger.segment(refs[0].source_id, refs[0].segment_id)
+        origin = engine.ledger.heads([refs[0].source_id])[refs[0].source_id].origin
+        reason = f"The lines that it rests on stand again: {place_in(segment.locator, origin)}."
+    patch = new_patch(engine, operations, author=engine.author, reason=reason).value
+    with suppress(Denied, Conflict):
+        if not needs_review(patch, engine.ledger.policy):
+            return engine.ledger.commit(patch)
+        engine.ledger.propose(patch, idempotency_key=proposal_key(operations))
+    return None
+
+
+def proposal_key(operations: Sequence[Operation]) -> str:
+    """Return a key by which the same proposal is made once."""
+    return f"ties {digest(canonical_json([one.model_dump(mode='json') for one in operations]))}"

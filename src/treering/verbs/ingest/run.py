@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Corrupt, NotFound, Unavailable
 from treering.core.filters import And, Compare
 from treering.core.objects import Node
@@ -46,7 +45,14 @@ from treering.ports.runtime import JobsInCommits, fresh_id
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.envelope import bounded
-from treering.verbs.ingest.batch import BatchOutcome, BatchWriter
+from treering.verbs.ingest.batch import (
+    BatchOutcome,
+    BatchWriter,
+    archive_unmerged,
+    proposal_key,
+    taken_up_again,
+    unmerged,
+)
 from treering.verbs.ingest.branches import branches_gone, contents_here, read_of, versions_without
 from treering.verbs.ingest.changes import (
     BranchesGone,
@@ -167,6 +173,7 @@ class Run:
             self._flush(ends=self._surveyed is None and not gone)
             for read, names in gone:
                 self._lose(read, names)
+            self._take_up_again()
             self._settle()
             self._show(number)
             state = "done"
@@ -293,6 +300,18 @@ class Run:
             self.account.patches += [receipt.patch_id for receipt in receipts]
             self.account.warnings.append(f"{len(archived)} archived: {unmerged(names)}.")
 
+    def _take_up_again(self) -> None:
+        """Make current again what was stale and rests on lines that this reading brought back."""
+        read = {item.source_id for item in self.account.items if item.source_id}
+        if not read or self._writer.dry_run:
+            return
+        again, receipts = taken_up_again(self._writer, read)
+        if again:
+            self.account.staled = [identity for identity in self.account.staled if identity not in again]
+            self.account.patches += [receipt.patch_id for receipt in receipts]
+            self.account.sequence = max(self.account.sequence, receipts[-1].sequence)
+            self.account.warnings.append(f"{len(again)} current again, since its lines are back: {', '.join(again)}.")
+
     def _settle(self) -> None:
         """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""
         if self._surveyed and not self._writer.dry_run:
@@ -377,34 +396,6 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     return Screened(replace(made.value, **kept), made.secrets) if made.secrets else Screened(draft)
 
 
-# What stood on branches that are gone.
-
-
-def unmerged(names: Iterable[str]) -> str:
-    """Say why knowledge is archived that rested on lines of branches that are gone."""
-    return f"the lines it rests on stood only on {', '.join(sorted(names))}, which was deleted unmerged"
-
-
-def archive_unmerged(
-    writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
-) -> tuple[frozenset[str], list[Receipt]]:
-    """Archive knowledge that has lost its lines with a branch, and say so in the audit log; return its ids."""
-    heads = writer.engine.ledger.heads(staled)
-    operations = [
-        Transition(id=head.id, expected_revision=head.revision, to="archived")
-        for head in heads.values()
-        if head.status == "stale"
-    ]
-    if not operations:
-        return frozenset(), []
-    reason = unmerged(names)
-    patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
-    if needs_review(patch, writer.engine.ledger.policy):
-        writer.engine.ledger.propose(patch, idempotency_key=_key(operations))
-        return frozenset(), []
-    return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
-
-
 # Nodes linked to the sources they stand for, at the end of a reading, of all that is there then.
 
 
@@ -440,15 +431,10 @@ def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]
         operations = everything[start : start + _MOST_OPERATIONS]
         patch = new_patch(writer.engine, operations, author=writer.author, reason=writer.reason).value
         if needs_review(patch, ledger.policy):
-            ledger.propose(patch, idempotency_key=_key(operations))
+            ledger.propose(patch, idempotency_key=proposal_key(operations))
         else:
             receipts.append(ledger.commit(patch))
     return receipts
-
-
-def _key(operations: Sequence[Operation]) -> str:
-    """Return a key by which the same proposal is made once."""
-    return f"ties {digest(canonical_json([one.model_dump(mode='json') for one in operations]))}"
 
 
 @dataclass(frozen=True, slots=True)
