@@ -302,7 +302,7 @@ class WaysBack:
 
     def __init__(self, association: Association) -> None:
         """Take what the walk found, and where it began."""
-        self.view = association.view
+        self.view: GraphView = association.view
         self._association = association
         self._before: dict[int, list[int]] = {}
 
