@@ -1,8 +1,13 @@
 from datetime import UTC, date, datetime
 
+import numpy as np
+import pytest
+
+from treering.ports.models import MOST_QUERIES
 from treering.ports.passages import AskedDays
 from treering.retrieval.search.question import Question, days_asked
 from treering.retrieval.text.analysis import LONGEST_QUERY
+from treering.testing.fakes import HashingEmbedder
 
 NOW = datetime(2023, 6, 27, tzinfo=UTC)
 
@@ -36,3 +41,67 @@ def test_of_a_very_long_question_the_beginning_is_read_and_the_rest_counted():
     assert (len(asked.text), asked.unread) == (LONGEST_QUERY, 60_013 - LONGEST_QUERY)
     assert "wax" not in asked.terms.words
     assert asked.days == ()
+
+
+class CountingEmbedder(HashingEmbedder):
+    """Counts the questions it embeds; `name` is the model it says it is."""
+
+    def __init__(self, name="counting"):
+        super().__init__()
+        self.name, self.embedded = name, []
+
+    @property
+    def model_id(self):
+        return self.name
+
+    def embed_query(self, text):
+        self.embedded.append(text)
+        return super().embed_query(text)
+
+
+def test_a_question_asked_again_is_not_embedded_again():
+    embedder = CountingEmbedder()
+    first, again = (Question.of("Where do the bees live?", embedder=embedder).meaning.own for _ in range(2))
+    assert embedder.embedded == ["Where do the bees live?"]
+    np.testing.assert_array_equal(first, again)
+
+
+def test_each_embedder_and_each_model_embeds_a_question_itself():
+    one, other = CountingEmbedder(), CountingEmbedder()
+    for embedder in (one, other, one):
+        Question.of("Where do the bees live?", embedder=embedder)
+    one.name = "another"
+    Question.of("Where do the bees live?", embedder=one)
+    assert (len(one.embedded), len(other.embedded)) == (2, 1)
+
+
+def test_only_the_vectors_of_the_last_questions_are_remembered():
+    embedder = CountingEmbedder()
+    for number in range(MOST_QUERIES + 1):
+        Question.of(f"Where is hive {number}?", embedder=embedder)
+    Question.of(f"Where is hive {MOST_QUERIES}?", embedder=embedder)
+    assert len(embedder.embedded) == MOST_QUERIES + 1
+    Question.of("Where is hive 0?", embedder=embedder)
+    assert len(embedder.embedded) == MOST_QUERIES + 2
+
+
+def test_a_remembered_vector_cannot_be_changed():
+    embedder = CountingEmbedder()
+    for _ in range(2):
+        meaning = Question.of("Where do the bees live?", embedder=embedder).meaning
+    with pytest.raises(ValueError, match="read-only"):
+        meaning.own += 1
+
+
+def test_a_question_that_could_not_be_embedded_is_asked_again():
+    class Waking(CountingEmbedder):
+        def embed_query(self, text):
+            vector = super().embed_query(text)
+            if len(self.embedded) == 1:
+                raise ConnectionError("still asleep")
+            return vector
+
+    embedder = Waking()
+    with pytest.raises(ConnectionError):
+        Question.of("Where do the bees live?", embedder=embedder)
+    assert Question.of("Where do the bees live?", embedder=embedder).meaning.own is not None

@@ -1,5 +1,6 @@
 """`options.rerank`: the best turns of conversations are read again, and nothing else is."""
 
+import apsw
 import pytest
 
 from counting_reranker import CountingReranker
@@ -124,3 +125,29 @@ def test_the_environment_names_a_reranker_for_every_space(tmp_path, monkeypatch)
     monkeypatch.setenv("TREERING_RERANKER", f"onnx:{tmp_path / 'missing'}")
     with pytest.raises(InvalidInput, match=r"lacks a network"):
         open_space()
+
+
+class CheckpointingReranker(CountingReranker):
+    """Copies the log of a SQLite file into the file while it reads, and notes whether a reader kept that waiting."""
+
+    def __init__(self, file):
+        super().__init__(prefers="green")
+        self.file, self.kept_waiting = file, []
+
+    def score(self, question, texts):
+        connection = apsw.Connection(str(self.file))
+        busy, *_ = next(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        self.kept_waiting.append(bool(busy))
+        connection.close()
+        return super().score(question, texts)
+
+
+@pytest.mark.parametrize("mode", ["search", "context"])
+def test_a_file_is_not_held_while_a_reranker_reads(tmp_path, mode):
+    reranker = CheckpointingReranker(tmp_path / "space.db")
+    with open_space(f"sqlite:{reranker.file}", reranker=reranker) as space:
+        messages = [{"name": "Maria", "content": text} for text in (*CHATTER, ANSWER)]
+        note(space, "", kind="conversation", origin="chat", messages=messages)
+        name = "text" if mode == "search" else "task"
+        space.query(mode, input={name: QUESTION}, options={"rerank": 20})
+    assert reranker.kept_waiting == [False]

@@ -1,7 +1,7 @@
 """The port of the system of record."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -32,16 +32,27 @@ Altered = dict[str, str]
 """By id, what is wrong with an object that is not what the audit log says: filled by reads that leave it out."""
 
 
-@contextmanager
-def noted(altered: Altered | None) -> Iterator[None]:
-    """Note what does not verify in `altered`, where it is given. `Corrupt` that names no object goes on."""
-    try:
-        yield
-    except Corrupt as error:
-        identity = error.details.get("id")
-        if altered is None or not identity:
-            raise
-        altered[identity] = error.message
+class noted:  # noqa: N801 - it is called like a function
+    """Note what does not verify in `altered`, where it is given. `Corrupt` that names no object goes on.
+
+    A class, for a search enters hundreds.
+    """
+
+    __slots__ = ("_altered",)
+
+    def __init__(self, altered: Altered | None) -> None:
+        """Take where to note it."""
+        self._altered = altered
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        """Note the error, if it is such."""
+        if self._altered is None or not isinstance(error, Corrupt) or not (identity := error.details.get("id")):
+            return False
+        self._altered[identity] = error.message
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,13 @@ The simple case stays simple: `model.answer("Why?").text`.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from hashlib import blake2b
+from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -234,6 +238,49 @@ class Embedder(Protocol):
     def embed_query(self, text: str) -> Vector:
         """Embed what somebody asks: `float32[dim]`, unit length."""
         ...
+
+
+class _QueryVectors:
+    """The vectors of the questions that were embedded last, by embedder and by a hash of the text.
+
+    The first goes first, however often it was asked for since: a host's store is told the text of a question by its
+    vector (`stores.engines.host.QuestionRecorder`), and remembers as many in the same order.
+    """
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[int, str, bytes], tuple[ReferenceType[Embedder], Vector]] = {}
+        self._lock = Lock()
+
+    def of(self, embedder: Embedder, text: str) -> Vector:
+        hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = (id(embedder), embedder.model_id, hashed)
+        with self._lock:
+            known = self._vectors.get(key)
+        if known and known[0]() is embedder:
+            return known[1]
+        vector = embedder.embed_query(text)
+        with suppress(TypeError):  # an embedder with slots may allow no reference that does not keep it alive
+            self._keep(key, ref(embedder), np.array(vector, np.float32))
+        return vector
+
+    def _keep(self, key: tuple[int, str, bytes], embedder: "ReferenceType[Embedder]", vector: Vector) -> None:
+        vector.flags.writeable = False
+        with self._lock:
+            self._vectors.pop(key, None)
+            self._vectors[key] = (embedder, vector)
+            while len(self._vectors) > MOST_QUERIES:
+                del self._vectors[next(iter(self._vectors))]
+
+
+MOST_QUERIES = 256
+"""Questions whose vectors are remembered: 0.4 MB at 384 dimensions."""
+
+_QUERIES = _QueryVectors()
+
+
+def query_vector(embedder: Embedder, text: str) -> Vector:
+    """Embed what somebody asks, or return the vector of it, where it is one of the last that were embedded."""
+    return _QUERIES.of(embedder, text)
 
 
 @runtime_checkable

@@ -25,10 +25,20 @@ class GraphRequest:
     reach: Reach
 
 
-Request = TextRequest | NearRequest | PassageRequest | GraphRequest | ObjectRequest
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Work of a model, which reads nothing of the space and may take seconds: no moment is held meanwhile."""
 
-Steps = Generator[Request, Any, Result]
-"""A search: yields requests, is sent `TextFound`, `Near`, `PassagesFound`, `GraphView` or `ObjectsFound` for them."""
+    work: Callable[[], Any]
+
+
+ReadRequest = TextRequest | NearRequest | PassageRequest | GraphRequest | ObjectRequest
+
+Steps = Generator[ReadRequest | ModelRequest, Any, Result]
+"""A search: yields requests, is sent `TextFound`, `Near`, `PassagesFound`, `GraphView` or `ObjectsFound` for them.
+
+For a `ModelRequest` it is sent what the work gives.
+"""
 
 OnlySome = Callable[[Sequence[PassagesFound]], Sequence[PassagesFound]]
 """Takes out of what was read of passages what a search is not to see."""
@@ -47,16 +57,23 @@ def run_together(
 
     In each round one port is asked, for all searches that wait for it: the one that comes first in a search. So
     searches that took different ways meet again at the next port that both need.
+
+    All that is read is of one moment, up to the work of a model: that is done once nothing else waits, and what is
+    read after it is of a later moment. A database that is held while a model thinks cannot tidy up.
     """
     ports = _ports(index, ledger, only)
     running = _Running(searches)
-    with one_moment(index):
-        while waiting := running.waiting:
-            check_interrupt()
-            kind = next(kind for kind in ports if any(isinstance(request, kind) for request in waiting.values()))
-            asked = {at: request for at, request in waiting.items() if isinstance(request, kind)}
-            for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
-                running.send(at, answer)
+    while running.waiting:
+        with one_moment(index):
+            while reading := running.reading:
+                check_interrupt()
+                kind = next(kind for kind in ports if any(isinstance(request, kind) for request in reading.values()))
+                asked = {at: request for at, request in reading.items() if isinstance(request, kind)}
+                for at, answer in zip(asked, ports[kind](list(asked.values())), strict=True):
+                    running.send(at, answer)
+        for at, request in list(running.waiting.items()):
+            if isinstance(request, ModelRequest):
+                running.send(at, request.work())
     return running.results
 
 
@@ -125,12 +142,16 @@ class _Running:
     """Searches under way: what each waits for, and what came of those that have ended."""
 
     searches: Sequence[Steps[Any]]
-    waiting: dict[int, Request] = field(default_factory=dict)
+    waiting: dict[int, ReadRequest | ModelRequest] = field(default_factory=dict)
     ended: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for at in range(len(self.searches)):
             self.send(at, None)
+
+    @property
+    def reading(self) -> dict[int, ReadRequest]:
+        return {at: request for at, request in self.waiting.items() if not isinstance(request, ModelRequest)}
 
     @property
     def results(self) -> list[Any]:

@@ -200,7 +200,9 @@ class _Scale:
         low, width = self.low, self.high - self.low
         if width <= 0:
             return ((key, 0.0) for key in self.scores)
-        places = ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self._counted.items())
+        shares = ((key, (raw - low) / width) for key, raw in self._counted.items())
+        # Written out: `min` and `max` would cost more than all the rest.
+        places = ((key, 0.0 if of < 0 else 1.0 if of > 1 else of) for key, of in shares)
         if not self.expected or share == 1:
             return places
         middle = self.unknown

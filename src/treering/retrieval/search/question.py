@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treering.core.evidence import Locator, Segment, Turn
-from treering.ports.models import Embedder, expected_of, prose_share_of
+from treering.ports.models import Embedder, expected_of, prose_share_of, query_vector
 from treering.ports.passages import AskedDays, PassageHead, Reach
 from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
 from treering.retrieval.index.ties import is_turn
@@ -47,7 +47,7 @@ class Meaning:
     @classmethod
     def of(cls, text: str, embedder: Embedder, *, encode: bool = True) -> "Meaning":
         """Embed a text; without `encode` only what the embedder says of its cosines is taken."""
-        own = embedder.embed_query(text) if encode else None
+        own = query_vector(embedder, text) if encode else None
         return cls(own, embedder.unrelated_below, prose_share_of(embedder), expected_of(embedder))
 
     @property
@@ -201,7 +201,7 @@ class Question:
 def _led(meaning: Meaning, embedder: Embedder, asked: Sequence[str]) -> Meaning:
     if meaning.own is None:
         return meaning
-    return replace(meaning, leads=tuple(map(embedder.embed_query, asked)))
+    return replace(meaning, leads=tuple(query_vector(embedder, text) for text in asked))
 
 
 def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, 
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
 from treering.retrieval.graph.association import Association, associate
 from treering.retrieval.index.code_places import CODE, NO_PLACE, role_weights
-from treering.retrieval.index.rounds import GraphRequest, Steps
+from treering.retrieval.index.rounds import GraphRequest, ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.commit_history import files_by_commits
 from treering.retrieval.search.fusion import (
@@ -280,7 +281,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     kind = route(question.text, arms)
     found = yield from _found(question, arms, kind, candidates)
     if deep and found.association:
-        question = question.led_by(_leads(found.association, found.ranked, candidates))
+        leads = _leads(found.association, found.ranked, candidates)
+        question = yield ModelRequest(partial(question.led_by, leads))
         arms = yield from with_meaning(arms, question, reach, pool=pool)
         found = yield from _found(question, arms, kind, candidates)
     first = candidates.known(hit.key for hit in found.ranked[:_FIRST])

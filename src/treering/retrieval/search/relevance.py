@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import log2, sqrt
 
 from treering.core.characters import label
@@ -16,7 +17,7 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import VECTORS
 from treering.retrieval.search.question import Meaning, Question, is_long
 from treering.retrieval.search.retrieval import Hit, Retrieval
-from treering.retrieval.text.analysis import index_text, query_terms
+from treering.retrieval.text.analysis import index_text, query_words
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 
@@ -169,7 +170,7 @@ def _names_written(text: str) -> Iterator[str]:
         for match in _WORD.finditer(text):
             word = match[0]
             if word[0].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
-                yield from query_terms(word).words
+                yield from query_words(word)
 
 
 def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -202,7 +203,12 @@ def _least(hit: Hit, *, far: bool) -> float:
 
 def _terms_of(hit: Hit) -> frozenset[str]:
     """Return the index terms of a hit as it is shown."""
-    return frozenset(index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split())
+    return _terms_in(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}")
+
+
+@lru_cache(maxsize=32)  # each of the best hits is looked at several times for one answer
+def _terms_in(shown: str) -> frozenset[str]:
+    return frozenset(index_text(shown).split())
 
 
 def _is_compared(hit: Hit) -> bool:
@@ -267,35 +273,53 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(label, names[:_SHOWN]))
 
 
+@dataclass(frozen=True, slots=True)
+class _TypedWords:
+    """The words of a task as typed, each with where it stands and the index terms it is found by."""
+
+    task: str
+    words: tuple[tuple[int, str, tuple[str, ...]], ...]
+    content_terms: frozenset[str]
+
+    @classmethod
+    def of(cls, task: str) -> "_TypedWords":
+        typed = ((match.start(), match[0].strip(".*-–—/")) for match in _WORD.finditer(task))
+        terms: dict[str, tuple[str, ...]] = {}
+        words = [(at, word, terms.get(word) or terms.setdefault(word, query_words(word))) for at, word in typed]
+        return cls(task, tuple(words), frozenset(query_words(task)))
+
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        quoted = set(_QUOTED.findall(self.task))
+        wanted: dict[str, tuple[str, ...]] = {}
+        for at, word, terms in self.words:
+            spoken_of = word in quoted or _is_name(word)
+            matter = not self.content_terms.isdisjoint(terms) and _may_be_content_word(
+                word, begins=_begins(self.task, at)
+            )
+            if spoken_of or matter:
+                wanted[word] = terms
+        return {word: terms for word, terms in wanted.items() if terms}
+
+    def sought(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for _, word, terms in self.words:
+            if kept := tuple(term for term in terms if term in self.content_terms):
+                found.setdefault(word, kept)
+        return found
+
+
 def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
     """Return what a task may be about, as typed, each with the index terms it is found by.
 
     Names (paths, identifiers, what stands in backquotes) always; plain words where they look like the matter
     and not like the manner of a request.
     """
-    quoted = set(_QUOTED.findall(task))
-    content_terms = frozenset(query_terms(task).words)
-    wanted: dict[str, tuple[str, ...]] = {}
-    for match in _WORD.finditer(task):
-        word = match[0].strip(".*-–—/")
-        terms = query_terms(word).words
-        spoken_of = word in quoted or _is_name(word)
-        matter = not content_terms.isdisjoint(terms) and _may_be_content_word(word, begins=_begins(task, match.start()))
-        if spoken_of or matter:
-            wanted[word] = terms
-    return {word: terms for word, terms in wanted.items() if terms}
+    return _TypedWords.of(task).names()
 
 
 def words_in(task: str) -> Mapping[str, tuple[str, ...]]:
     """Return the words of a task that can be looked for, as typed, each with the index terms it is found by."""
-    content_terms = frozenset(query_terms(task).words)
-    words: dict[str, tuple[str, ...]] = {}
-    for match in _WORD.finditer(task):
-        word = match[0].strip(".*-–—/")
-        terms = tuple(term for term in query_terms(word).words if term in content_terms)
-        if terms:
-            words.setdefault(word, terms)
-    return words
+    return _TypedWords.of(task).sought()
 
 
 def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) -> list[str]:
@@ -388,7 +412,8 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     """Count the words of a task in the scopes of the read."""
     if reach.at is not None:
         return KnownWords()  # which words occurred at that time is not kept
-    names, words = names_in(question.text), words_in(question.text)
+    typed = _TypedWords.of(question.text)
+    names, words = typed.names(), typed.sought()
     terms = {term for each in (names, words) for terms in each.values() for term in terms}
     found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
     return KnownWords(

@@ -132,15 +132,12 @@ def trust_in(found: Mapping[str, tuple[str, str]], policy: Policy) -> dict[str, 
 
     Factors are in relation to the most trusted of them: where all are trusted alike every factor is exactly 1.
     """
-    held = {
-        identity: (channel, trust_of(channel, status, policy.channel_trust))
-        for identity, (channel, status) in found.items()
+    levels = {
+        (channel, status): trust_of(channel, status, policy.channel_trust) for channel, status in set(found.values())
     }
-    best = max((policy.trust_weights[level] for _, level in held.values()), default=1.0)
-    return {
-        identity: Trusted(channel, level, policy.trust_weights[level] / best)
-        for identity, (channel, level) in held.items()
-    }
+    best = max((policy.trust_weights[level] for level in levels.values()), default=1.0)
+    trusted = {held: Trusted(held[0], level, policy.trust_weights[level] / best) for held, level in levels.items()}
+    return {identity: trusted[held] for identity, held in found.items()}
 
 
 def repetition_flags(repeats: bool) -> tuple[str, ...]:

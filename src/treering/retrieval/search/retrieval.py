@@ -20,7 +20,7 @@ from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.retrieval.graph.association import Association
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
-from treering.retrieval.index.rounds import Steps, run
+from treering.retrieval.index.rounds import ModelRequest, Steps, run
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.question import Question, asks, reply_among
@@ -32,6 +32,7 @@ from treering.retrieval.search.reranking import (
     Reranked,
     Reranking,
     RerankingCost,
+    Rescored,
     Trusted,
     Wording,
     diversify,
@@ -368,7 +369,8 @@ def _rerank(
     yield from reader.read((), [one.head for one in best])
     texts = {one.head.key: _with_speaker(words) for one in best if (words := reader.words(one.head))}
     readable = [one for one in best if one.head.key in texts]
-    said = reranking.of(question, [Reranked(texts[one.head.key], one.score, one.trusted.factor) for one in readable])
+    pairs = [Reranked(texts[one.head.key], one.score, one.trusted.factor) for one in readable]
+    said: Rescored = yield ModelRequest(partial(reranking.of, question, pairs))
     new = {one.head.key: pair for one, pair in zip(readable, zip(said.scores, said.read, strict=True), strict=True)}
     scored = (replace(one, score=new[one.head.key][0], reread=new[one.head.key][1]) for one in readable)
     rest = (one for one in found if one.head.key not in new)

@@ -105,7 +105,12 @@ def query_terms(text: str, *, most: int = MAX_WORDS) -> TextQuery:
     then the first ones.
     """
     text = text[:LONGEST_QUERY]
-    return TextQuery(_most_repeated(telling_terms(text), most), _sought_names(text), _phrases(text))
+    return TextQuery(query_words(text, most=most), _sought_names(text), _phrases(text))
+
+
+def query_words(text: str, *, most: int = MAX_WORDS) -> tuple[str, ...]:
+    """Return only the terms that `query_terms` looks for."""
+    return _most_repeated(telling_terms(text[:LONGEST_QUERY]), most)
 
 
 def telling_terms(text: str) -> list[str]:

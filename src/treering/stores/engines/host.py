@@ -17,7 +17,7 @@ import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.models.provider_calls import ModelLoop
-from treering.ports.models import Embedder, prose_share_of
+from treering.ports.models import MOST_QUERIES, Embedder, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.engine_following import PassageText
@@ -250,7 +250,7 @@ def _read(path: Path) -> KeptByHost:
         raise Corrupt(f"{path} is not what was written.", hint=_HINT) from None
 
 
-_MOST_QUESTIONS = 256
+_MOST_QUESTIONS = 2 * MOST_QUERIES  # a vector that is remembered leads to its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +298,7 @@ class QuestionRecorder:
         vector = self._embedder.embed_query(text)
         with self._lock:
             self._questions[vector.tobytes()] = text
+            self._questions.move_to_end(vector.tobytes())
             if len(self._questions) > _MOST_QUESTIONS:
                 self._questions.popitem(last=False)
         return vector

@@ -30,7 +30,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 
 from treering.models import onnx
-from treering.ports.models import Vector
+from treering.ports.models import Vector, query_vector
 from treering.surfaces.resident.client import (
     ASKS_HOW_IT_IS,
     COMMAND,
@@ -265,7 +265,7 @@ def embed_questions(place: Path) -> None:
                 line.settimeout(WAITS_FOR_ANSWER)
                 name, _, question = _whole(line, line.recv(1 << 16)).partition(b"\0")
                 if name.decode() == model.model_id:
-                    line.sendall(model.embed_query(question.decode("utf-8", "surrogatepass")).tobytes())
+                    line.sendall(query_vector(model, question.decode("utf-8", "surrogatepass")).tobytes())
     place.unlink(missing_ok=True)
 
 
