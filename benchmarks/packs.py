@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from benchmarks import code_packs
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.code_data import CodeQuestion, clone_of, load_questions
 from benchmarks.code_files import space_at
@@ -74,7 +75,8 @@ def measure(plan: Plan) -> list[Row]:
         except MissingData as missing:
             rows.append(Missing("context packs", str(missing)))
     survived = (row for _, alike in groupby(spaces, key=_set_of) for row in _survival(list(alike), plan))
-    return [*rows, *survived, *_refusals(spaces, plan)]
+    of_issues = (row for name in ("issues", "issues-held-out") for row in code_packs.measure(plan, name))
+    return [*rows, *survived, *of_issues, *_refusals(spaces, plan)]
 
 
 def _labelled(name: str, plan: Plan) -> Iterator[PackedSpace]:
