@@ -30,6 +30,7 @@ from benchmarks import (
     paragraphs,
     peers,
     poisoning,
+    precision,
     projects,
     recall,
     repetitions,
@@ -75,6 +76,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "repetitions": repetitions.measure,
     "code": code_files.measure,
     "packs": packs.measure,
+    "precision": precision.measure,
     "poisoning": poisoning.measure,
     "injections": injections.measure,
 }

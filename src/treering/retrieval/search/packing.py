@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,7 +16,7 @@ from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 Section = Literal[
@@ -48,7 +48,7 @@ class PackItem(_Value):
     citations: tuple[str, ...] = ()
     score: float = 0.0
     flags: tuple[str, ...] = ()
-    """Warnings about the text, such as `ignore_instructions` or `repeats_question`."""
+    """Warnings about the text, such as `ignore_instructions`, `repeats_question` or `superseded`."""
     channel: str = ""
     """The channel its words came through."""
     trust: str = ""

@@ -14,7 +14,7 @@ from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selectio
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.code_places import CODE
-from treering.retrieval.index.passages import is_withheld, passages_of
+from treering.retrieval.index.passages import is_withheld, passages_of, told_once
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.packing import (
     Citation,
@@ -103,7 +103,7 @@ def belief_item(
             kind=item.kind,
             status=item.status,
             title=title_of(item),
-            text=passage.text,
+            text=told_once(title_of(item), passage.text),
             score=round(score, 6),
             flags=(
                 *instruction_flags(words),
