@@ -7,10 +7,11 @@ The questions are looked for where the labelled sets are (`benchmarks.data`), th
 import io
 import json
 import os
+import re
 import subprocess
 import tarfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,17 @@ from benchmarks.data import MissingData, folder
 
 @dataclass(frozen=True, slots=True)
 class CodeQuestion:
-    """What is asked of a repository at a commit, and the paths of the files that answer it (at least one)."""
+    """What is asked of a repository at a commit, and the paths of the files that answer it (at least one).
+
+    `changed`: of an issue, by path the places that its solution changed, each as the lines that were there.
+    """
 
     id: str
     repository: str
     commit: str
     text: str
     gold: frozenset[str]
+    changed: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
 
 
 def load_questions(name: str) -> list[CodeQuestion]:
@@ -62,7 +67,9 @@ def files_at(clone: Path, commit: str) -> Mapping[str, str]:
 
 
 def _issue(row: Mapping[str, Any]) -> CodeQuestion:
-    return _question(row["instance_id"], row["repo"], row["base_commit"], row["problem_statement"], row["gold_files"])
+    asked = _question(row["instance_id"], row["repo"], row["base_commit"], row["problem_statement"], row["gold_files"])
+    places = dict(_changed(row.get("patch", "")))
+    return replace(asked, changed={path: lines for path, lines in places.items() if path in asked.gold})
 
 
 def _asked(row: Mapping[str, Any]) -> CodeQuestion:
@@ -71,6 +78,24 @@ def _asked(row: Mapping[str, Any]) -> CodeQuestion:
 
 def _question(identity: str, repository: str, commit: str, text: str, gold: Iterable[str]) -> CodeQuestion:
     return CodeQuestion(identity, repository, commit, text, frozenset(gold))
+
+
+_FILE_OF_PATCH = re.compile(r"^diff --git a/(\S+) b/\S+$(.*?)(?=^diff --git |\Z)", re.MULTILINE | re.DOTALL)
+_HUNK = re.compile(r"^@@.*?@@.*?\n(.*?)(?=^@@|\Z)", re.MULTILINE | re.DOTALL)
+_TELLING = 8
+"""Characters of a line that is told from others."""
+
+
+def _changed(patch: str) -> Iterator[tuple[str, list[frozenset[str]]]]:
+    """Return by path, for each hunk of a patch, the lines it takes out; those around where it only adds some."""
+    for path, hunks in _FILE_OF_PATCH.findall(patch):
+        places = [frozenset(_lines(hunk, "-")) or frozenset(_lines(hunk, " ")) for hunk in _HUNK.findall(hunks)]
+        yield path, [lines for lines in places if lines]
+
+
+def _lines(hunk: str, sign: str) -> Iterator[str]:
+    lines = (line[1:].strip() for line in hunk.splitlines() if line.startswith(sign))
+    return (line for line in lines if len(line) >= _TELLING and any(map(str.isalpha, line)))
 
 
 SETS = {"issues": _issue, "questions": _asked, "issues-held-out": _issue}

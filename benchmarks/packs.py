@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from benchmarks import code_packs
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.code_data import CodeQuestion, clone_of, load_questions
 from benchmarks.code_files import space_at
@@ -63,7 +64,8 @@ def measure(plan: Plan) -> list[Row]:
     """Measure what is there. `quick`: few questions, by words alone."""
     spaces, missing = open_spaces(plan)
     survived = (row for _, alike in groupby(spaces, key=set_of) for row in _survival(list(alike), plan))
-    return [*missing, *survived]
+    of_issues = (row for name in ("issues", "issues-held-out") for row in code_packs.measure(plan, name))
+    return [*missing, *survived, *of_issues]
 
 
 def open_spaces(plan: Plan) -> tuple[Sequence[PackedSpace], Sequence[Missing]]:

@@ -211,11 +211,20 @@ def test_a_citation_names_its_segment_where_no_item_above_does():
     item = {**shown, "status": "active", "text": "Words.", "citations": ("[1]", "[2]")}
     written = render(context(items=(item,), citations=cited))
     assert written.split("## Citations\n\n")[1].splitlines() == [
-        '- [1] "a.md, line 1"',
         '- [2] "a.md" `src:1 seg:2`',
         '- [3] "b.md"',
     ]
     assert "\n[1] [2] `src:1 seg:1`\n" in written
+
+
+def test_a_passage_that_says_where_it_stands_is_not_cited_again():
+    shown = {"section": "sources", "object_id": "src:1", "segment_id": "seg:1", "kind": "note", "title": "Notes"}
+    place = {"mark": "[1]", "object_id": "src:1", "segment_id": "seg:1", "origin": "a.md", "place": "a.md, line 1"}
+    item = {**shown, "status": "active", "text": "Words.", "citations": ("[1]",)}
+    written = render(context(items=(item,), citations=[place]))
+    assert "[1] `src:1 seg:1`" in written
+    assert written.count("a.md, line 1") == 1
+    assert "## Citations" not in written
 
 
 def test_a_text_that_begins_with_its_title_stands_once():

@@ -2,7 +2,10 @@
 
 from collections import Counter
 
+import pytest
+
 from space_parts import note
+from treering.surfaces.mcp.answers import text_of
 
 
 def context(space, what, **options):
@@ -44,3 +47,42 @@ def test_turns_of_one_conversation_share_a_pack_without_a_cap(space):
         note(space, f"Retries of module {at}.", origin=f"{at}.md")
     found = sources(context(space, "How does the uploader retry uploads with backoff?", max_tokens=2000))
     assert max(found.values()) >= 20
+
+
+@pytest.fixture
+def project(space, tmp_path):
+    """One long file that says the words of the task in every function, files that say them once, and tests."""
+    long = "\n\n".join(f"def retry_{at}(upload):\n    return upload.retry(backoff={at})" for at in range(60))
+    (tmp_path / "uploader.py").write_text(f"{long}\n", encoding="utf-8")
+    for name in ("queue", "client", "server", "test_queue"):
+        text = f"def {name}_of(upload):\n" + f"    {name} = {name}.open()\n" * 20 + "    return upload.retry()\n"
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "notes.md").write_text("# Uploads\n\nEvery upload is retried.\n", encoding="utf-8")
+    space.ingest("path", input={"path": str(tmp_path)})
+    return space
+
+
+RETRY = "Where does an upload retry with backoff?"
+
+
+def test_files_of_code_of_which_nothing_is_shown_are_named_with_their_lines(project):
+    pack = context(project, RETRY, max_tokens=300, semantic=False)
+    shown = {item.title.partition(" ")[0] for item in pack.items}
+    named = {read.strip('"').partition("#")[0] for read in pack.recommended_next_reads if "#L" in read}
+    assert shown
+    assert named == {"uploader.py", "queue.py", "client.py", "server.py"} - shown
+    assert all("test_" not in read and "notes" not in read for read in pack.recommended_next_reads if "#L" in read)
+
+
+def test_each_further_file_is_named_once_and_where_all_are_shown_none_is(project):
+    reads = context(project, RETRY, max_tokens=300, semantic=False).recommended_next_reads
+    files = [read.partition("#")[0] for read in reads if "#L" in read]
+    assert len(files) == len(set(files))
+    assert not any("#L" in read for read in context(project, RETRY, max_tokens=20_000).recommended_next_reads)
+
+
+def test_a_file_that_does_not_fit_an_answer_over_mcp_is_named_in_it(project):
+    report = project.query("context", input={"task": RETRY}, options={"max_tokens": 1200, "semantic": False})
+    text = text_of(report, max_tokens=900)
+    assert all(item.title.partition(" ")[0] in text for item in report.pack.items)
+    assert report.text.count("treering:recalled") > text.count("treering:recalled")

@@ -190,9 +190,12 @@ def render(context: ContextPack) -> str:
         blocks += ["## Missing", _bullets(context.missing_context)]
     if context.recommended_next_reads:
         blocks += ["## Read next", _bullets(context.recommended_next_reads)]
-    if context.citations:
-        shown = {_key(item) for item in context.items}
-        blocks += ["## Citations", _bullets(_cited(citation, shown) for citation in context.citations)]
+    shown = {_key(item) for item in context.items}
+    told = {_key(item): mark for item in context.items for mark in item.citations[:1]}
+    # A passage says above where it stands: under its own mark, in its fence.
+    rest = [one for one in context.citations if told.get((one.object_id, one.segment_id)) != one.mark]
+    if rest:
+        blocks += ["## Citations", _bullets(_cited(citation, shown) for citation in rest)]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -7,7 +7,7 @@ checked, so that a late or damaged index can never show what was withdrawn.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import ceil, inf, nextafter
 from typing import Any
 
@@ -19,6 +19,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.retrieval.graph.association import Association
+from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
 from treering.retrieval.index.rounds import ModelRequest, Steps, run
 from treering.retrieval.index.ties import is_turn
@@ -193,6 +194,8 @@ class Retrieval:
     """Objects that were found and left out: their status stands, but they are over."""
     reranking: RerankingCost | None = None
     """What reading the best hits again cost, where that was asked for."""
+    further: tuple[Hit, ...] = ()
+    """The best passage of each further file of code, where files were asked for; best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +258,12 @@ def retrieval(
     repeating: bool = False,
     whole: bool = False,
     adjusting: Adjusting | None = None,
+    further: int = 0,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`.
 
-    `adjusting`: what feedback says of a passage.
+    `adjusting`: what feedback says of a passage. `further`: files of code to give beside the hits, by their best
+    passages, out of the candidates that were weighed.
     """
     wanted = max(limit * _OVERFETCH, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
@@ -270,21 +275,23 @@ def retrieval(
     # Most often these are the ones that are shown: their texts come with the states of all.
     few = len(ranked) <= limit * _ALL_AT_ONCE
     at_first = max(len(ranked) if few else ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
-    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
+    heads = [head for _, head in ranked]
+    yield from reader.read(heads, [*heads[:at_first], *_of_further_files(heads, at_first, further)])
     found, dropped = _weighed(ranked, reader)
     if adjusting:
         found = adjusted(found, adjusting)
     found, cost = yield from _rerank(question.text, found, reader, reranking)
-    choosing = partial(_repeating if repeating else _diverse, limit=limit)
-    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
+    choosing, wording = partial(_repeating if repeating else _diverse, limit=limit), Wording.of(question.text)
+    hits, duplicates = yield from _read(found, wording, reader, choosing, limit=limit)
     if not by_source:  # passages grouped by source are shown without their replies
         hits = yield from _with_replies(hits, ranking, reader)
+    files = _further(found, hits, reader, wording, most=further)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
     if cost:
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
-    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, association, altered, over, cost)
+    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, association, altered, over, cost, files)
 
 
 def _of_best_sources(
@@ -299,6 +306,28 @@ def _of_best_sources(
             if counts[head.object_id] <= passages:
                 kept.append((fused, head))
     return kept
+
+
+def _of_further_files(heads: Sequence[PassageHead], at_first: int, most: int) -> list[PassageHead]:
+    """Return the best passages of files of code of which none is among the first candidates."""
+    near = {head.object_id for head in heads[:at_first]}
+    best: dict[str, PassageHead] = {}
+    for head in heads[at_first:] if most else ():
+        if head.place_role == CODE and head.object_id not in near:
+            best.setdefault(head.object_id, head)
+    return list(islice(best.values(), most))
+
+
+def _further(
+    found: Sequence["_Standing"], hits: Sequence[Hit], reader: CandidateReader, wording: Wording, *, most: int
+) -> tuple[Hit, ...]:
+    """Return the best passage of each file of code in which no hit stands, out of the passages that were read."""
+    shown = {hit.head.object_id for hit in hits}
+    best: dict[str, Hit] = {}
+    for one in found if most else ():
+        if one.head.place_role == CODE and one.head.object_id not in shown and (words := reader.words(one.head)):
+            best.setdefault(one.head.object_id, _hit(one, words, reader, wording))
+    return tuple(islice(best.values(), most))
 
 
 @dataclass(frozen=True, slots=True)

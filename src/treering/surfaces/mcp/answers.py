@@ -66,10 +66,18 @@ def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]
         shorter = _shorter(last, excess)
         if shorter is None:
             dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
+            pack = _with_read(pack, last)
         pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
     if excess > 0:
         pack = pack.model_copy(update={"recommended_next_reads": (), "may_break": ()})
     return pack, dropped
+
+
+def _with_read(pack: ContextPack, dropped: PackItem) -> ContextPack:
+    """Name a source of which nothing is left in a pack among what to read next."""
+    if not dropped.segment_id or any(item.object_id == dropped.object_id for item in pack.items[:-1]):
+        return pack
+    return pack.model_copy(update={"recommended_next_reads": (quoted(dropped.title), *pack.recommended_next_reads)})
 
 
 def _shorter(item: PackItem, excess: int) -> PackItem | None:

@@ -354,6 +354,8 @@ def _build(
     conflicts = conflicts_of(call, packed, reach, altered)
     kept = {(item.object_id, item.segment_id) for item in packed.items}
     shown = [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
+    files = (*found.sources.hits, *found.sources.further) if packed.items else ()
+    elsewhere = notes_of(call.tree, call.engine.ledger, files)
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
         task=task,
@@ -363,7 +365,7 @@ def _build(
         conflicts=conflicts,
         may_break=may_break(call, shown, reach),
         missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(packed, attached),
+        recommended_next_reads=next_reads_of(packed, attached, [hit for hit in files if hit.head.key not in elsewhere]),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil
 
-from treering.core.evidence import EvidenceRef, Segment, place_in
+from treering.core.evidence import EvidenceRef, Lines, Segment, place_in
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Activity, Channel, Knowledge, Node, Object, WorkItem, title_of
 from treering.core.policy import TrustLevel, is_over, trust_of
@@ -12,6 +13,7 @@ from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, sources_named
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
+from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld, passages_of, told_once
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.packing import (
@@ -161,6 +163,8 @@ def _source_item(hit: Hit, note: str) -> UnnumberedItem:
 
 _SOURCES = 40
 _BELIEFS = 16
+_FURTHER = 12
+"""Files of code named beside those that are shown: 24 found as much."""
 
 _WITHDRAWN = ("stale", "superseded")
 _MOST_WITHDRAWN = 8
@@ -212,7 +216,15 @@ def gather(
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, known, nodes = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, reranking=reranking, adjusting=adjusting),
+            retrieval(
+                question,
+                reach=of_sources,
+                limit=_SOURCES,
+                deep=deep,
+                reranking=reranking,
+                adjusting=adjusting,
+                further=_FURTHER,
+            ),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep, adjusting=adjusting),
             _withdrawn(question, reach, altered),
             known_words(question, reach),
@@ -328,8 +340,13 @@ def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     return (*gaps, *lag_warning(found.question.lag))
 
 
-def next_reads_of(packed: Packed, attached: Sequence[Attached]) -> tuple[str, ...]:
-    """Name what did not fit, best first, and the wholes of which only parts are in the pack."""
+def next_reads_of(packed: Packed, attached: Sequence[Attached], found: Sequence[Hit] = ()) -> tuple[str, ...]:
+    """Name what did not fit, best first, and the wholes of which only parts are in the pack.
+
+    Where code was `found`, name files of it of which nothing is shown in the place of more passages of the files that
+    are: a change often concerns several files.
+    """
+    files = _files_not_shown(packed, found)
     more = [
         f"{one.left_out} more that belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
         for one in attached
@@ -343,4 +360,21 @@ def next_reads_of(packed: Packed, attached: Sequence[Attached]) -> tuple[str, ..
         for item in packed.items
         if "cut" in item.flags
     ]
+    if files:
+        return (*tuple(dict.fromkeys([*more, *cut]))[:_READS], *files)
     return tuple(dict.fromkeys([*more, *cut, *left]))[:_READS]
+
+
+def _files_not_shown(packed: Packed, found: Sequence[Hit]) -> list[str]:
+    """Name the best place of each file of code of which the pack shows nothing."""
+    shown = {item.object_id for item in packed.items}
+    best: dict[str, str] = {}
+    for hit in found:
+        if isinstance(hit.locator, Lines) and hit.head.place_role == CODE and hit.head.object_id not in shown:
+            best.setdefault(hit.head.object_id, _place_of_code(hit.locator, hit.head.heading))
+    return list(islice(best.values(), _FURTHER))
+
+
+def _place_of_code(lines: Lines, heading: str) -> str:
+    named = "" if heading == lines.path.rpartition("/")[2] else f" {heading}"
+    return quoted(f"{lines.path}#L{lines.start}-L{lines.end}{named}")
