@@ -1,7 +1,8 @@
 """Test the adapters to frameworks that `dev` leaves out: `python tests/run_frameworks.py`, or `… llama_index strands`.
 
 Each framework has an environment of its own below `.venv-frameworks`, because some are large and some want versions
-that others refuse. Run there: the tests of the adapter, its how-to page, and the facade.
+that others refuse. Run there: the tests of the adapter, its how-to page, the facade, and those of the protocol for
+agents, whose library is of an older release beside some frameworks.
 """
 
 import subprocess
@@ -64,7 +65,7 @@ def _tests(name: str) -> list[str]:
     imported = f"from treering.{name} import"
     pages = [page for page in (_ROOT / "docs/howto").glob("*.md") if imported in page.read_text(encoding="utf-8")]
     shown = [f"tests/docs/test_docs.py::test_what_a_page_shows_is_what_happens[{_named(page)}]" for page in pages]
-    return [*map(_named, tests), *shown]
+    return [*map(_named, tests), *shown, "tests/surfaces/http/test_mcp_messages.py"]
 
 
 def _named(path: Path) -> str:

@@ -114,6 +114,31 @@ def test_the_bill_of_materials_names_every_required_package_with_its_range():
     assert depends["dependsOn"] == [one["bom-ref"] for one in needed]
 
 
+def test_the_lock_is_of_what_this_tree_asks_for_and_names_the_public_index_alone():
+    text = (ROOT / "uv.lock").read_text(encoding="utf-8")
+    locked = tomllib.loads(text)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (own,) = (one for one in locked["package"] if one["name"] == "treering")
+
+    asked = {(told["name"], told["specifier"]) for told in own["metadata"]["requires-dist"] if "specifier" in told}
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    parts = [re.fullmatch(r"([\w-]+)(?:\[[^]]*\])?([<>=!~].*)?", one).groups() for one in wanted]
+    assert asked == {(name.lower(), bounds) for name, bounds in parts if bounds}
+    assert set(re.findall(r"https?://([^/\"]+)", text)) == {"pypi.org", "files.pythonhosted.org"}
+    sources = [one["source"] for one in locked["package"] if one["name"] != "treering"]
+    assert {str(source) for source in sources} == {"{'registry': 'https://pypi.org/simple'}"}
+
+
+def test_an_image_is_built_of_all_that_a_wheel_is_built_of():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, wheel = build["project"], build["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", project["readme"], *project["license-files"], *wheel["sbom-files"], "src"}
+    lines = (ROOT / "deploy/Containerfile").read_text(encoding="utf-8").splitlines()
+    copied = {name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]}
+
+    assert needed <= copied
+
+
 def test_a_summary_stands_in_the_changelog_and_the_fragments_on_the_page_alone(tree):
     write(tree, "changes/summary.md", "Keys and [policies](../docs/reference/policy.md).\n")
     write(tree, "changes/long.changed.md", "word " * 600)

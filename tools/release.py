@@ -25,6 +25,7 @@ VERSIONS = {
     "CITATION.cff": r"^(version: )\S+()",
     "docs/howto/check-pull-requests.md": r"^(\s+rev: v)\S+()",
     "tests/surfaces/http/openapi.json": r'^(\s+"default": ")\d+\.\d+\.\d+(")',
+    "uv.lock": r'^(name = "treering"\nversion = ")[^"]+(")',
     "treering.cdx.json": r'("pkg:pypi/treering@|"name": "treering",\n\s+"version": ")[^"]+(")',
 }
 """Where the version stands: by file, what stands before and behind it."""

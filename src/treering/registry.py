@@ -56,7 +56,7 @@ class Table(Mapping[str, _Thing]):
     def __init__(self, group: str, built_in: Mapping[str, _Thing | Place[_Thing]]) -> None:
         """Name the group of entry points, and what comes with Treering; a `Place` is loaded when it is asked for."""
         self.group = group
-        self.built_in = dict(built_in)
+        self.built_in: dict[str, _Thing | Place[_Thing]] = dict(built_in)
 
     def __getitem__(self, name: str) -> _Thing:
         found = self.built_in[name] if name in self.built_in else self._installed[name]
@@ -199,6 +199,7 @@ PARTS: Table[Part] = Table(
             "exams",
             commands=("treering.parts.exams.commands:add_exams",),
             help="treering.parts.exams.commands:HELP",
+            pages="treering.parts.exams.web:PAGES",
         ),
         "coding_agents": Part(
             "coding_agents",

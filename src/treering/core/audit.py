@@ -5,7 +5,7 @@ against an `Anchor` kept outside the store.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,7 +21,7 @@ class AuditEvent(BaseModel):
     A field added later is left out where it is empty: events written before it keep their hashes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str
     seq: int
@@ -50,7 +50,7 @@ class AuditEvent(BaseModel):
 class Anchor(BaseModel):
     """The head of a log, kept outside the store."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     seq: int
     hash: str
@@ -77,7 +77,7 @@ class CheckedChain:
     """Events that are checked, as `verify_chain` checks them, while somebody reads them once; `head`: of those read."""
 
     def __init__(self, events: Iterable[AuditEvent], anchor: Anchor | None, *, after: Anchor | None = None) -> None:
-        self.head = after or Anchor(seq=0, hash=GENESIS)
+        self.head: Anchor = after or Anchor(seq=0, hash=GENESIS)
         self._events = events
         self._anchor = anchor
 

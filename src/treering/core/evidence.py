@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
@@ -16,7 +16,7 @@ from treering.core.canonical import Instant, digest
 
 
 class _Locator(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Lines(_Locator):
@@ -116,7 +116,7 @@ def place_in(locator: Locator, origin: str) -> str:
 class Triple(BaseModel):
     """A statement of three parts: what it is about, how it is related, to what. In the words of the text."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     subject: str = Field(min_length=1)
     relation: str
@@ -126,7 +126,7 @@ class Triple(BaseModel):
 class Definition(BaseModel):
     """A definition in a segment of code: its qualified name, and its first and last line there, counted from 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str = Field(min_length=1)
     first: int = Field(ge=1)
@@ -136,7 +136,7 @@ class Definition(BaseModel):
 class SegmentPlace(BaseModel):
     """Where a segment stands in some contents of its source, which are named by their fingerprint."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     contents: str
     locator: Locator
@@ -149,7 +149,7 @@ class Segment(BaseModel):
     unchanged. `heading`, `role` and `gist` say how it is searched (see `ports.adapter.SegmentDraft`).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     segment_id: str
     locator: Locator
@@ -187,7 +187,7 @@ class Segment(BaseModel):
 class EvidenceRef(BaseModel):
     """A reference to the segment that supports or contradicts a piece of knowledge."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     source_id: str
     segment_id: str

@@ -28,7 +28,7 @@ from treering.core.scope import Scope
 
 
 class _Payload(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Fact(_Payload):
@@ -140,7 +140,7 @@ class _Object(BaseModel):
     it the chance of guessing what the remaining hashes stood for.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     STAMPED: ClassVar[frozenset[str]] = frozenset({"type", "id", "revision", "created_at", "updated_at", "salt"})
 
     id: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -79,7 +79,7 @@ _ERASING = "Erasing is reserved: let a user do it, or add the channel to erasing
 class Policy(BaseModel):
     """The rules of one space, told by its audit log. A space for which none was ever set has these defaults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     direct_channels: frozenset[Channel] = ALL_CHANNELS
     """Channels whose patches are applied at once; those of the others wait as `proposed` for review."""

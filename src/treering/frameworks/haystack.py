@@ -44,7 +44,9 @@ class TreeringDocumentStore:
         config: Mapping[str, Any] | None = None,
         erase: bool = False,
     ) -> None:
-        self.client = blocking(client) if client else BlockingMemoryClient(MemoryConfig.read(config or {}))
+        self.client: BlockingMemoryClient = (
+            blocking(client) if client else BlockingMemoryClient(MemoryConfig.read(config or {}))
+        )
         self.collection = collection
         self.erase = erase
         self._records = RecordCollection((_HOME, collection))

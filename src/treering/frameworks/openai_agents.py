@@ -34,7 +34,7 @@ class TreeringSession(SessionABC):
         erase: bool = False,
     ) -> None:
         self.session_id = session_id
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings: SessionSettings = session_settings or SessionSettings()
         self._client = blocking(client)
         self._erase = erase
 

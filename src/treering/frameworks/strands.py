@@ -36,7 +36,7 @@ class TreeringMemoryStore(MemoryStore):
         self.description = description
         self.max_search_results = max_search_results
         self.writable = writable
-        self.extraction = extraction if writable else None
+        self.extraction: Any | None = extraction if writable else None
         self._texts = TextCollection(client, (_HOME, space), reason=_REASON)
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:

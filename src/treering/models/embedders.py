@@ -40,6 +40,8 @@ class FunctionEmbedder:
     def __init__(self, embed: EmbeddingFunction, name: str) -> None:
         self._embed = embed
         self._name = name
+        self.unrelated_below: float
+        self.dimension: int
         self.unrelated_below, self.dimension = unrelated_below(lambda texts, query: self._asked(texts))  # noqa: ARG005
 
     @property
@@ -172,6 +174,8 @@ class FolderEmbedder:
             raise InvalidInput(f"The embedder's files cannot be read: {error}", hint=_EMBEDDER_HINT) from error
         self._inputs = inputs_of(self._session, network_file, _EMBEDDER_HINT)
         self._name = f"{folder.resolve().name}/{network_file.name}:{sha256(content).hexdigest()[:8]}"
+        self.unrelated_below: float
+        self.dimension: int
         self.unrelated_below, self.dimension = unrelated_below(self._embedded)
 
     @property
@@ -263,6 +267,8 @@ class PydanticAIEmbedder:
         self._secret = secret
         self._loop = ModelLoop(nullcontext())
         weakref.finalize(self, self._loop.close)
+        self.unrelated_below: float
+        self.dimension: int
         self.unrelated_below, self.dimension = unrelated_below(self._asked)
 
     @property

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -63,7 +63,7 @@ class SyncReport(Value):
 class BundleNote(BaseModel):
     """What a manifest says of a bundle: its digest, and the last event of the log that it tells of."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     sha256: str
@@ -74,7 +74,7 @@ class BundleNote(BaseModel):
 class BundleManifest(BaseModel):
     """What a copy has left: its log's head, and its bundles in order."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     format: str
     version: int

@@ -71,7 +71,7 @@ class HashingEmbedder:
     Deterministic and quick: for tests, and for people who write backends.
     """
 
-    unrelated_below = 0.62
+    unrelated_below: float = 0.62
     """More than by chance: with few axes, words that differ often share one."""
 
     def __init__(self, dimension: int = 64) -> None:
@@ -131,7 +131,7 @@ class MemoryJobs:
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        self.cursor = 0
+        self.cursor: int = 0
         self._ledger = ledger
         self._lock = RLock()
         self._rows: dict[str, JobRow] = {}

@@ -45,7 +45,7 @@ class MemorySession:
     """
 
     def __init__(self, tables: Tables, *, clock: Clock, policy: Policy) -> None:
-        self.tables = tables
+        self.tables: Tables = tables
         self.default_policy = policy
         self._clock = clock
 

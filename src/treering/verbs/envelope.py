@@ -147,7 +147,7 @@ Verb = Literal["ingest", "query", "crystallize", "lint"]
 class Value(BaseModel):
     """A frozen value that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Nothing(Value):

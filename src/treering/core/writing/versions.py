@@ -7,7 +7,7 @@ same entries hold the same object, in whatever order they came to know them.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -37,7 +37,7 @@ class MergeEntry(BaseModel):
     link that came (`added`) or went. An erasure has neither.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     event: str
     at: Instant

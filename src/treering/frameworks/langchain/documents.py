@@ -1,7 +1,7 @@
 """A vector store, a retriever and the history of a chat over a space."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -149,7 +149,7 @@ class TreeringRetriever(BaseRetriever):
     data, whatever it says. `filters`, `session_id`, `scope`, `profile`: as of `client.retrieve`.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
 
     client: Any
     """A `MemorySystemClient` or a `BlockingMemoryClient`."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse, ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
@@ -93,7 +94,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         self.source_agent = source_agent
         self.system_prompt = system_prompt
         self._service = service or WikiMemoryService()
-        self.tools = MemoryTools(self._service, source_agent).tools()
+        self.tools: list[BaseTool] = MemoryTools(self._service, source_agent).tools()
 
     def before_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any]:
         """Recall what the run is told before its first model call. Raises `InvalidInput` without a repository."""

@@ -292,7 +292,7 @@ class SpendingMiddleware(AgentMiddleware[Any, Any, Any]):
     def __init__(self, budget: Budget | None) -> None:
         super().__init__()
         self._budget = budget
-        self.used = Usage()
+        self.used: Usage = Usage()
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: _Handler) -> ModelResponse[Any]:
         """Make one call of the model, if the budget allows it."""

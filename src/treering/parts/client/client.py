@@ -65,10 +65,16 @@ class BlockingMemoryClient:
         background: bool | None = None,
         vector_store: VectorStoreAdapter | None = None,
     ) -> None:
-        self.config = _checked(config)
+        self.config: MemoryConfig = _checked(config)
         self.agent_type = agent_type
         """The type of the agent whose memories it keeps, where it has one."""
-        self.pickled = (self.config, agent_type, user_id, actor, channel)
+        self.pickled: tuple[MemoryConfig, str | None, str | None, str | None, Channel] = (
+            self.config,
+            agent_type,
+            user_id,
+            actor,
+            channel,
+        )
         """What a pickled client is opened again with."""
         given = MemoryParts(GivenStores(connection, vector_store), embedder, reranker, background)
         if self.config.enabled:

@@ -1,7 +1,7 @@
 """Profiles of agents: what each wants to remember first, how much of it, and which switches weigh it. They are data."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,7 +13,7 @@ from treering.core.errors import InvalidInput, nearest
 class ConfigSection(BaseModel):
     """A frozen part of a configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

@@ -107,7 +107,7 @@ class Discussion:
         self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
     ) -> None:
         self.ref = ref
-        self.log = MessageLog(engine, ref)
+        self.log: MessageLog = MessageLog(engine, ref)
         self._engine = engine
         self._settings = settings
         self._generator = generator

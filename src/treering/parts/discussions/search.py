@@ -143,7 +143,7 @@ class DiscussionHits(list[DiscussionHit]):
 
     def __init__(self, found: Iterable[DiscussionHit] = (), *, warnings: Sequence[str] = ()) -> None:
         super().__init__(found)
-        self.warnings = tuple(warnings)
+        self.warnings: tuple[str, ...] = tuple(warnings)
         """That the index is late, or that texts have no vector yet where these are asked for."""
 
 

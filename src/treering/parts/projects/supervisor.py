@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -23,7 +23,7 @@ from treering.verbs.envelope import Value
 class Assessment(BaseModel):
     """What a supervisor thinks of a turn. A `summary` or `next_prompt` that is null is an empty one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     complete: bool = Field(description="Whether the ticket is done.")
     summary: str = Field(default="", description="What was done and learned, for whoever meets this again.")

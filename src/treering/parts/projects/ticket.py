@@ -42,7 +42,7 @@ class TicketMemory:
     """
 
     def __init__(self, project_id: ProjectId, memory: ProjectMemory | None = None, *, passages: int = PASSAGES) -> None:
-        self.project_id = checked_project_id(project_id)
+        self.project_id: str = checked_project_id(project_id)
         self.failures: list[MemoryFailure] = []
         self._memory = memory
         self._passages = passages

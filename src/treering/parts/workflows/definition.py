@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, get_args
+from typing import Annotated, ClassVar, get_args
 
 from pydantic import (
     AliasChoices,
@@ -194,7 +194,7 @@ NOTHING = Template()
 class NodeSettings(BaseModel):
     """What is written of a node of any type. Keys may be written in camelCase or with underscores."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
     )
 
@@ -218,7 +218,7 @@ class AskingSettings(NodeSettings):
 class Preset(BaseModel):
     """How a model is asked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
     max_output_tokens: PositiveInt = Field(
         default=2_000,
@@ -233,7 +233,7 @@ class Header(BaseModel):
     `variables`: texts that every template may use.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     title: str = ""
     description: str = ""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError
 from pydantic.alias_generators import to_camel
@@ -52,7 +52,9 @@ def _written_prompt(value: object) -> object:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True
+    )
 
 
 class WrittenPrompt(_Part):
@@ -290,8 +292,8 @@ class GivenModels:
     """
 
     def __init__(self, flags: ModelFlags) -> None:
-        self.budget = Budget(requests=flags.max_requests)
-        self.types = load_node_types(flags.nodes or ())
+        self.budget: Budget = Budget(requests=flags.max_requests)
+        self.types: NodeTypes = load_node_types(flags.nodes or ())
         self._flags = flags
 
     def opened(self, declared: Mapping[str, str], names: Iterable[str]) -> dict[str, LanguageModel]:

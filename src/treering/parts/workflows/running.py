@@ -169,7 +169,7 @@ class NodeStep:
     def __init__(
         self, node: WorkflowNode, given: _Given, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
     ) -> None:
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self._recalled = False
         self._memories = memories
         self._node = node

@@ -92,7 +92,8 @@ for _language, _words in _FUNCTION_WORDS.items():
     for _word in _words.split():
         _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
 
-_FOREIGN = frozenset(_VOTES) - _ENGLISH
+FOREIGN_WORDS = frozenset(_VOTES) - _ENGLISH
+"""Words without some of which no text is taken for one in another language than English."""
 _JOINTS = {
     "german": ("", "s", "n", "e", "es", "en", "er"),
     "dutch": ("", "s", "e", "n", "en"),
@@ -122,15 +123,18 @@ def language_of(text: str) -> str | None:
     """Tell the language of a text by its function words; `None` for English, code, and whatever has too few of them."""
     # Most text is English: splitting at spaces is enough to see that it has none of these words.
     spaced = text[:_READ].lower().split()
-    if len(spaced) < _LEAST or _FOREIGN.isdisjoint(spaced):
+    if len(spaced) < _LEAST or FOREIGN_WORDS.isdisjoint(spaced):
         return None
     words = Counter(_WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower())))
-    foreign = _FOREIGN & words.keys()
-    votes = Counter(language for word in foreign for language in _VOTES[word])
-    for language, different in votes.most_common(1):
-        said = sum(words[word] for word in foreign if language in _VOTES[word])
-        if different >= _LEAST and said > sum(words[word] for word in _ENGLISH & words.keys()):
-            return language
+    different, said = Counter[str](), Counter[str]()
+    for word in FOREIGN_WORDS & words.keys():
+        for language in _VOTES[word]:
+            different[language] += 1
+            said[language] += words[word]
+    # Of several with as many words the first by name: every process has to find the same terms in a text.
+    found = min(different, key=lambda language: (-different[language], -said[language], language), default="")
+    if different[found] >= _LEAST and said[found] > sum(words[word] for word in _ENGLISH & words.keys()):
+        return found
     return None
 
 
@@ -167,7 +171,7 @@ def is_function_word(language: str, word: str) -> bool:
 
 def may_be_function_word(word: str) -> bool:
     """Tell whether a word in lower case is a function word of a language other than English."""
-    return word in _FOREIGN
+    return word in FOREIGN_WORDS
 
 
 @cache

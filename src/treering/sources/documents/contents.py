@@ -80,7 +80,7 @@ class Outliner:
         self._above: list[tuple[int, str]] = []
         self._paragraphs: list[str] = []
         self._units: list[DocumentUnit] = []
-        self.title = ""
+        self.title: str = ""
         """The first heading of the highest level."""
 
     def heading(self, level: int, name: str) -> None:
@@ -134,7 +134,7 @@ class Package:
         if isinstance(archive, Refused):
             raise DocumentDamaged(archive.why)
         self._archive: Archive = archive
-        self.names = frozenset(archive.names)
+        self.names: frozenset[str] = frozenset(archive.names)
 
     def read(self, name: str) -> bytes:
         """Return a part. Raises `DocumentDamaged`."""

@@ -22,7 +22,7 @@ class NotebookFormat:
     """Files `*.ipynb` of the fourth format: text cells as prose, code cells with a few lines of their output."""
 
     name = "notebook"
-    limits = FormatLimits(max_segments=20_000)
+    limits: FormatLimits = FormatLimits(max_segments=20_000)
 
     def claims(self, path: str, head: bytes, /) -> bool:
         """Go by the ending of the name."""
@@ -113,7 +113,7 @@ class OpenApiFormat:
     """
 
     name = "openapi"
-    limits = FormatLimits(max_bytes=30_000_000, max_segments=50_000)
+    limits: FormatLimits = FormatLimits(max_bytes=30_000_000, max_segments=50_000)
 
     def claims(self, path: str, head: bytes, /) -> bool:
         """Go by the ending of the name and by the version near the beginning."""

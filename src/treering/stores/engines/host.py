@@ -72,7 +72,7 @@ class VectorStoreAdapter:
             )
         if compare_up_to < 0:
             raise InvalidInput(f"compare_up_to: {compare_up_to} is below 0.", hint="Leave it out: 0 asks always.")
-        self.name = type(store).__name__
+        self.name: str = type(store).__name__
         self.compare_up_to = compare_up_to
         self._add = getattr(store, adding)
         self._search = store.search

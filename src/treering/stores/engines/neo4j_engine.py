@@ -55,7 +55,7 @@ class VectorNodes:
         self._batch = options.batch
         self._is_shared = bool(options.label)
         # Labels and properties cannot be parameters: these are letters, digits and _ only.
-        self.label = options.label or f"TreeringVector_{re.sub(r'[^0-9A-Za-z]', '_', graph.mark)}"
+        self.label: str = options.label or f"TreeringVector_{re.sub(r'[^0-9A-Za-z]', '_', graph.mark)}"
         self._property = options.property
         self._index = options.index or f"{self.label}[{options.property}]"
         self._constraint = f"{self.label}_treering_key"

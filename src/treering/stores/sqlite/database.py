@@ -128,7 +128,7 @@ class Database:
                 ensure_file(path, create=create, application=ARRIVING_ID if arriving else APPLICATION_ID)
             self._file = None if self.in_memory else ReadOnlyFile.at(path)
             self._writer = self._prepared(self._open())
-            self.read_only = self._writer.readonly("main")
+            self.read_only: bool = self._writer.readonly("main")
             try:
                 self._require_whole(self._writer)
             except BaseException:  # Ctrl-C too: nobody else would close it

@@ -61,7 +61,7 @@ class Refusal(HTTPException):
         self, status: HTTPStatus, error: TreeringError, *, code: str, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(status, detail=error.message, headers=dict(headers or {}))
-        self.failure = Failure(code=code, message=error.message, hint=error.hint, details=error.details)
+        self.failure: Failure = Failure(code=code, message=error.message, hint=error.hint, details=error.details)
 
 
 def too_many_requests(message: str, hint: str, *, seconds: int = 1, **details: Any) -> Refusal:

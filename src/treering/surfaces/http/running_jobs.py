@@ -117,14 +117,14 @@ class RunningJob:
 
         `size`: the bytes of the request. `lend`: as `ServedSpace.call` takes it.
         """
-        self.id = job_id
-        self.holder = holder or caller.key
+        self.id: str = job_id
+        self.holder: str = holder or caller.key
         self.envelope = envelope
         self.caller = caller
         self.size = size
-        self.held = ExitStack()
+        self.held: ExitStack = ExitStack()
         self._lend = lend
-        self.deadline = Deadline()
+        self.deadline: Deadline = Deadline()
         self.cancelled = False
         self.begun = False
         self.task: asyncio.Task[None] | None = None

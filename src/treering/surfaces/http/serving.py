@@ -196,7 +196,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as the library calls it
         """Stop, letting what is asked be answered; at once where somebody presses Ctrl-C again."""
-        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.force_exit: bool = self.should_exit and sig == signal.SIGINT
         self.stop()
         if self.force_exit:
             self._stop.end_now()

@@ -1,6 +1,7 @@
 """The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes, and MCP at `POST /mcp`."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
@@ -11,6 +12,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
 from pydantic_core import CoreSchema
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
 
 from treering.core.errors import Denied
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
@@ -21,7 +23,7 @@ from treering.surfaces.http.running_jobs import RunningJobs
 from treering.surfaces.http.served import ServedSpace, ServerContext
 from treering.surfaces.http.workers import Stop
 from treering.surfaces.mcp.dispatcher import ToolAnswer, answer_call, error_answer
-from treering.surfaces.mcp.server import CallProgress, Context, server_of
+from treering.surfaces.mcp.server import CallProgress, ToolCaller, server_of
 from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
@@ -261,27 +263,37 @@ class McpEndpoint:
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=bounds.max_body_bytes
         )
-        self.run = self._manager.run
+        self.run: Callable[[], AbstractAsyncContextManager[None]] = self._manager.run
 
     @property
     def route(self) -> StarletteRoute:
         """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
-        return StarletteRoute(PATH, endpoint=self._manager.asgi_app, methods=["POST"])
+        return StarletteRoute(PATH, endpoint=_Handler(self._manager), methods=["POST"])
 
-    def _answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: CallProgress) -> ToolAnswer:
+    def _answer(self, verb: str, arguments: Mapping[str, Any], by: ToolCaller, watch: CallProgress) -> ToolAnswer:
         def check() -> None:
             self._stop.check_running()
             watch.check()
 
-        caller = _caller_of(context)
+        caller = _caller_of(by)
         if caller is None:
             return error_answer(Denied("It is not known who calls.", hint="Call the tool over HTTP."))
         report = partial(self._space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
 
 
-def _caller_of(context: Context) -> Caller | None:
+class _Handler:
+    """Has the manager answer a request: an object, since Starlette takes a function for one that returns a response."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+        self._manager = manager
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._manager.handle_request(scope, receive, send)
+
+
+def _caller_of(by: ToolCaller) -> Caller | None:
     """Return who made the request that a call came with, as the gate found it."""
-    state = getattr(context.request, "state", None)
+    state = getattr(by.request, "state", None)
     caller = getattr(state, "caller", None)
     return caller if isinstance(caller, Caller) else None

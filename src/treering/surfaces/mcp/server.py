@@ -2,25 +2,28 @@
 
 Listing the tools needs neither the catalogue nor the space: what is listed was rendered into `listing.json` (a
 test holds it equal to the catalogue). Everything heavy is loaded by the first call, in a worker thread.
+
+The package `mcp` may be of release 1 or 2, since some frameworks still ask for the first: `_McpRelease1` and
+`_McpRelease2` are what differs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from anyio.to_thread import run_sync
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 
 from treering.core.characters import one_line
 from treering.ports.adapter import FileAccess
@@ -31,6 +34,9 @@ from treering.system.settings import Settings
 from treering.version import __version__
 
 if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import CallToolRequestParams
+
     from treering.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher
 
 # Progress of long work, told from the thread that does it to the client that waits for it.
@@ -87,8 +93,19 @@ class CallProgress:
             await tell(done, total, what)
 
 
-Context = ServerRequestContext[None]
-AnswerCall = Callable[[str, Mapping[str, Any], Context, CallProgress], "ToolAnswer"]
+@dataclass(frozen=True, slots=True)
+class ToolCaller:
+    """Who calls: the name the client gave itself, if it did, and the HTTP request that the call came with, if one did.
+
+    `tell` sends progress to it, if it asked for any.
+    """
+
+    name: str
+    request: object
+    tell: Tell
+
+
+AnswerCall = Callable[[str, Mapping[str, Any], ToolCaller, CallProgress], "ToolAnswer"]
 """Answers a call, in a worker thread: the verb, its arguments, who calls, and what watches over it."""
 _SERVED_AT_ONCE = 4
 READ_SECONDS = 60.0
@@ -127,7 +144,7 @@ def build_server(
     files: Path | None = None,
     urls: bool = False,
     read_seconds: float = READ_SECONDS,
-) -> Server[None]:
+) -> Server[Any]:
     """Make a server of the space an address names, which is opened by the first call; see `serve`."""
     own = _OwnSpace(address, files_of_server(files, Path.cwd()), urls=urls)
     return server_of(
@@ -144,7 +161,7 @@ def server_of(
     at_once: int = _SERVED_AT_ONCE,
     urls: bool = False,
     close: Callable[[], None] = lambda: None,
-) -> Server[None]:
+) -> Server[Any]:
     """Make a server of the four tools, whose calls `answer` answers; `close` is called when it ends.
 
     A query ends after `read_seconds`, any other call after `work_seconds`, if that is given. `urls`: the mode that
@@ -154,26 +171,17 @@ def server_of(
     tools = _Tools(answer, underscored=underscore_names, seconds=seconds, at_once=at_once, urls=urls)
 
     @asynccontextmanager
-    async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
+    async def lifespan(_server: object) -> AsyncIterator[None]:
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
                 await run_sync(close)
 
-    return Server(
-        "treering",
-        version=__version__,
-        title="Treering",
-        description="Memory that can be checked: evidence, contradictions, gaps and history.",
-        instructions=instructions(tools.names),
-        lifespan=lifespan,
-        on_list_tools=tools.list_tools,
-        on_call_tool=tools.call_tool,
-    )
+    return (_McpRelease2 if RELEASE == 2 else _McpRelease1)(tools).server(lifespan)
 
 
-async def _serve(server: Server[None]) -> None:
+async def _serve(server: Server[Any]) -> None:
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -188,7 +196,7 @@ class _OwnSpace:
         self._dispatcher: ToolDispatcher | None = None
         self._lock = Lock()
 
-    def answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: CallProgress) -> ToolAnswer:
+    def answer(self, verb: str, arguments: Mapping[str, Any], caller: ToolCaller, watch: CallProgress) -> ToolAnswer:
         """Answer a call, in the name that its client gave itself."""
         # Imported by the first call: the handshake must not wait for search, models and parsers.
         from treering.surfaces.mcp.dispatcher import ToolDispatcher
@@ -196,8 +204,7 @@ class _OwnSpace:
         with self._lock:
             self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files, urls=self._urls)
             dispatcher = self._dispatcher
-        actor = _client_of(context)
-        return dispatcher.answer(verb, arguments, actor=actor, progress=watch.report, check=watch.check)
+        return dispatcher.answer(verb, arguments, actor=caller.name, progress=watch.report, check=watch.check)
 
     def close(self) -> None:
         """Close what was opened."""
@@ -229,39 +236,35 @@ class _Tools:
         """The tools' names as this client sees them, by verb."""
         return {name.partition(".")[2]: self._shown(name) for name in (tool["name"] for tool in self._listing)}
 
-    async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+    def listed(self) -> list[dict[str, Any]]:
         """Answer `tools/list`."""
-        tools = [Tool.model_validate({**tool, "name": self._shown(tool["name"])}) for tool in self._listing]
-        return ListToolsResult(tools=tools)
+        return [{**tool, "name": self._shown(tool["name"])} for tool in self._listing]
 
-    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: ToolCaller) -> dict[str, Any]:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
-        watch = CallProgress(self._read_seconds if params.name in self._reading else self._work_seconds)
+        watch = CallProgress(self._read_seconds if name in self._reading else self._work_seconds)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(watch.follow, context.session.report_progress)
+                group.start_soon(watch.follow, caller.tell)
                 answer = await run_sync(
-                    partial(self._answer, params, context, watch),
+                    partial(self._answer, name, arguments, caller, watch),
                     abandon_on_cancel=True,
                     limiter=self._limiter,
                 )
                 group.cancel_scope.cancel()
         finally:
             watch.give_up()
-        await watch.tell_newest(context.session.report_progress)
-        return CallToolResult(
-            content=[TextContent(type="text", text=answer.text)],
-            structured_content=answer.data,
-            is_error=answer.is_error,
-        )
+        await watch.tell_newest(caller.tell)
+        text = {"type": "text", "text": answer.text}
+        return {"content": [text], "structuredContent": answer.data, "isError": answer.is_error}
 
-    def _answer(self, params: CallToolRequestParams, context: Context, watch: CallProgress) -> ToolAnswer:
-        verb = next((verb for verb, name in self.names.items() if name == params.name), None)
+    def _answer(self, name: str, arguments: Mapping[str, Any], caller: ToolCaller, watch: CallProgress) -> ToolAnswer:
+        verb = next((verb for verb, shown in self.names.items() if shown == name), None)
         if verb is None:
             from treering.surfaces.mcp.dispatcher import unknown_tool  # as heavy as a call
 
-            return unknown_tool(params.name, self.names)
-        return self._answer_call(verb, params.arguments or {}, context, watch)
+            return unknown_tool(name, self.names)
+        return self._answer_call(verb, arguments, caller, watch)
 
     @cached_property
     def _reading(self) -> frozenset[str]:
@@ -282,10 +285,75 @@ class _Tools:
         return name.replace(".", "_") if self._underscored else name
 
 
-def _client_of(context: Context) -> str:
-    """Return the name the client gave itself, if it did."""
-    params = context.session.client_params
-    return params.client_info.name if params else ""
+# The two releases of the package `mcp`: how each is handed the tools, and what it says of who calls.
+
+
+RELEASE = 2 if find_spec("mcp_types") else 1
+Lifespan = Callable[[object], AbstractAsyncContextManager[None]]
+
+
+class _McpRelease2:
+    def __init__(self, tools: _Tools) -> None:
+        import mcp_types
+
+        self._tools, self._types = tools, mcp_types
+
+    def server(self, lifespan: Lifespan) -> Server[Any]:
+        return Server(
+            "treering",
+            version=__version__,
+            title="Treering",
+            description="Memory that can be checked: evidence, contradictions, gaps and history.",
+            instructions=instructions(self._tools.names),
+            lifespan=lifespan,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(self, _context: object, _params: object) -> Any:
+        return self._types.ListToolsResult.model_validate({"tools": self._tools.listed()})
+
+    async def _call(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> Any:
+        client = context.session.client_params
+        caller = ToolCaller(client.client_info.name if client else "", context.request, context.session.report_progress)
+        answer = await self._tools.call(params.name, params.arguments or {}, caller)
+        return self._types.CallToolResult.model_validate(answer)
+
+
+class _McpRelease1:
+    def __init__(self, tools: _Tools) -> None:
+        from mcp import types
+
+        self._tools, self._types = tools, types
+
+    def server(self, lifespan: Lifespan) -> Server[Any]:
+        make: Any = Server
+        told = instructions(self._tools.names)
+        server = make("treering", version=__version__, instructions=told, lifespan=lifespan)
+        server.request_handlers[self._types.ListToolsRequest] = self._list
+        server.request_handlers[self._types.CallToolRequest] = partial(self._call, server)
+        return cast("Server[Any]", server)
+
+    async def _list(self, _asked: object) -> Any:
+        return self._types.ListToolsResult.model_validate({"tools": self._tools.listed()})
+
+    async def _call(self, server: Any, asked: Any) -> Any:
+        context = server.request_context
+        client = context.session.client_params
+        caller = ToolCaller(client.clientInfo.name if client else "", context.request, self._tell(context))
+        answer = await self._tools.call(asked.params.name, asked.params.arguments or {}, caller)
+        return self._types.CallToolResult.model_validate(answer)
+
+    @staticmethod
+    def _tell(context: Any) -> Tell:
+        token = context.meta.progressToken if context.meta else None
+
+        async def tell(done: float, total: float | None, what: str) -> None:
+            if token is not None:
+                told = context.session.send_progress_notification
+                await told(token, done, total, what, related_request_id=str(context.request_id))
+
+        return tell
 
 
 # What an agent is told when it connects: the loop, and how far to trust what it gets.

@@ -46,7 +46,7 @@ STEPS = (
 Step = tuple[str, int, int]
 """What happens, to which object, and how."""
 
-histories = st.lists(
+histories: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.integers(0, 999)), min_size=5, max_size=25
 )
 

@@ -248,7 +248,7 @@ class IndexedSpace(LedgerWriter):
 
     def __init__(self, indexed: LedgerWithIndex, clock: Clock) -> None:
         super().__init__(indexed.ledger, clock, indexed.catch_up)
-        self.index = indexed.index
+        self.index: Index = indexed.index
 
     def embed(self, limit: int = _MANY) -> None:
         """Make the vectors of texts that wait."""

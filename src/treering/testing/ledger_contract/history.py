@@ -206,8 +206,8 @@ def _revision_in(ledger: Ledger) -> Callable[[str, int], Object | None]:
 
 
 STEPS = ["source", "fact", "node", "change", "archive", "link", "propose", "approve", "erase", "revert"]
-numbers = st.integers(min_value=0, max_value=999)
-sizes = st.integers(min_value=0, max_value=5)
+numbers: st.SearchStrategy[int] = st.integers(min_value=0, max_value=999)
+sizes: st.SearchStrategy[int] = st.integers(min_value=0, max_value=5)
 
 
 class ChangeFeed(LedgerStage):

@@ -1,7 +1,7 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -36,7 +36,7 @@ _NEAR = 0.6
 class KnowledgeInput(Value):
     """New knowledge, or with `id` a correction of fields of what is known."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")

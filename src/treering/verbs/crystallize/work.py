@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -55,7 +55,7 @@ class ActivityFields(Outputs):
 class ActivityInput(Value):
     """What was done, or with `id` what changes of an activity: its fields, its status, and what it produced since."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
@@ -157,7 +157,7 @@ class LinkFields(Value):
 class WorkItemInput(Value):
     """A new work item, or with `id` what changes of an existing one."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
@@ -214,7 +214,7 @@ WORK_ITEM = Mode(
 class NodeInput(Value):
     """A new node, or with `id` what changes of one."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")

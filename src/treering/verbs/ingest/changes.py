@@ -122,7 +122,7 @@ class SourceChanges:
         self._evidence: dict[str, Knowledge] = {}
         self._archived: set[str] = set()
         try:
-            self.results = [self._take(item) for item in items]
+            self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
             raise invalid_fields(error, known=[]) from error
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
@@ -44,7 +44,7 @@ class SourceInput(TextInput):
 class PathInput(TextInput):
     """What to read."""
 
-    TEXT = "path"
+    TEXT: ClassVar[str] = "path"
 
     path: str = Field(min_length=1, description="A file or a folder.")
 
@@ -52,7 +52,7 @@ class PathInput(TextInput):
 class RepoInput(TextInput):
     """What to read."""
 
-    TEXT = "path"
+    TEXT: ClassVar[str] = "path"
 
     path: str = Field(min_length=1, description="A git work tree or a bare repository.")
 
@@ -60,7 +60,7 @@ class RepoInput(TextInput):
 class UrlInput(TextInput):
     """What to read."""
 
-    TEXT = "url"
+    TEXT: ClassVar[str] = "url"
 
     url: str = Field(default="", description="An address of http or https: a page, or a sitemap.")
     addresses: str = Field(
@@ -77,7 +77,7 @@ class UrlInput(TextInput):
 class AdapterInput(TextInput):
     """What to read, with which adapter."""
 
-    TEXT = "target"
+    TEXT: ClassVar[str] = "target"
 
     target: str = Field(
         min_length=1, max_length=2_000_000, description="The name of an adapter of an installed package, : and what."
@@ -87,7 +87,7 @@ class AdapterInput(TextInput):
 class StatusInput(TextInput):
     """Which job to tell of."""
 
-    TEXT = "job"
+    TEXT: ClassVar[str] = "job"
 
     job: str = Field(default="", description="A job's id; by default the newest.")
 

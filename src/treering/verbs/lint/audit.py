@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -30,7 +30,7 @@ _Revisions = Callable[[str, int], Object | None]
 class AuditInput(TextInput):
     """Whose history to print; nothing: the newest changes."""
 
-    TEXT = "id"
+    TEXT: ClassVar[str] = "id"
 
     id: str | None = Field(default=None, description="An object or patch id.")
     after: int = Field(default=0, ge=0, description="Print events after this sequence number.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -229,7 +229,7 @@ _NOT_MENTIONED = (
 class ContextInput(AskingInput):
     """What the context is for."""
 
-    TEXT = "task"
+    TEXT: ClassVar[str] = "task"
 
     task: Asked = Field(description="The task in hand, as you would tell a colleague.")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -187,7 +187,7 @@ _NO_HISTORY = "Links of code are known as they are now; of an earlier time none 
 class RelatedInput(AskingInput):
     """Where to start, which relations to follow, how far."""
 
-    TEXT = "id"
+    TEXT: ClassVar[str] = "id"
 
     id: str = Field(
         min_length=1,

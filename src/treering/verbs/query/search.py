@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -63,7 +63,7 @@ def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
 class SearchInput(AskingInput):
     """What to look for."""
 
-    TEXT = "text"
+    TEXT: ClassVar[str] = "text"
 
     text: Asked = Field(description="A question, words, a symbol, a path, or an id.")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 from anyio import CapacityLimiter
@@ -105,7 +105,7 @@ _PASSED_ON = "Passed on to the upstream, whose answers and errors come back with
 class ChatRequest(BaseModel):
     """A chat as OpenAI's API takes it. Every field is passed on; these few are looked at."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     messages: tuple[dict[str, Any], ...] = Field(description="What was said so far.")
     user: str | None = Field(default=None, description="The id of the discussion, where no header names it.")
@@ -114,13 +114,13 @@ class ChatRequest(BaseModel):
 class ChatAnswer(BaseModel):
     """The upstream's answer."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
 
 class ModelList(BaseModel):
     """The upstream's list of models."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
 
 class ChatEndpoint:

@@ -240,7 +240,7 @@ class ForwardedAnswer(Response):
 
     def __init__(self, answer: httpx.Response, headers: Sequence[Header], keep: Keep) -> None:
         super().__init__(status_code=answer.status_code)
-        self.raw_headers = list(headers)
+        self.raw_headers: list[Header] = list(headers)
         self._answer = answer
         self._keep: Keep | None = keep
         self._heard = StreamedAnswer()

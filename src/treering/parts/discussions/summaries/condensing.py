@@ -79,7 +79,7 @@ class Condenser(GeneratorWork):
         """Make one memory of several: by rules where the generator cannot, or it would be asked again and again."""
         items = [parent.item for parent in parents]
         answer = self._generator.condense(items)
-        self.usage += answer.usage
+        self.count(answer.usage)
         if answer.items:
             return answer.items[0], self._generator.name
         rules = BuiltInGenerator()

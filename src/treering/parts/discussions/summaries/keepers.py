@@ -67,7 +67,7 @@ class SummaryKeeper(TextKeeper):
             return UpdateStep()
         current = self._summary.current()
         written = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
-        self.usage += written.usage
+        self.count(written.usage)
         text, left = written.text.strip(), untold[len(batch) :]
         if not text:
             return UpdateStep()
@@ -142,7 +142,7 @@ class StateKeeper(TextKeeper):
         stand = self._states.stand()
         document = document_of(stand)
         written = self._generator.merge(_facts(batch), document)
-        self.usage += written.usage
+        self.count(written.usage)
         text = written.text.strip()
         if not text or 2 * len(text) < len(document):
             return UpdateStep()

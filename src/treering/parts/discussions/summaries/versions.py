@@ -420,10 +420,14 @@ class GeneratorWork:
     def __init__(
         self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
     ) -> None:
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self._engine = engine
         self._ref = ref
         self._settings = settings
         self._generator = generator
         self._memories = Memories(engine, ref)
         self._summary = Versions(engine, ref, "rolling_summary")
+
+    def count(self, usage: Usage) -> None:
+        """Add what a call used."""
+        self.usage += usage

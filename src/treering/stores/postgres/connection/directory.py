@@ -78,7 +78,7 @@ class Directory:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.shown = f"the directory {target.shown}"
+        self.shown: str = f"the directory {target.shown}"
         with _knowing:
             self._known = _known.setdefault(target.conninfo, _Known())
 

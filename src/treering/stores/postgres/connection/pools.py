@@ -57,7 +57,7 @@ class Pool:
             open=True,
         )
         self._writers = threading.BoundedSemaphore(target.connections // 2)
-        self.users = 0
+        self.users: int = 0
 
     def take(self, *, timeout: float) -> PreparingConnection:
         """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""

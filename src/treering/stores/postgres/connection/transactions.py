@@ -380,7 +380,7 @@ class Transaction:
         """What the index remembers by name, once it was read (`index.index_state`)."""
         self.changed_numbers: set[str] = set()
         """The names of those that the commit writes."""
-        self.committing = False
+        self.committing: bool = False
         self._begin = begin
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None

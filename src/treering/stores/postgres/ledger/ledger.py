@@ -61,7 +61,7 @@ class PostgresSnapshot(Snapshot):
     """Reads of one moment. What several requests want is read ahead, so that each needs no query of its own."""
 
     def __init__(self, transaction: Transaction, checks: ReadChecks, policy: Policy) -> None:
-        self.objects = ObjectReads(transaction, checks)
+        self.objects: ObjectReads = ObjectReads(transaction, checks)
         super().__init__(self.objects, PostgresLogReads(transaction, checks))
         self._transaction = transaction
         self._default_policy = policy
