@@ -25,7 +25,7 @@ from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import MOST_CHECKED, Evidence, any_relevant, known_words
+from treering.retrieval.search.relevance import MOST_CHECKED, RelevanceEvidence, any_relevant, known_words
 from treering.retrieval.search.retrieval import retrieval
 
 _SIZES = (300, 1_000)
@@ -183,7 +183,7 @@ def _some(texts: Sequence[str] | set[str], most: int) -> Sequence[str]:
     return sorted(texts, key=digest_of)[:most]
 
 
-def _weigh(held: LabelledSpace, text: str, embedder: Embedder) -> tuple[bool, Evidence] | None:
+def _weigh(held: LabelledSpace, text: str, embedder: Embedder) -> tuple[bool, RelevanceEvidence] | None:
     engine = held.space.engine
     question = Question.of(text, embedder=embedder, now=_NOW, lag=engine.index.vectors.lag())
     reach = Reach("/")
@@ -192,7 +192,7 @@ def _weigh(held: LabelledSpace, text: str, embedder: Embedder) -> tuple[bool, Ev
     hits = found.hits[:MOST_CHECKED]
     if found.trace["route"] == "lookup" or not known.idf.weights:
         return None
-    evidence = Evidence.of(known.idf, question, hits)
+    evidence = RelevanceEvidence.of(known.idf, question, hits)
     if evidence is None or evidence.near is None:
         return None
     return any_relevant(known.idf, question, hits), evidence

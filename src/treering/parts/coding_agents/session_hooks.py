@@ -144,7 +144,7 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Where an answer named one of them lately, that is noted: it was used.
     """
-    from treering.parts.coding_agents import hook_memory  # a session that begins or ends has no use for it
+    from treering.parts.coding_agents import hook_memory
 
     folder, space = _space_of(given)
     table, place = _table_of(folder, space)

@@ -102,7 +102,7 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bo
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RelevanceEvidence:
     """What the best hits share with a question, for telling it from what chance brings."""
 
     near: float | None
@@ -116,7 +116,7 @@ class Evidence:
     """Binary logarithm of how many terms the hit has that covers most: a long text covers more by chance."""
 
     @classmethod
-    def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "Evidence | None":
+    def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
         """Weigh hits; `None` where nothing was fitted: small spaces, code, knowledge, long questions, quick vectors."""
         meaning = question.meaning
         if not hits or idf.largeness < _FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
@@ -380,7 +380,7 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
         return True
     if not any_relevant(known.idf, question, hits):
         return False
-    evidence = Evidence.of(known.idf, question, hits)
+    evidence = RelevanceEvidence.of(known.idf, question, hits)
     return evidence is None or not evidence.is_chance
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
-from pathlib import Path
+from pkgutil import get_data
 from typing import Any
 
 import Stemmer
@@ -341,4 +341,4 @@ def _telling_words() -> Mapping[str, frozenset[str]]:
 @cache
 def _date_words() -> Any:
     """Return the table: words by kind, in the order of the English ones, with `|` between words that mean the same."""
-    return json.loads(Path(__file__).with_name("date_words.json").read_text(encoding="utf-8"))
+    return json.loads(get_data(__name__, "date_words.json") or b"")

@@ -274,7 +274,7 @@ class IndexUpkeep(Generic[T]):
             return self._replay(transaction).differences()
 
 
-class Carried(Generic[T]):
+class CarriedIndex(Generic[T]):
     """What the index of a copy takes from that of its source, so that it need not be made again: ties and vectors.
 
     The source may be further than the copy: what it holds of a passage is what the copy holds of it in the end, for
@@ -309,7 +309,7 @@ class FollowingIndex(ABC, Generic[T]):
     quick: DatabaseVectors[T] | None = None
     """The vectors of a quick model, which the first write that needs it makes known to the space."""
 
-    carried: Carried[T] | None = None
+    carried: CarriedIndex[T] | None = None
     """What this index takes from another one, where it is that of a copy."""
 
     def __init__(self, vectors: DatabaseVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
@@ -325,7 +325,7 @@ class FollowingIndex(ABC, Generic[T]):
     def carry_from(self, source: Index) -> None:
         """Take from the index of the space that is copied what would be made of its ledger again."""
         if isinstance(source, FollowingIndex):
-            self.carried = Carried(source, self)
+            self.carried = CarriedIndex(source, self)
 
     @property
     def carried_vectors(self) -> int:

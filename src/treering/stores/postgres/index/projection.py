@@ -37,7 +37,7 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
-from treering.stores.rows.upkeep import SHOWN, Carried
+from treering.stores.rows.upkeep import SHOWN, CarriedIndex
 
 _TYPES = {"position": "integer", "live": "boolean"}
 _PASSAGE = (
@@ -81,7 +81,7 @@ def apply_changes(
     changes: Sequence[Change],
     extractor: Extractor,
     at_once: AtOnce | None = None,
-    carried: Carried[Transaction] | None = None,
+    carried: CarriedIndex[Transaction] | None = None,
 ) -> None:
     """Bring the passages of changed objects, and all that is found by them, up to date."""
     for start in range(0, len(changes), _AT_ONCE):
@@ -93,7 +93,7 @@ def _apply(
     changes: Sequence[Change],
     extractor: Extractor,
     at_once: AtOnce | None,
-    carried: Carried[Transaction] | None,
+    carried: CarriedIndex[Transaction] | None,
 ) -> None:
     steps = [(change, steps_of(change)) for change in changes]
     rows = CollectedRows(transaction, steps)

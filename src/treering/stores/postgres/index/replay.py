@@ -56,7 +56,7 @@ from treering.stores.rows.fold import (
     passage_values,
 )
 from treering.stores.rows.packing import unpack
-from treering.stores.rows.upkeep import EPOCH, SHOWN, Carried, Replay
+from treering.stores.rows.upkeep import EPOCH, SHOWN, CarriedIndex, Replay
 
 _AT_ONCE = 50  # objects whose histories are applied together
 _OF_PASSAGES = ("passage_endings", "passage_days", "code_names", "passage_scopes", "vector_queue", "passages")
@@ -85,7 +85,7 @@ class PostgresReplay(Replay):
         extractor: Extractor,
         *,
         at_once: AtOnce | None = None,
-        carried: Carried[Transaction] | None = None,
+        carried: CarriedIndex[Transaction] | None = None,
     ) -> None:
         super().__init__(extractor)
         self._at_once = at_once

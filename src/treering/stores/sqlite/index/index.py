@@ -33,7 +33,7 @@ from treering.stores.rows.upkeep import (
     MOST_AT_ONCE,
     SHOWN,
     STEP_SECONDS,
-    Carried,
+    CarriedIndex,
     FollowingIndex,
     IndexUpkeep,
     Replay,
@@ -159,7 +159,7 @@ class SqliteReplay(Replay):
         *,
         ledger: apsw.Connection | None = None,
         at_once: AtOnce | None = None,
-        carried: Carried[apsw.Connection] | None = None,
+        carried: CarriedIndex[apsw.Connection] | None = None,
     ) -> None:
         super().__init__(extractor)
         self._at_once = at_once
@@ -294,7 +294,7 @@ def apply_changes(
     changes: Sequence[Change],
     extractor: Extractor,
     at_once: AtOnce | None = None,
-    carried: Carried[apsw.Connection] | None = None,
+    carried: CarriedIndex[apsw.Connection] | None = None,
 ) -> None:
     """Bring the passages of changed objects, and what the graph holds of them, up to date."""
     rows = _Rows(connection)
