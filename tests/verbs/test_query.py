@@ -285,6 +285,23 @@ class TestSearch:
         (hit,) = search(space, "cardboard", withdrawn=True).hits
         assert (hit.object_id, hit.status) == (old, "superseded")
 
+    def test_the_text_behind_superseded_knowledge_stands_behind_what_superseded_it(self, space):
+        first = note(space, "Orders are kept in MySQL.", origin="a")
+        second = note(space, "Orders are kept in Maria.", origin="b")
+        third = note(space, "The database of orders is Postgres.", origin="c")
+        mysql, maria = decide(space, "Keep orders in MySQL", first), decide(space, "Keep orders in Maria", second)
+        postgres = decide(space, "Keep orders in Postgres", third)
+        asked = "Are orders kept in MySQL?"
+        assert found(search(space, asked))[0] in (first["source_id"], mysql)
+        space.crystallize("supersede", input={"id": mysql, "by": maria})
+        space.crystallize("supersede", input={"id": maria, "by": postgres})
+        report = search(space, asked)
+        places = {identity: place for place, identity in enumerate(found(report))}
+        assert places[postgres] < min(places[first["source_id"]], places[second["source_id"]])
+        assert [hit.score for hit in report.hits] == sorted((hit.score for hit in report.hits), reverse=True)
+        past = search(space, asked, as_of=space.engine.ledger.sequence())
+        assert found(past)[0] == first["source_id"]
+
     def test_explain_shows_rank_and_score_in_each_arm(self, space):
         note(space, "Uploads are retried.")
         space.embed_pending()

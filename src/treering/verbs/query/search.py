@@ -1,16 +1,20 @@
 """`query` in mode `search`: ranked hits."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
+from treering.core.objects import Knowledge
 from treering.core.screening import instruction_flags
+from treering.ports.ledger import ObjectRequest
+from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words
 from treering.retrieval.search.reranking import Reranking
-from treering.retrieval.search.retrieval import Retrieval, retrieval
+from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, bounded
 from treering.verbs.feedback import answer_name, feedback_for
@@ -96,6 +100,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
+    found = replace(found, hits=_outdated_behind(call, found.hits, reach))
     note_recalled(engine, found.hits)
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
@@ -125,6 +130,54 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         answer=answer_name(call.scope, given.text),
         trace=dict(found.trace),
     )
+
+
+def _outdated_behind(call: Call, hits: Sequence[Hit], reach: Reach) -> tuple[Hit, ...]:
+    """Put passages that superseded knowledge rests on behind the hit that superseded it.
+
+    What knowledge among the hits rests on, too, stays where it is; so does everything in a read of the past.
+    """
+    current = {hit.item.id: hit.item for hit in hits if isinstance(hit.item, Knowledge)}
+    if reach.at is not None or len(current) in (0, len(hits)):
+        return tuple(hits)
+    successors = _superseded_evidence(call, list(current))
+    for item in current.values():
+        for ref in item.evidence_refs:
+            successors.pop((ref.source_id, ref.segment_id), None)
+    if not successors:
+        return tuple(hits)
+    waiting: dict[str, list[Hit]] = {}
+    told: list[Hit] = []
+    seen: set[str] = set()
+    for hit in hits:
+        by = successors.get((hit.head.object_id, hit.head.part), "")
+        if by and by not in seen:
+            waiting.setdefault(by, []).append(hit)
+            continue
+        seen.add(hit.head.object_id)
+        told += (hit, *(replace(one, score=min(one.score, hit.score)) for one in waiting.pop(hit.head.object_id, ())))
+    return tuple(told)
+
+
+def _superseded_evidence(call: Call, known: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Return by segment which of some knowledge superseded what rests on it, however many steps ago."""
+    newest = {identity: identity for identity in known}
+    evidence: dict[tuple[str, str], str] = {}
+    asked, objects = tuple(known), tuple[str, ...]()
+    while asked:
+        (read,) = call.engine.ledger.read([ObjectRequest(links=asked, objects=objects)])
+        for item in read.objects.values():
+            for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
+                evidence.setdefault((ref.source_id, ref.segment_id), newest[item.id])
+        older = {
+            link.target: newest[link.source]
+            for links in read.links.values()
+            for link in links
+            if link.type == "supersedes" and link.source in asked and link.target not in newest
+        }
+        newest |= older
+        asked = objects = tuple(older)
+    return evidence
 
 
 def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:
