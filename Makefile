@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all locked lint types typed style docs packages release bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all locked lint types typed style exam docs packages release bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,21 @@ style: $(VENV)/.developed
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/python -m pytest --collect-only --quiet >/dev/null
+
+# The questions in .treering/exam, asked by words alone of a space of this repository: half a minute of CPU. What is
+# required is what was measured, less one or two questions. A shallow clone has no history, by which files are ranked, too.
+EXAM_SPACE = sqlite:.benchmarks/exam/space.db
+
+exam: export TREERING_SPACE = $(EXAM_SPACE)
+exam: export TREERING_BACKGROUND = 0
+exam: export TREERING_RESIDENT = 0
+exam: $(VENV)/.installed
+	rm -rf .benchmarks/exam
+	mkdir -p .benchmarks/exam
+	$(BIN)/treering init
+	$(BIN)/treering ingest .
+	$(BIN)/treering exam run --words --no-keep --least recall@5=56 --least recall@10=62 --least refused=75 \
+		--least answered=90 --least clean=92
 
 # Everything at full size, in hours: all cases, all examples, branch coverage with a threshold, the frameworks that need
 # environments of their own, the attacks, and the rounds of killing.

@@ -31,6 +31,7 @@ from benchmarks import (
     paragraphs,
     peers,
     poisoning,
+    precision,
     projects,
     recall,
     repetitions,
@@ -77,6 +78,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "repetitions": repetitions.measure,
     "code": code_files.measure,
     "packs": packs.measure,
+    "precision": precision.measure,
     "poisoning": poisoning.measure,
     "injections": injections.measure,
 }

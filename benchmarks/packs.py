@@ -1,4 +1,4 @@
-"""Context packs: how much of the evidence is in them, and whether they say so where nothing speaks of the task.
+"""Context packs: how much of the evidence is in them.
 
 Every labelled set is asked in a space of its own, and so are the questions about repositories. Code is asked by words
 alone, as right after ingest; all else with vectors too.
@@ -7,7 +7,6 @@ alone, as right after ingest; all else with vectors too.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from itertools import groupby
 from typing import Literal
 
@@ -28,7 +27,7 @@ from treering.verbs.query.context import ContextReport
 BUDGETS = (1_000, 2_000, 4_000)
 """Tokens of the packs that are asked for."""
 
-_SETS: Mapping[str, "Form"] = {
+SETS: Mapping[str, "Form"] = {
     "locomo": "dialogue",
     "longmemeval": "dialogue",
     "hotpotqa": "prose",
@@ -36,12 +35,9 @@ _SETS: Mapping[str, "Form"] = {
 }
 _ASKED = 100
 """Questions of each space for which packs are made."""
-_KNOWN, _FOREIGN = 60, 10
-"""Questions of its own that a space is asked whether anything speaks of them, and of each other one."""
 _QUICK = 5
 
 Form = Literal["code", "prose", "dialogue"]
-Nature = Literal["known", "foreign", "akin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +61,27 @@ class PackedSpace:
 
 def measure(plan: Plan) -> list[Row]:
     """Measure what is there. `quick`: few questions, by words alone."""
+    spaces, missing = open_spaces(plan)
+    survived = (row for _, alike in groupby(spaces, key=set_of) for row in _survival(list(alike), plan))
+    return [*missing, *survived]
+
+
+def open_spaces(plan: Plan) -> tuple[Sequence[PackedSpace], Sequence[Missing]]:
+    """Open a space for every set and repository that is there, and say which are not."""
     spaces: list[PackedSpace] = []
-    rows: list[Row] = []
-    opening: list[Callable[[Plan], Iterator[PackedSpace]]] = [*(partial(_labelled, name) for name in _SETS), _code]
+    missing: list[Missing] = []
+    opening: list[Callable[[Plan], Iterator[PackedSpace]]] = [*(partial(_labelled, name) for name in SETS), _code]
     for opened in opening:
         try:
             spaces += opened(plan)
-        except MissingData as missing:
-            rows.append(Missing("context packs", str(missing)))
-    survived = (row for _, alike in groupby(spaces, key=_set_of) for row in _survival(list(alike), plan))
-    return [*rows, *survived, *_refusals(spaces, plan)]
+        except MissingData as absent:
+            missing.append(Missing("context packs", str(absent)))
+    return spaces, missing
+
+
+def set_of(space: PackedSpace) -> str:
+    """Return the name of the set that a space was made of."""
+    return space.name.partition(" ")[0]
 
 
 def _labelled(name: str, plan: Plan) -> Iterator[PackedSpace]:
@@ -84,7 +91,7 @@ def _labelled(name: str, plan: Plan) -> Iterator[PackedSpace]:
         held.cover(0 if plan.quick else 100)
         asked = [(question.text, question.gold) for question in collection.questions]
         called = f"{name} {collection.name}"
-        yield PackedSpace(called, _SETS[name], held.space, asked, _passage_of(held), not plan.quick)
+        yield PackedSpace(called, SETS[name], held.space, asked, _passage_of(held), not plan.quick)
 
 
 def _code(plan: Plan) -> Iterator[PackedSpace]:
@@ -110,16 +117,12 @@ def _file_of(space: Space) -> Callable[[PackItem], str]:
     return named
 
 
-def _set_of(space: PackedSpace) -> str:
-    return space.name.partition(" ")[0]
-
-
 def _survival(spaces: Sequence[PackedSpace], plan: Plan) -> Iterator[Figure]:
     """Return what part of the evidence is in packs of each budget; part of a passage counts as the passage."""
     found = np.array([row for space in spaces for row in _survived(space, plan)])
     for budget, estimate in zip(BUDGETS, estimates(found), strict=True):
         note = f"95 % [{estimate.low:.1f}, {estimate.high:.1f}], {len(found)} questions"
-        yield Figure(f"{_set_of(spaces[0])}: evidence in a pack of {budget:,} tokens", estimate.mean, "%", None, note)
+        yield Figure(f"{set_of(spaces[0])}: evidence in a pack of {budget:,} tokens", estimate.mean, "%", None, note)
 
 
 def _survived(space: PackedSpace, plan: Plan) -> Iterator[list[float]]:
@@ -136,43 +139,3 @@ def _with_replies(pack: ContextPack) -> Iterator[PackItem]:
         yield item
         if item.section == "sources" and "cut" not in item.flags:
             yield from (item.model_copy(update={"segment_id": segments[mark]}) for mark in item.citations[1:])
-
-
-def _refusals(spaces: Sequence[PackedSpace], plan: Plan) -> Iterator[Figure]:
-    """Return how often packs say that nothing speaks of the task: of known tasks, of foreign ones, of akin ones.
-
-    Foreign is a question about something of another form, akin one of another space of the same form: the two may
-    have a vocabulary in common. The two halves are those of the questions: one was calibrated on.
-    """
-    asked: dict[tuple[str, str, Nature, str], list[bool]] = {}
-    for space in spaces:
-        for nature, text in _tasks(space, spaces, plan):
-            for semantic in {False, space.vectors}:
-                refused = space.pack(text, semantic=semantic).status == "empty"
-                asked.setdefault((space.form, _way(semantic), nature, _half(text)), []).append(refused)
-    for (form, way, nature, half), answers in sorted(asked.items()):
-        errors = answers.count(nature == "known")
-        said = "refused" if nature == "known" else "answered"
-        name = f"{form}, {way}: {nature} tasks {said}, {half} half"
-        yield Figure(name, 100 * errors / len(answers), "%", None, f"{errors} of {len(answers)}")
-
-
-def _tasks(space: PackedSpace, spaces: Sequence[PackedSpace], plan: Plan) -> Iterator[tuple[Nature, str]]:
-    for other in spaces:
-        own = other is space
-        most = _QUICK if plan.quick else _KNOWN if own else _FOREIGN
-        nature: Nature = "known" if own else "akin" if other.form == space.form else "foreign"
-        for text, _ in sorted(other.questions, key=lambda one: _digest(one[0]))[:most]:
-            yield nature, text
-
-
-def _way(semantic: bool) -> str:
-    return "with vectors" if semantic else "words only"
-
-
-def _half(text: str) -> str:
-    return "calibrated" if _digest(text)[0] % 2 else "checked"
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=8).digest()

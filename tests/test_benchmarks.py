@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import page, peers
+from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.data import beam
 from benchmarks.figures import Figure, Missing
 from benchmarks.files import entered
 from benchmarks.paired import Recall, compared, keep, kept
 from benchmarks.plan import Plan
+from benchmarks.precision import Case, CaseAnswer, believed_space
 
 from treering.core.scope import is_within, parse_scope
 
@@ -168,3 +170,23 @@ def test_figures_of_recall_elsewhere_are_those_that_were_kept(file: str) -> None
         ways = kept_ones[named[name], int(cutoff)]
         shown = [*(ways[way] for way in (page.BM25, page.VECTORS, page.BY_RANK)), kept_ones[ours][page.OURS]]
         assert told == [f"{column.mean():.1f}" for column in shown]
+
+
+def test_cases_of_precision_tell_noise_and_what_was_superseded_before_what_holds(tmp_path: Path) -> None:
+    beliefs = [
+        {"name": "old", "scope": "/", "title": "Database", "text": "Orders are kept in MySQL.", "by": "new"},
+        {"name": "new", "scope": "/", "title": "Database", "text": "Orders are kept in PostgreSQL."},
+    ]
+    case = Case("superseded", "/", "Are orders kept in MySQL?", frozenset({"new"}))
+    with believed_space(beliefs, CachedEmbedder(tmp_path / "vectors.db")) as held:
+        answer = held.answer(case, semantic=False)
+        assert set(answer.found) <= {"old", "new"}
+        assert answer.recall(case) == 1
+        assert [held.is_misled(shown) for shown in (["old", "new"], ["old"], ["new", "old"], ["new"])] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+    assert CaseAnswer(["new", "noise"], []).precision(case) == 0.5
+    assert CaseAnswer([], []).precision(case) == 0

@@ -199,6 +199,7 @@ PARTS: Table[Part] = Table(
             "exams",
             commands=("treering.parts.exams.commands:add_exams",),
             help="treering.parts.exams.commands:HELP",
+            pages="treering.parts.exams.web:PAGES",
         ),
         "coding_agents": Part(
             "coding_agents",

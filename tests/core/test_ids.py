@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 
 from treering.core.canonical import PREFIXES, kind_of, make_id, make_segment_id
 from treering.core.errors import InvalidInput
+from treering.system.machine import SystemClock
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 entropy = st.binary(min_size=10, max_size=10)
@@ -58,3 +61,26 @@ def test_a_segment_id_is_short_and_plain(chance: bytes) -> None:
     assert identity.startswith("seg_")
     assert len(identity) == 17
     assert identity.removeprefix("seg_").isalnum()
+
+
+_FORKS = """
+import os
+from treering.system.machine import SystemClock
+clock = SystemClock()
+clock.random_bytes(8)
+os.fork()
+os.write(1, clock.random_bytes(8).hex().encode() + b"\\n")
+"""
+
+
+def test_the_computers_chance_never_repeats_itself() -> None:
+    clock = SystemClock()
+    drawn = [clock.random_bytes(length) for length in (8, 10, 16, 32) for _ in range(500)]
+    assert [len(one) for one in drawn] == [length for length in (8, 10, 16, 32) for _ in range(500)]
+    assert len({one[:8] for one in drawn}) == len(drawn)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
+def test_a_process_that_was_forked_makes_other_ids_than_the_one_before() -> None:
+    told = subprocess.run([sys.executable, "-c", _FORKS], capture_output=True, text=True, check=True).stdout.split()
+    assert len(set(told)) == 2

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import apsw
@@ -232,6 +235,21 @@ def test_a_phrase_in_another_language_stays_a_phrase() -> None:
 )
 def test_names_in_english_text_are_no_other_language(text: str) -> None:
     assert language_of(text) is None
+
+
+def test_a_text_that_may_be_in_two_languages_has_the_same_terms_in_every_process() -> None:
+    script = "import sys; from treering.retrieval.text.analysis import index_text; print(index_text(sys.argv[1]))"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script, "bilerne blev og bilene ble gennem eller gjennom husene"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "12345"
+    }
+    assert len(told) == 1
 
 
 def test_a_word_at_the_end_of_a_sentence_has_the_terms_it_has_elsewhere() -> None:

@@ -210,10 +210,98 @@ def test_a_question_that_names_one_day_is_read_against_that_day():
     assert week.period == (date(2023, 6, 19), date(2023, 6, 25))
 
 
+@pytest.mark.parametrize(
+    ("question", "words", "first", "last"),
+    [
+        ("Was habe ich gestern gemacht?", "gestern", "2023-06-26", "2023-06-26"),
+        ("Wen haben wir letzten Freitag getroffen?", "letzten Freitag", "2023-06-23", "2023-06-23"),
+        ("Was geschah vor zwei Wochen?", "vor zwei Wochen", "2023-06-10", "2023-06-16"),
+        ("Was wurde am 5. Mai 2023 beschlossen?", "5. Mai 2023", "2023-05-05", "2023-05-05"),
+        ("Was ist Anfang Juni 2023 passiert?", "Anfang Juni 2023", "2023-06-01", "2023-06-10"),
+        ("Was haben wir am 05.04.2023 verschickt?", "05.04.2023", "2023-04-05", "2023-04-05"),
+        ("Was haben wir in den letzten drei Monaten getan?", "letzten drei Monaten", "2023-03-27", "2023-06-27"),
+        ("Was war zwischen Mai und August 2022?", "zwischen Mai und August 2022", "2022-05-01", "2022-08-31"),
+        ("Qu'est-ce que j'ai fait hier ?", "hier", "2023-06-26", "2023-06-26"),
+        ("Qui avons-nous vu vendredi dernier ?", "vendredi dernier", "2023-06-23", "2023-06-23"),
+        ("Que s'est-il passé il y a deux semaines ?", "il y a deux semaines", "2023-06-10", "2023-06-16"),
+        ("Qu'est-ce qui a été décidé le 5 mai 2023 ?", "5 mai 2023", "2023-05-05", "2023-05-05"),
+        ("Où étais-je l'été dernier ?", "été dernier", "2022-06-01", "2022-08-31"),
+        ("Qu'avons-nous fait les trois derniers mois ?", "trois derniers mois", "2023-03-27", "2023-06-27"),
+        ("¿Qué hice ayer?", "ayer", "2023-06-26", "2023-06-26"),
+        ("¿A quién vimos el viernes pasado?", "viernes pasado", "2023-06-23", "2023-06-23"),
+        ("¿Qué pasó hace dos semanas?", "hace dos semanas", "2023-06-10", "2023-06-16"),
+        ("¿Qué se decidió el 5 de mayo de 2023?", "5 de mayo de 2023", "2023-05-05", "2023-05-05"),
+        ("¿Qué hay la semana que viene?", "semana que viene", "2023-07-03", "2023-07-09"),
+        ("¿Qué hicimos en los últimos tres meses?", "últimos tres meses", "2023-03-27", "2023-06-27"),
+        ("Che cosa ho fatto ieri?", "ieri", "2023-06-26", "2023-06-26"),
+        ("Chi abbiamo visto venerdì scorso?", "venerdì scorso", "2023-06-23", "2023-06-23"),
+        ("Che cosa è successo due settimane fa?", "due settimane fa", "2023-06-10", "2023-06-16"),
+        ("Che cosa è stato deciso il 5 maggio 2023?", "5 maggio 2023", "2023-05-05", "2023-05-05"),
+        ("Che cosa è previsto quest'anno?", "quest'anno", "2023-01-01", "2023-12-31"),
+        ("O que fiz ontem?", "ontem", "2023-06-26", "2023-06-26"),
+        ("Quem vimos na sexta-feira passada?", "sexta-feira passada", "2023-06-23", "2023-06-23"),
+        ("O que aconteceu há duas semanas?", "há duas semanas", "2023-06-10", "2023-06-16"),
+        ("O que foi decidido em 5 de maio de 2023?", "5 de maio de 2023", "2023-05-05", "2023-05-05"),
+        ("Onde estive no verão passado?", "verão passado", "2022-06-01", "2022-08-31"),
+        ("Wat heb ik gisteren gedaan?", "gisteren", "2023-06-26", "2023-06-26"),
+        ("Wie zagen we vorige vrijdag?", "vorige vrijdag", "2023-06-23", "2023-06-23"),
+        ("Wat gebeurde er twee weken geleden?", "twee weken geleden", "2023-06-10", "2023-06-16"),
+        ("Wat is er op 5 mei 2023 besloten?", "5 mei 2023", "2023-05-05", "2023-05-05"),
+        ("Wat hebben we de laatste drie maanden gedaan?", "laatste drie maanden", "2023-03-27", "2023-06-27"),
+        ("我昨天做了什么？", "昨天", "2023-06-26", "2023-06-26"),
+        ("上周五我们见了谁？", "上周五", "2023-06-23", "2023-06-23"),
+        ("上个周末我们去了哪里？", "上个周末", "2023-06-24", "2023-06-25"),
+        ("两周前发生了什么？", "两周前", "2023-06-10", "2023-06-16"),
+        ("2023年5月8日决定了什么？", "2023年5月8日", "2023-05-08", "2023-05-08"),
+        ("2021年夏天我在哪里？", "2021年夏天", "2021-06-01", "2021-08-31"),
+        ("昨日何をしましたか。", "昨日", "2023-06-26", "2023-06-26"),
+        ("先週の金曜日に誰に会いましたか。", "先週の金曜日", "2023-06-23", "2023-06-23"),
+        ("二週間前に何がありましたか。", "二週間前", "2023-06-10", "2023-06-16"),
+        ("2022年5月に何がありましたか。", "2022年5月", "2022-05-01", "2022-05-31"),
+        ("過去三か月間に何をしましたか。", "過去三か月間", "2023-03-27", "2023-06-27"),
+    ],
+)
+def test_a_question_in_another_language_names_days_as_an_english_one_does(question, words, first, last):
+    [found] = asked_ranges(question, SAID)
+    assert (found.text, str(found.first), str(found.last)) == (words, first, last)
+    assert question[found.start : found.end] == words
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Was war im Mai?",
+        "Qui est venu en mai ?",
+        "¿Qué pasó en mayo?",
+        "Che cosa è successo a maggio?",
+        "五月发生了什么？",
+    ],
+)
+def test_a_month_without_a_year_is_of_every_year_in_any_language(question):
+    found = asked_ranges(question, SAID)
+    assert {period.first for period in found} >= {date(2010, 5, 1), date(2023, 5, 1), date(2024, 5, 1)}
+    assert asked_ranges(question, None) == ()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who took the picture of Mars on the wall?",
+        "Is Jean Avril the author of la Marseillaise?",
+        "Was passiert jeden Morgen?",
+        "¿Qué hago por la mañana?",
+        "Où as-tu été ?",
+    ],
+)
+def test_what_is_no_date_is_none_in_any_language(question):
+    assert asked_ranges(question, SAID) == ()
+
+
 PIECES = st.sampled_from(
     "the last next this past May march 2023 2023-05-08 31 5th on in since from to between and of before after two a "
     "few couple weeks week days years months ago Friday weekend summer early mid late first half yesterday Christmas "
-    "- / . , : 1/2/2023 9999 İ ſ 5".split()
+    "- / . , : 1/2/2023 9999 İ ſ 5 "
+    "vor zwei Wochen letzten im il y a été dernier hace meses fa há scorso 上周 五 月 年 先週の".split()
 )
 SAYABLE = st.none() | st.datetimes(timezones=st.just(UTC))
 

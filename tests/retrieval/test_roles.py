@@ -63,3 +63,13 @@ def test_a_role_that_is_asked_for_counts_as_much_as_code(question, role):
 
 def test_a_role_that_is_only_mentioned_counts_more_than_usual_and_less_than_code():
     assert ROLE_WEIGHTS["test"] < role_weights("why does the test session hang")["test"] < 1
+
+
+@pytest.mark.parametrize("question", ["How do I send a file?", "how can we keep cookies", "  How should one test it?"])
+def test_documentation_counts_more_for_who_asks_how_to_do_something_and_less_than_code(question):
+    assert ROLE_WEIGHTS["documentation"] < role_weights(question)["documentation"] < 1
+
+
+@pytest.mark.parametrize("question", ["how does it send a file", "It hangs. How do I send a file?", "how is it done"])
+def test_how_something_works_is_asked_of_code(question):
+    assert role_weights(question)["documentation"] == ROLE_WEIGHTS["documentation"]

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -703,3 +705,8 @@ def test_each_language_tells_what_it_uses_of_which_module(path: str, text: str, 
 def test_uses_of_any_text_are_read_without_an_error(text: str, path: str) -> None:
     found = outline(path, LANGUAGE_SAMPLES[path] + text)
     assert found is None or all(line >= 1 and use[1:2] == " " for line, use in found.uses)
+
+
+def test_a_process_that_outlines_files_starts_without_what_objects_are_made_of() -> None:
+    script = "import sys, treering.sources.code.outline; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -250,6 +250,12 @@ def test_a_folder_whose_name_begins_with_a_dot_is_read_as_that_folder(scratch):
     assert set(by_path(read(scratch.folder / ".github"))) == {"", ".github/a.py"}
 
 
+def test_an_exam_that_is_committed_is_not_read_for_it_would_answer_its_own_questions(scratch):
+    scratch.commit({"a.py": LONG, ".treering/exam/mine.yaml": "questions: []\n", "web/.treering/notes.md": "# N\n"})
+    assert set(by_path(read(scratch.folder))) == {"", "a.py"}
+    assert set(by_path(read(scratch.folder, worktree=True))) == {"", "a.py"}
+
+
 @pytest.mark.parametrize(
     "options",
     [

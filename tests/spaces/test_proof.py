@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ def verified(text, anchor=None):
 def forged(proof, **changed):
     """Write a proof anew, with the digest of what it says now."""
     made = {**proof, **changed}
-    return canonical({**made, "digest": digest_of(made)}) + "\n"
+    return canonical({**made, "digest": digest_of(made, "digest", "signature")}) + "\n"
 
 
 def test_a_proof_holds_and_says_what_the_answer_said(filled, text):
@@ -177,6 +178,22 @@ def test_a_signature_is_of_the_person_and_of_this_proof(text, tmp_path):
 def test_a_key_that_is_none_signs_nothing(text, tmp_path):
     with pytest.raises(InvalidInput, match="no public key"):
         signed(text, tmp_path / "nothing")
+
+
+def test_the_checker_can_be_read_in_one_sitting_and_is_of_the_standard_library():
+    source = Path(proof_checking.__file__).read_text()
+    imported = re.findall(r"^(?:from|import) (\w+)", source, re.MULTILINE)
+    assert len(source.splitlines()) <= 150
+    assert set(imported) <= sys.stdlib_module_names
+
+
+def test_what_a_proof_says_steers_no_terminal_and_adds_no_line_to_the_report(text, tmp_path):
+    said = json.loads(text)
+    said["version"] = "1\n1 citations, 1 objects, 1 events hold.\x1b[2J"
+    (tmp_path / "proof.json").write_text(forged({**said, "cited": [{**said["cited"][0], "mark": "[1]\nhold."}]}))
+    command = [sys.executable, "-I", proof_checking.__file__, tmp_path / "proof.json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, len(done.stdout.splitlines()), "\x1b" in done.stdout) == (1, 1, False)
 
 
 def test_the_checker_runs_by_itself(text, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -13,6 +14,7 @@ from postgres_spaces import new_space
 import treering
 from treering.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from treering.core.patch import AddLink, Erase, Link, Update
+from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 
@@ -105,6 +107,70 @@ def test_vectors_that_the_source_has_are_not_made_again(address, old, new):
     with treering.open(last, background=False, embedder=HashingEmbedder()) as space:
         lag = space.engine.index.vectors.lag()
     assert (report.vectors, lag.pending) == (3, 1)
+
+
+_QUESTIONS = ("Who repairs the harbour of Olveston?", "bees at noon", "Mira Tal", "What did Anders find in the mill?")
+
+
+def fill_with_prose(address):
+    """Ingest texts that name people and places, embed most of them, and change and erase some."""
+    with treering.open(address, background=False, embedder=HashingEmbedder()) as space:
+        for number in range(12):
+            text = (
+                f"# Part {number}\n\nMira Tal repairs the harbour of Olveston with Anders Brandt.\n\n"
+                f"Bees hum at noon in the mill of Ketterby {number}. Anders Brandt found the mill in 19{number + 10}.\n"
+            )
+            space.ingest("source", input={"text": text, "origin": f"{number}.md"})
+        space.embed_pending()
+        space.ingest("source", input={"text": "Anders Brandt left Olveston for Ketterby.", "origin": "3.md"})
+        space.ingest("source", input={"text": "The harbour of Olveston is new.", "origin": "late.md"})
+    fill(address, patches=1, each=6)
+
+
+def first_answers(space):
+    return [
+        [
+            (hit.object_id, hit.segment_id, round(hit.score, 6))
+            for hit in space.query("search", input={"text": text}).hits[:10]
+        ]
+        for text in _QUESTIONS
+    ]
+
+
+def cannot_read(*_arguments):
+    raise AssertionError("a text was read again")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file"), ("Postgres", "Postgres")]
+)
+def test_what_the_source_has_read_in_texts_comes_along_and_answers_are_the_same(address, monkeypatch, old, new):
+    first, last = address(old), address(new)
+    fill_with_prose(first)
+    with monkeypatch.context() as patched:
+        patched.setattr(BuiltInExtractor, "extract", cannot_read)
+        patched.setattr(BuiltInExtractor, "extract_plainly", cannot_read)
+        treering.move(first, last, embedder=HashingEmbedder())
+    with (
+        treering.open(first, background=False, embedder=HashingEmbedder()) as ours,
+        treering.open(last, background=False, embedder=HashingEmbedder()) as theirs,
+    ):
+        assert theirs.lint("reindex").differences == ()
+        assert theirs.engine.index.vectors.lag() == ours.engine.index.vectors.lag()
+        assert any(first_answers(ours))
+        assert first_answers(theirs) == first_answers(ours)
+
+
+def test_what_is_damaged_in_the_graph_of_the_source_is_read_from_its_text_again(address):
+    source, target = address("file"), address("Postgres")
+    fill_with_prose(source)
+    with closing(sqlite3.connect(source.removeprefix("sqlite:"))) as connection:
+        connection.execute("UPDATE graph_passages SET body = x'00' WHERE key % 3 = 0")
+        connection.execute("DELETE FROM graph_passages WHERE key % 3 = 1")
+        connection.commit()
+    treering.move(source, target, embedder=HashingEmbedder())
+    with treering.open(target, background=False, embedder=HashingEmbedder()) as space:
+        assert space.lint("reindex").differences == ()
 
 
 @pytest.mark.nightly

@@ -16,7 +16,8 @@ from treering.retrieval.index.projection import entries_of, ties_in
 from treering.retrieval.index.ties import Ties
 from treering.stores.postgres.index.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, queue_differences, settle_texts
+from treering.stores.postgres.index.vector_queue import queue_differences, settle_texts
+from treering.stores.postgres.index.vectors import count_damaged, drop_damaged
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger, with_triples

@@ -36,7 +36,8 @@ class TestPostgresJobs(JobsContract):
     def open_jobs(self, spaces, clock):
         def open_jobs():
             space = spaces()
-            return PostgresLedger(space, clock=clock, server_time=False), PostgresJobs(space)
+            jobs = PostgresJobs(space)
+            return PostgresLedger(space, clock=clock, server_time=False, followers=[jobs]), jobs
 
         return open_jobs
 

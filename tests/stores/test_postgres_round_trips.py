@@ -1,20 +1,25 @@
 """However much one read asks for, the ledger on Postgres needs few statements: each is a round trip to a server."""
 
 import random
+import re
 from contextlib import closing
 
+import numpy as np
 import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
+from space_parts import note, open_space
 from treering.core.filters import Compare
 from treering.core.patch import AddLink, Author, Link
 from treering.core.policy import Policy
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, TextRequest
+from treering.retrieval.index.rounds import lag_of
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index import PostgresIndex
+from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
 from treering.stores.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
 from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads
@@ -140,7 +145,55 @@ def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searc
     index.vectors.add({one.text_hash: vector for one, vector in zip(some, made, strict=True)})
     with sent_by(monkeypatch) as sent:
         assert index.vectors.lag() == Lag(_MANY - 1, _MANY + 2)
-    assert not any("FROM vector_queue q" in statement for statement in sent.statements)
+    assert not any("JOIN passages p" in statement for statement in sent.statements)
+    assert len(sent.trips) == 2
+
+
+def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(server, monkeypatch):
+    clock = SteppingClock()
+    make = Builder(clock)
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id="encoder", dimension=4, quick=EMBEDDER)
+        ledger = PostgresLedger(space, clock=clock, server_time=False, followers=[index])
+        ledger.commit(make.patch(*(make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(5))))
+        assert index.quick.lag() == Lag(0, 5)
+        ledger.commit(make.patch(make.source("Ants dig.", origin="a.md"), make.source("Wasps sting.", origin="w.md")))
+        [one] = index.vectors.pending(1)
+        index.vectors.add({one.text_hash: np.array([1, 0, 0, 0], np.float32)})
+        with sent_by(monkeypatch) as sent:
+            assert index.quick.lag() == Lag(0, 6)
+        assert not any("JOIN passages p" in statement for statement in sent.statements)
+        assert len(sent.trips) == 2
+        assert lag_of(index) == Lag(6, 7, quick=6)
+
+
+def test_a_note_does_not_read_all_that_waits_for_a_vector(server, queued, monkeypatch):
+    space, index = queued
+    assert index.vectors.lag() == Lag(_MANY, _MANY)
+    make = Builder(SteppingClock(seed="later"))
+    PostgresLedger(space, clock=SteppingClock(), server_time=False, followers=[index]).commit(
+        make.patch(make.source("Ants dig.", origin="ants.md"))
+    )
+    with psycopg.connect(server.url(), autocommit=True) as owner:
+        owner.execute("ANALYZE treering.vector_queue")
+    with sent_by(monkeypatch) as sent:
+        index.vectors.lag()
+    [asked] = [statement for statement in sent.statements if "vector_queue" in statement]
+    plan = generic_plan(space, asked)
+    scans = [line for line in plan.splitlines() if " on vector_queue" in line and "Scan" in line]
+    assert scans
+    assert all("pkey" in scan for scan in scans), plan
+
+
+def generic_plan(space, statement):
+    """Return the plan for all values, which transactions use, of a statement as it was sent."""
+    count = max(map(int, re.findall(r"[$](\d+)", statement)))
+    with space.read() as transaction:
+        transaction.later(f"PREPARE sent AS {statement}")
+        lines = transaction.column(f"EXPLAIN EXECUTE sent({', '.join(['1'] * count)})")
+        transaction.later("DEALLOCATE sent")
+        transaction.flush()
+    return "\n".join(lines)
 
 
 def count_of(sent, name):
@@ -189,6 +242,48 @@ def test_names_are_found_through_an_index_by_a_role_that_row_level_security_hold
         [plan] = plans_of(monkeypatch, lambda: ask(snapshot))
     found_by = [line for line in plan.splitlines() if "Index Cond" in line]
     assert any(all(f"{name} " in line for name in names) for line in found_by), plan
+
+
+@pytest.fixture
+def queued(server):
+    """A space whose texts all wait, beside 200 spaces that the server knows nothing of yet; and its index."""
+    clock = SteppingClock()
+    make = Builder(clock)
+    sources = [make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(_MANY)]
+    open_target(server, new_space()).close()  # which makes the tables
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute(
+            "INSERT INTO treering.vector_queue(space, model_id, text_id, priority) "
+            "SELECT -space, 1, text, text % 6 FROM generate_series(1, 200) space, generate_series(1, 300) text"
+        )
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
+        PostgresLedger(space, clock=clock, server_time=False, followers=[index]).commit(make.patch(*sources))
+        yield space, index
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute("DELETE FROM treering.vector_queue WHERE space < 0")
+
+
+def test_what_waits_for_a_vector_is_read_in_the_order_of_an_index_without_sorting_the_queue(queued, monkeypatch):
+    space, index = queued
+    claims = PostgresVectorClaims(space, EMBEDDER.model_id, EMBEDDER.dimension)
+    [pending, *_] = plans_of(monkeypatch, lambda: index.vectors.pending(5))
+    [claimed, *_] = plans_of(monkeypatch, lambda: claims.claim("somebody", 5, seconds=60))
+    for plan in (pending, claimed):
+        lines = plan.splitlines()
+        scan = next(place for place, line in enumerate(lines) if "Scan" in line and " on vector_queue" in line)
+        limit = max(place for place, line in enumerate(lines[:scan]) if "Limit" in line)
+        # What stands above the limit may sort the few texts that were read, what stands below it would sort all.
+        assert "priority_text_id_idx" in lines[scan], plan
+        assert not any("Sort" in line for line in lines[limit:scan]), plan
+
+
+def test_texts_come_in_the_order_of_the_index_which_is_that_of_their_priority_and_age(queued):
+    _, index = queued
+    waiting = [one.text for one in index.vectors.pending(_MANY)]
+    assert len(waiting) == _MANY
+    assert [one.text for one in index.vectors.pending(5)] == waiting[:5]
+    assert f"hive_{_MANY - 1}" in waiting[0]
 
 
 def test_names_too_long_for_an_index_are_found_too(filled):
@@ -263,3 +358,31 @@ def test_a_decision_about_many_objects_is_as_many_round_trips_as_about_one(searc
         trips[count] = len(approving.trips), len(reverting.trips)
     assert trips[20] == trips[1]
     assert max(trips[1]) <= 9
+
+
+def test_a_thousand_marks_of_answers_cost_a_query_one_row_that_an_index_finds(server, monkeypatch):
+    address = server.url(space=new_space())
+    with open_space(address, channel="user") as space:
+        marked = note(space, "Bees hum at noon.", origin="bees.md")["source_id"]
+        space.crystallize("feedback", input={"question": "when do bees hum", "right": [marked]})
+        jobs = space.engine.feedback
+        row = jobs.find("feedback:/")
+        [mark] = row["items"]
+        others = [{**mark, "terms": [f"{number:06x}"]} for number in range(999)]
+        jobs.save("feedback:/", {**row, "items": [mark, *others]})
+        with psycopg.connect(server.url(user="postgres")) as administrator:
+            administrator.execute(
+                "INSERT INTO treering.jobs(space, id, number, body) SELECT -space, 'job ' || job, job, '' "
+                "FROM generate_series(1, 200) space, generate_series(1, 100) job"
+            )
+        with psycopg.connect(server.url(), autocommit=True) as owner:
+            owner.execute("ANALYZE treering.jobs")
+        with sent_by(monkeypatch) as sent:
+            [hit] = space.query("search", input={"text": "when do bees hum"}, options={"explain": True}).hits
+        assert "feedback" in hit.explain
+        [asked] = [statement for statement in sent.statements if "FROM jobs" in statement]
+    with closing(open_target(server, new_space())) as other:
+        plan = generic_plan(other, asked)
+    assert "pkey" in next(line for line in plan.splitlines() if " on jobs" in line), plan
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute("DELETE FROM treering.jobs WHERE space < 0")

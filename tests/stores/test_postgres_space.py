@@ -1,14 +1,18 @@
 """A whole space on a real Postgres server, and the memory of a project and of a chat in it."""
 
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from postgres_spaces import new_space
 
+import treering
+from acceptance.test_trees_of_histories import History, held, ingest, remember, standing
+from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, status
 from treering.core.errors import InvalidInput
 from treering.parts.projects.project import ProjectMemory
+from treering.spaces.merging import difference
 from treering.surfaces.cli import run
 
 
@@ -81,3 +85,114 @@ def test_the_memory_of_a_discussion_lies_in_a_space_on_a_server(address, tmp_pat
     capsys.readouterr()
     assert run(["discussion", "search", "lamp", "price of the lamp"]) == 0
     assert "49 euros" in capsys.readouterr().out
+
+
+# A repository with several branches: what holds in each, and what a change of one does.
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", [3, 11, 14])
+def test_at_each_branch_a_space_on_a_server_answers_as_one_in_memory_does(address, tmp_path, seed):
+    history = History(tmp_path, seed)
+    known = {}
+    with open_space(address) as space, open_space(":memory:") as other:
+        for _ in range(8):
+            for one in (space, other):
+                ingest(one, history.scratch.folder)
+            branch = history.git("branch", "--show-current")
+            assert held(space, branch) == held(other, branch)
+            if new := remember(space, branch, history.chance):
+                known[new[0]] = new[1:]
+            history.step()
+        for branch in history.branches:
+            history.git("switch", "-q", branch)
+            for one in (space, other):
+                ingest(one, history.scratch.folder)
+            assert held(space, branch) == held(other, branch)
+            for identity in standing(space, branch):
+                path, words = known[identity]
+                assert any(words in (history.scratch.folder / one).read_text() for one in (path, *history.files()))
+        assert space.lint("audit").verified
+        assert space.lint("reindex").differences == ()
+
+
+@pytest.fixture
+def repository(address, tmp_path, monkeypatch):
+    """A repository whose space lies on the server: a page on `main`, and a decision that rests on it."""
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"docs/queue.md": "# Queue\n\nThe queue keeps lavender messages for a week.\n"})
+    monkeypatch.chdir(scratch.folder)
+    monkeypatch.setenv("TREERING_SPACE", address)
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    with open_space(address, channel="user", actor="ada") as space:
+        ingest(space, scratch.folder)
+        (hit,) = [one for one in space.query("search", input={"text": "lavender"}).hits if one.title == "Queue"]
+        evidence = {"source_id": hit.source_id, "segment_id": hit.segment_id}
+        decide(space, "Lavender stays for a week", status="active", evidence_refs=[evidence])
+    return scratch
+
+
+def test_a_check_tells_what_a_change_does_to_what_a_space_on_a_server_knows(repository, capsys):
+    repository.git("switch", "-q", "-c", "feature")
+    repository.commit({"docs/queue.md": "# Queue\n\nThe queue keeps clover messages for a day.\n"})
+    capsys.readouterr()
+    assert run(["check", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(one["rule"], one["path"]) for one in found if one["rule"] == "stale-decision"] == [
+        ("stale-decision", "docs/queue.md")
+    ]
+
+
+def test_what_a_branch_changed_is_told_there_and_not_on_the_branch_that_it_left(repository, address, capsys):
+    repository.git("switch", "-q", "-c", "feature")
+    repository.commit({"docs/queue.md": "# Queue\n\nThe queue keeps clover messages for a day.\n"})
+    with open_space(address, channel="user", actor="ada") as space:
+        assert ingest(space, repository.folder).staled == ()
+        for at, word, missing in (("feature", "clover", "lavender"), ("main", "lavender", "clover")):
+            texts = [hit.text for hit in space.query("search", "/", {"text": f"{word} messages"}, {"at": at}).hits]
+            assert any(word in text for text in texts)
+            assert not any(missing in text for text in texts if "keeps" in text)
+
+
+# Spaces that grew apart: one in a file, one on a server.
+
+
+def test_a_file_is_merged_into_a_space_on_a_server_and_the_other_way_round(address, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    file = f"sqlite:{tmp_path / 'ada.db'}"
+    with open_space(file, channel="user", actor="ada") as space:
+        note(space, "Bees hum at noon.", origin="bees")
+    treering.move(file, address)
+    for place, text, actor in ((file, "Ants dig deep.", "ada"), (address, "Moths fly at night.", "bob")):
+        with open_space(place, channel="user", actor=actor) as space:
+            evidence = note(space, text, origin=text)
+            decide(space, f"As {actor} saw it", status="active", evidence_refs=[evidence])
+    for place, other in ((address, file), (file, address)):
+        capsys.readouterr()
+        assert run(["merge", other, "--space", place, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["contested"] == []
+        assert run(["merge", other, "--space", place]) == 0  # what was merged is merged again, and changes nothing
+    for place in (address, file):
+        with open_space(place) as space:
+            for text in ("Bees", "Ants", "Moths"):
+                assert space.query("search", input={"text": text}).hits
+            assert space.lint("audit").verified
+            assert space.lint("reindex").differences == ()
+    with closing(treering.open_ledger(address)) as ours, closing(treering.open_ledger(file)) as theirs:
+        assert difference(ours, theirs).differences == ()
+
+
+def test_branches_that_two_people_read_stand_in_the_merged_space_on_a_server(repository, address, tmp_path):
+    file = f"sqlite:{tmp_path / 'bob.db'}"
+    treering.move(address, file)
+    repository.git("switch", "-q", "-c", "feature")
+    repository.commit({"docs/bob.md": "# Bob\n\nBob keeps clover.\n"})
+    with open_space(file, channel="user", actor="bob") as space:
+        ingest(space, repository.folder)
+    assert run(["merge", file, "--space", address]) == 0
+    with open_space(address) as space:
+        for at, is_there in (("feature", True), ("main", False)):
+            hits = space.query("search", "/", {"text": "clover"}, {"at": at}).hits
+            assert any("Bob keeps clover" in hit.text for hit in hits) == is_there
+        assert space.lint("audit").verified
+        assert space.lint("reindex").differences == ()

@@ -12,7 +12,7 @@ from treering.ports.search import Lag
 from treering.spaces.space_worker import SpaceWorker
 from treering.stores.postgres.connection.schema import FINDING, QUEUES
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vectors import PostgresVectorClaims
+from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
 from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.stores.postgres.opening import WaitingSpaces

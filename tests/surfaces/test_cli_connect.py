@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from space_parts import all_of, decide, note, open_space
+from treering.core.fencing import fence
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.sources.reading.access import files_below
+from treering.stores.sqlite.files import ready_folder
 from treering.surfaces.cli import run
+from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.system.machine import NEXT_LOCK, held_alone
 
 TURNS = [
@@ -602,6 +606,80 @@ def test_before_an_edit_a_session_is_told_once_what_governs_the_file(shop):
     assert "Baskets" not in before_edit(shop, "src/shop/till.py", session="three")
 
 
+def asked_over_mcp(folder, question, **call):
+    """Ask as an agent does whose client has the server of this folder."""
+    dispatcher = ToolDispatcher(f"sqlite:{folder}/.treering/treering.db", files_below(folder))
+    try:
+        given = {"mode": "search", "input": {"text": question}, **call}
+        return dispatcher.answer("query", given, actor="agent", progress=lambda *_: None, check=lambda: None).data
+    finally:
+        dispatcher.close()
+
+
+def verdicts(folder):
+    with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
+        return dict(space.perform("feedback status").verdicts)
+
+
+def test_a_file_that_an_answer_named_counts_as_used_once_the_agent_edits_it(shop):
+    before_edit(shop, "src/shop/basket.py", session="early")
+    told = asked_over_mcp(shop, "LIMIT total_of prices")
+    asked_over_mcp(shop, "What is said of prices?", mode="context", input={"task": "LIMIT total_of prices"})
+    assert any(one["origin"].endswith("basket.py") for one in told["hits"])
+    for session in ("one", "one", "two"):
+        before_edit(shop, "src/shop/basket.py", session=session)
+    before_edit(shop, "web/start.ts")
+    before_edit(shop, "../elsewhere.py")
+    assert verdicts(shop) == {}
+    make_ready_for(shop)
+    assert verdicts(shop) == {"used by agent": 1}
+    before_edit(shop, "src/shop/basket.py")
+    make_ready_for(shop)
+    assert verdicts(shop) == {"used by agent": 1}
+    with open_space(f"sqlite:{shop}/.treering/treering.db") as space:
+        hits = space.query("search", input={"text": "LIMIT total_of prices"}, options={"explain": True}).hits
+        (hit,) = [one for one in hits if "feedback" in one.explain]
+        assert hit.origin.endswith("basket.py")
+
+
+def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is_noted_as_used(shop):
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    before_edit(shop, "src/shop/basket.py", session="")
+    make_ready_for(shop)
+    assert verdicts(shop) == {}
+    before_edit(shop, "src/shop/basket.py", session="one")
+    assert run(["feedback", "off"]) == 0
+    make_ready_for(shop)
+    asked_over_mcp(shop, "open_till of the till")
+    before_edit(shop, "src/shop/till.py", session="one")
+    assert run(["feedback", "on"]) == 0
+    make_ready_for(shop)
+    assert verdicts(shop) == {}
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    before_edit(shop, "src/shop/basket.py", session="three")
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user") as space:
+        (source,) = [one for one in all_of(space, "source") if one.origin.endswith("basket.py")]
+        space.perform("erase", input={"ids": [source.id]})
+    kept = shop / ".treering/treering.db.ready"
+    assert not any(source.id.encode() in file.read_bytes() for file in kept.iterdir())
+    make_ready_for(shop)
+    assert verdicts(shop) == {}
+
+
+def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_left_out(shop):
+    kept = shop / ".treering/treering.db.ready"
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    line = (kept / "answers.jsonl").read_bytes()
+    (kept / "answers.jsonl").write_bytes(line * (60_000 // len(line) + 1))
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    assert (kept / "answers.jsonl").stat().st_size < 60_000
+    (kept / "used.jsonl").write_bytes(b'not json\n[1]\n["ans:x", "/", "src:x"]\n')
+    make_ready_for(shop)
+    assert not (kept / "used.jsonl").exists()
+    (kept / "answers.jsonl").write_bytes(b"{")
+    assert "Baskets" in before_edit(shop, "src/shop/basket.py")
+
+
 def test_before_an_edit_of_what_nothing_governs_nothing_is_told(shop, tmp_path):
     assert before_edit(shop, "web/start.ts") == ""
     assert before_edit(shop, str(tmp_path / "elsewhere.py")) == ""
@@ -642,10 +720,54 @@ def test_on_a_prompt_a_session_is_told_what_truly_speaks_of_it_and_else_nothing(
     assert hook("prompt", {"cwd": str(shop), "prompt": None}, shop) == {}
 
 
+def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
+    told = "Who restored the mosaic of the fountain?"
+    assert on_prompt(shop, f"<hook_context>{told}</hook_context>\n\nHello.") == ""
+    assert on_prompt(shop, f"{fence(told, origin='treering')}\n\nHello.") == ""
+
+
+def test_what_a_session_began_with_is_not_told_again_until_it_is_compacted(shop):
+    (shop / "src/shop/basket.py").write_text(SHOP["src/shop/basket.py"] + "# A basket holds three things.\n")
+    make_ready_for(shop)
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
+    assert "Baskets hold three things" in context_of(hook("begin", {**begin, "source": "startup"}, shop))
+    assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
+    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?")
+    hook("begin", {**begin, "source": "resume"}, shop)
+    assert on_prompt(shop, "Who restored the mosaic of the fountain?") == ""
+    hook("begin", {**begin, "source": "compact"}, shop)
+    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?")
+
+
+def test_what_was_recorded_during_a_session_is_told_later_in_it(shop):
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
+        decide(space, "The orchard grows quinces", note(space, "Quinces grow in the orchard."))
+    table = ready_folder(shop / ".treering/treering.db") / "hooks.table"
+    os.utime(table, (0, 0))
+    asked = "What grows in the orchard, quinces?"
+    assert on_prompt(shop, asked, session="first") == ""
+    wait_for(lambda: "orchard" in table.read_text(), True)
+    assert "quinces" in on_prompt(shop, asked, session="second")
+
+
+def test_a_decision_of_a_file_is_told_in_words_said_once(folder):
+    (folder / "docs/decisions").mkdir(parents=True)
+    record = "# Sessions in one file\n\nStatus: accepted\n\n## Decision\n\nOnly `src/sessions.py` opens the file.\n"
+    (folder / "docs/decisions/0009-sessions.md").write_text(record)
+    (folder / "src").mkdir()
+    (folder / "src/sessions.py").write_text("FILE = 1\n")
+    assert run(["ingest", "."]) == 0
+    make_ready_for(folder)
+    told = before_edit(folder, "src/sessions.py")
+    assert told.count("Sessions in one file") == told.count("opens the file") == 1
+
+
 FAILED = "E   sqlite3.OperationalError: database is locked\nFAILED tests/test_shop.py::test_checkout"
 FAILURES = {
     "claude-code": {"hook_event_name": "PostToolUseFailure", "error": f"Exit code 1\n{FAILED}"},
     "codex": {"hook_event_name": "PostToolUse", "tool_response": f"Exit code: 1\nOutput:\n{FAILED}"},
+    "codex that tells no exit code": {"hook_event_name": "PostToolUse", "tool_response": f"{FAILED}\n"},
+    "without a module": {"error": "Exit code 1\nOperationalError: database is locked"},
     "cursor": {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 1, "stdout": FAILED})},
     "gemini-cli": {"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"Exit Code: 1\n{FAILED}"}},
 }
@@ -662,6 +784,7 @@ def test_after_a_failure_a_session_is_told_what_was_learned_from_the_same_one(sh
     "given",
     [
         {"hook_event_name": "PostToolUse", "tool_response": f"Exit code: 0\n{FAILED}"},
+        {"hook_event_name": "PostToolUse", "tool_response": "docs/errors.md: OperationalError, database is locked\n"},
         {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 0, "stdout": FAILED})},
         {"hook_event_name": "PostToolUseFailure", "error": "Exit code 1\nNameError: name 'x' is not defined"},
     ],
@@ -692,7 +815,9 @@ def test_each_hook_can_be_turned_off_alone(shop, word, monkeypatch):
     given = {"session_id": "one", "cwd": str(shop), "prompt": "Who restored the mosaic of the fountain?"}
     given |= {"tool_input": {"file_path": "src/shop/basket.py"}, **FAILURES["claude-code"]}
     monkeypatch.setenv("TREERING_HOOKS_OFF", f"{word},keep")
-    answered = {one: bool(hook(one, given, shop)) for one in ("begin", "edit", "prompt", "failure")}
+    answered = {
+        one: bool(hook(one, given | {"session_id": one}, shop)) for one in ("begin", "edit", "prompt", "failure")
+    }
     assert [one for one, has in answered.items() if not has] == [word]
 
 

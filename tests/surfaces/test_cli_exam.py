@@ -3,9 +3,16 @@
 import json
 import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from cli_stage import README, Stage
+
+import treering
+from treering.parts.exams.exam import FOLDER as EXAM_FOLDER
+from treering.parts.exams.exam import read_questions
+from treering.parts.exams.results import HISTORY
+from treering.system.settings import FILE, FOLDER
 
 QUESTIONS = """\
 questions:
@@ -49,6 +56,24 @@ def git(stage: Stage, *arguments: str) -> None:
     subprocess.run(["git", "-C", stage.folder, *names, *arguments], check=True)
 
 
+def test_a_space_made_beside_an_exam_stays_out_of_version_control_and_the_exam_in_it(stage: Stage) -> None:
+    git(stage, "init", "-q", "-b", "main")
+    write(stage, QUESTIONS)
+    stage.done("init", "--here")
+    git(stage, "add", ".")
+    listed = subprocess.run(["git", "-C", stage.folder, "ls-files"], check=True, capture_output=True, text=True).stdout
+    assert listed.split() == [".treering/exam/mine.yaml"]
+
+
+def test_the_exam_of_this_repository_asks_for_files_that_are_there_and_for_refusals() -> None:
+    top = Path(__file__).parents[2]
+    questions = read_questions(top / EXAM_FOLDER)
+    assert 20 <= len(questions) <= 60
+    assert sum(one.refuse for one in questions) >= 5
+    wanted = [one.file for question in questions for one in question.must]
+    assert [path for path in wanted if not (top / path).is_file()] == []
+
+
 def test_an_exam_tells_what_was_found_and_what_was_refused(asked: Stage) -> None:
     told = figures(asked)
     assert told["recall@10"] == told["all@10"] == told["refused"] == told["answered"] == told["clean"] == 100
@@ -87,6 +112,20 @@ def test_a_run_is_compared_with_the_one_before_question_by_question(asked: Stage
     assert "better: retries" in ran(asked, "--no-keep")
     assert "better: retries" in ran(asked, "--no-keep")
     assert len((asked.folder / ".treering/exam/runs.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_last_runs_are_kept_in_the_space_where_no_question_finds_them(asked: Stage) -> None:
+    ran(asked)
+    ran(asked, "--no-keep")
+    ran(asked)
+    with treering.open(f"sqlite:{asked.folder / FOLDER / FILE}") as space:
+        told = space.perform(HISTORY)
+    assert [(one.number, one.exam, one.right) for one in told.runs] == [
+        (2, ".treering/exam", 2),
+        (1, ".treering/exam", 2),
+    ]
+    assert told.runs[0].gains["recall@5"].mean == 0
+    assert "genome assembly" not in asked.done("query", "zebrafish genome", "--mode", "search").out
 
 
 def test_a_line_that_is_no_run_is_reported(asked: Stage) -> None:

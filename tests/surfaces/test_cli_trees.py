@@ -1,15 +1,26 @@
-"""Several work trees of one repository on the command line: one space, and what holds in each tree."""
+"""Several work trees of one repository: one space, and what holds in each tree, on every surface."""
 
 import io
 import json
+import sys
+from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from sources.git_scratch import Scratch
 from space_parts import open_space
 from treering.parts.coding_agents import session_hooks
 from treering.parts.coding_agents.running import make_ready
+from treering.sources.reading.access import files_below
 from treering.surfaces.cli import run
+from treering.surfaces.mcp.dispatcher import ToolDispatcher
+
+sys.path.append(str(Path(__file__).parent / "http"))
+
+from rest_parts import running
 
 LIMIT = "# Limits\n\nThe retry limit is five.\n"
 
@@ -145,3 +156,118 @@ def test_modes_of_the_command_line_ask_what_holds_on_a_branch(repository, other,
     shown = {at: told("query", "--mode", "page", "docs/queue.md", "--at", at) for at in ("feature/x", "main")}
     assert (shown["feature/x"]["current"], shown["main"]["current"]) == (True, False)
     assert shown["main"]["note"] == "not on this branch (feature/x)"
+
+
+# The same asked of a server: over HTTP, over MCP, and on the web page.
+
+ASKED = [
+    ("search", {"text": "lavender messages"}),
+    ("context", {"task": "How long do lavender messages stay queued?"}),
+    ("recent", {}),
+    ("related", {"id": "docs/queue.md"}),
+]
+UNKNOWN = "No branch or commit 'feature/y' is known here."
+
+
+@pytest.fixture
+def server(repository, other):
+    """A server of the space that both work trees share. It reads no files."""
+    with running(repository.folder / ".treering", space=f"sqlite:{repository.folder}/.treering/treering.db") as client:
+        yield client
+
+
+def over_http(server, mode, given, **options):
+    return server.post("/v1/wiki/query", json={"mode": mode, "input": given, "options": options})
+
+
+def over_mcp(server, mode, given, **options):
+    async def call():
+        async with Client(streamable_http_client(f"{server.base_url}/mcp")) as client:
+            return await client.call_tool("wiki.query", {"mode": mode, "input": given, "options": options})
+
+    return anyio.run(call)
+
+
+def is_told_there_alone(there, here):
+    assert "avender" in there
+    assert "keeps lavender messages" not in here
+    assert "avender" not in here or "not on this branch (feature/x)" in here or "No branch holds" in here
+
+
+@pytest.mark.parametrize(("mode", "given"), ASKED[:2])
+def test_over_http_and_mcp_a_branch_is_asked_by_its_name_and_by_its_commit(server, other, mode, given):
+    commit = other.git("rev-parse", "HEAD").strip()
+    for at in ("feature/x", commit, commit[:10]):
+        there, here = (over_http(server, mode, given, at=one).json() for one in (at, "main"))
+        is_told_there_alone(json.dumps(there), json.dumps(here))
+    there, here = (over_mcp(server, mode, given, at=one) for one in ("feature/x", "main"))
+    is_told_there_alone(there.content[0].text, here.content[0].text)
+    is_told_there_alone(json.dumps(there.structured_content), json.dumps(here.structured_content))
+    free = over_http(server, mode, given).json()
+    assert any("all branches that were read" in one for one in free["warnings"])
+
+
+def test_over_http_and_mcp_what_stands_elsewhere_is_named_with_its_branch(server):
+    shown = {at: over_http(server, "page", {"name": "docs/queue.md"}, at=at).json() for at in ("feature/x", "main")}
+    assert (shown["feature/x"]["current"], shown["main"]["current"]) == (True, False)
+    assert shown["main"]["note"] == "not on this branch (feature/x)"
+    assert (
+        "not on this branch (feature/x)"
+        in over_mcp(server, "page", {"name": "docs/queue.md"}, at="main").content[0].text
+    )
+    hit = over_http(server, "search", {"text": "lavender messages"}, at="feature/x").json()["hits"][0]
+    opened = over_http(server, "expand", {"ids": [f"{hit['object_id']} {hit['segment_id']}"]}, at="main").json()
+    assert "not on this branch (feature/x)" in json.dumps(opened)
+
+
+@pytest.mark.parametrize(("mode", "given"), [*ASKED, ("page", {"name": "docs/queue.md"})])
+def test_a_branch_that_nobody_knows_is_a_clear_error_over_http_and_mcp(server, mode, given):
+    answer = over_http(server, mode, given, at="feature/y")
+    assert answer.status_code == 404, answer.text
+    assert UNKNOWN in answer.text
+    assert "feature/x, main" in answer.text or "main, feature/x" in answer.text
+    refused = over_mcp(server, mode, given, at="feature/y")
+    assert refused.is_error
+    assert UNKNOWN in refused.content[0].text
+    both = over_http(server, mode, given, at="main", as_of=3)
+    assert both.status_code == 422, both.text
+
+
+def test_the_pages_show_what_holds_on_a_branch(server):
+    def page(path, **asked):
+        answer = server.get(path, params=asked)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    for asked in ({"q": "lavender messages"}, {"q": "lavender messages", "view": "pack"}):
+        is_told_there_alone(
+            page("/", **asked, at="feature/x"), page("/", **asked, at="main").replace("lavender messages", "")
+        )
+    hit = over_http(server, "search", {"text": "lavender messages"}, at="feature/x").json()["hits"][0]
+    assert "not on this branch (feature/x)" in page(f"/web/object/{hit['object_id']}", at="main")
+    assert "not on this branch" not in page(f"/web/object/{hit['object_id']}", at="feature/x")
+    listed = {at: page("/web/timeline", at=at) for at in ("feature/x", "main")}
+    assert "not on this branch" not in listed["feature/x"]
+    for path in ("/", "/web/graph", "/web/timeline", "/web/work", "/web/health"):
+        for at in ("feature/y", "<script>alert(1)</script>"):
+            answer = server.get(path, params={"q": "lavender", "at": at})
+            assert (answer.status_code, "<script>alert" in answer.text) == (404, False), path
+            assert "No branch or commit" in answer.text
+    kept = page("/", q="lavender messages", at="feature/x")
+    assert "at=feature/x" in kept  # links lead on in the same tree
+
+
+def test_an_agent_whose_server_runs_in_a_work_tree_is_told_what_holds_there(repository, other, monkeypatch):
+    def told(folder, **options):
+        monkeypatch.chdir(folder)
+        dispatcher = ToolDispatcher(f"sqlite:{repository.folder}/.treering/treering.db", files_below(folder))
+        try:
+            given = {"mode": "search", "input": {"text": "lavender messages"}, "options": options}
+            answer = dispatcher.answer("query", given, actor="a", progress=lambda *_: None, check=lambda: None)
+            return answer.text
+        finally:
+            dispatcher.close()
+
+    is_told_there_alone(told(other.folder), told(repository.folder))
+    is_told_there_alone(told(repository.folder, at="feature/x"), told(other.folder, at="main"))
+    assert UNKNOWN in told(repository.folder, at="feature/y")

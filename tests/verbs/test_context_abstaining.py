@@ -137,3 +137,25 @@ def test_a_question_about_somebody_nobody_mentions_is_refused_in_a_large_space(s
     assert (
         context(space, "Which instrument does the sister of Ann play in the orchestra?", semantic=False).status == "ok"
     )
+
+
+@pytest.mark.parametrize(("things", "status"), [(0, "ok"), (60, "empty")])
+def test_what_a_long_text_covers_of_a_question_may_be_chance(open_space, things, status):
+    class Apart:
+        """An embedder for which a question is near to no text."""
+
+        model_id, dimension, unrelated_below = "apart", 2, 0.6
+
+        def embed_query(self, text):
+            return np.array([1.0, 0.0], np.float32)
+
+        def embed_documents(self, texts):
+            return np.array([[0.0, 1.0]] * len(texts), np.float32)
+
+    space = open_space(embedder=Apart())
+    listed = ", ".join(f"thing{at}" for at in range(things))
+    told = [f"The violin stands in the kitchen {listed}", *(f"It rained on day {at} near town." for at in range(400))]
+    messages = [{"name": ("Ann", "Ben")[at % 2], "content": text} for at, text in enumerate(told)]
+    space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
+    space.embed_pending()
+    assert context(space, "Which old violin stands in the kitchen?").status == status

@@ -115,6 +115,19 @@ class TestCounting:
         say(space, wrong=[ids[0]])
         assert scores(space)[ids[0]] < before
 
+    def test_what_was_said_is_taken_back_by_the_channel_that_said_it(self, place):
+        space, ids = place
+        before = scores(space)
+        say(space, right=[ids[0]], wrong=[ids[1]], used=[ids[0]])
+        bot = agent(space)
+        assert say(bot, neither=[ids[0], ids[1]]).taken_back == 0
+        report = say(space, neither=[ids[0], ids[1]])
+        assert (report.noted, report.taken_back) == (0, 2)
+        assert space.perform("feedback status").verdicts == {"used by user": 1}
+        assert scores(space)[ids[1]] == before[ids[1]]
+        with pytest.raises(NotFound):
+            say(space, neither=["src:01kefz3m8qd5v2n7x4t9r6w0ya"])
+
 
 class TestAttack:
     def test_a_thousand_verdicts_of_an_agent_move_nothing_above_what_a_person_marked(self, place):

@@ -3,6 +3,7 @@ import gc
 import pytest
 from ingest_parts import Folder, Jobs, desk_of, make_desk
 
+from space_parts import decide, note, open_space
 from treering.core.errors import Conflict, Denied, InvalidPatch, Unavailable
 from treering.core.objects import Source
 from treering.core.patch import Author, Create
@@ -283,3 +284,36 @@ def test_a_proposed_batch_is_there_once_approved():
     (proposed,) = desk.ledger.patches(status="proposed")
     desk.ledger.approve(proposed.id, by=Author(actor="eve", channel="system"))
     assert desk.ingest("source", items(2)).status == "unchanged"
+
+
+WAL_HEADER, FRAME_HEADER = 32, 24
+
+
+def transactions(file):
+    """Count the transactions in the write-ahead log of a file: the last page of each tells the size of the file."""
+    log = file.with_name(f"{file.name}-wal").read_bytes()
+    size, salts = int.from_bytes(log[8:12]), log[16:24]
+    places = range(WAL_HEADER, len(log), FRAME_HEADER + size)
+    frames = [log[place : place + FRAME_HEADER] for place in places]
+    return sum(frame[8:16] == salts and frame[4:8] != bytes(4) for frame in frames)
+
+
+def test_a_note_and_the_job_that_tells_of_it_are_one_transaction(tmp_path):
+    file = tmp_path / "space.db"
+    with open_space(f"sqlite:{file}") as space:
+        note(space, "The uploader retries.", origin="a.md")
+        before = transactions(file)
+        report = space.ingest("source", input={"text": "The uploader waits.", "origin": "b.md"})
+        assert transactions(file) == before + 1
+        told = space.ingest("status", input={"job": report.job})
+        assert (told.state, told.done, told.counts) == ("done", 1, {"created": 1})
+        assert [item.origin for item in told.items] == ["b.md"]
+
+
+def test_a_job_tells_what_became_stale_by_the_note_it_was_kept_with(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        held = decide(space, "Retry three times", note(space, "The uploader retries.", origin="a.md"))
+        report = space.ingest("source", input={"text": "It gives up at once.", "origin": "a.md"})
+        assert report.staled == (held,)
+        told = space.ingest("status", input={"job": report.job})
+        assert (told.state, told.staled) == ("done", (held,))

@@ -51,6 +51,28 @@ class TestContext:
         note(space, "We use SQLite.")
         assert space.query(input={"task": "SQLite"}).mode == "context"
 
+    def test_the_text_that_only_superseded_knowledge_rests_on_stands_last_and_is_flagged(self, space):
+        was, now = (
+            note(space, "Orders are kept in MySQL.", origin="a"),
+            note(space, "Orders moved to Postgres.", origin="b"),
+        )
+        old, new = decide(space, "Keep orders in MySQL", was), decide(space, "Keep orders in Postgres", now)
+        before = context(space, "Are orders kept in MySQL?").pack.items
+        assert [item.flags for item in before if item.object_id == was["source_id"]] == [()]
+        space.crystallize("supersede", input={"id": old, "by": new})
+        items = context(space, "Are orders kept in MySQL?").pack.items
+        assert new in [item.object_id for item in items[:-1]]
+        assert (items[-1].object_id, items[-1].flags) == (was["source_id"], ("superseded",))
+
+    def test_a_text_that_other_knowledge_still_rests_on_is_not_outdated(self, space):
+        both = note(space, "Orders are kept in MySQL, and backups are made at night.", origin="a")
+        old, kept = decide(space, "Keep orders in MySQL", both), decide(space, "Make backups at night", both)
+        new = decide(space, "Keep orders in Postgres", note(space, "Orders moved to Postgres.", origin="b"))
+        space.crystallize("supersede", input={"id": old, "by": new})
+        items = context(space, "Where are orders kept, and when are backups made?").pack.items
+        assert kept in [item.object_id for item in items]
+        assert all(item.flags == () for item in items)
+
     def test_it_holds_what_is_decided_constrained_believed_done_and_open(self, shop):
         space, known = shop
         report = context(space, "change upload retries")

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
@@ -47,6 +48,10 @@ class FormatLimits:
     """The segments after so many are left out, and the source says so. `None`: as many as there are."""
 
 
+posix_path = lru_cache(maxsize=256)(PurePosixPath)
+"""Gives a path, taken apart once: each format asks a file for its name or its ending."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileToRead:
     """What is known of a file besides its bytes, and how it is to be read."""
@@ -62,7 +67,7 @@ class FileToRead:
     @property
     def suffix(self) -> str:
         """Return the ending of its name in small letters, with the dot."""
-        return PurePosixPath(self.path).suffix.lower()
+        return posix_path(self.path).suffix.lower()
 
     def cleaned(self, text: str) -> "Redacted":
         """Return a text of the file with its secrets replaced, unless they are to stay.

@@ -113,6 +113,20 @@ def quick_vectors(index: Index) -> Vectors | None:
 
 
 @runtime_checkable
+class CarryingIndex(Protocol):
+    """An ability that an index may have: what it would make of a copied ledger it takes from the source's index."""
+
+    @property
+    def carried_vectors(self) -> int:
+        """Count the vectors that were taken from the source."""
+        ...
+
+    def carry_from(self, source: Index) -> None:
+        """Take from the index of the space that is copied, as far as that holds the same; make the rest."""
+        ...
+
+
+@runtime_checkable
 class MomentIndex(Protocol):
     """An ability that an index may have: its reads, and those of the ledger, may be held together."""
 

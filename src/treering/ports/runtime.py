@@ -1,11 +1,11 @@
 """What work runs under: the clock, interrupts, reads that may be late, the job log, leases and the backlog."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from treering.core.canonical import make_id, make_segment_id
 
@@ -131,6 +131,22 @@ class JobLog(Protocol):
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects; 0 after they were erased."""
+        ...
+
+
+IsKept = Callable[[], bool]
+"""Tells whether a row was kept."""
+
+
+@runtime_checkable
+class JobsInCommits(Protocol):
+    """What a log of jobs can that lies beside its ledger: keep a row in a transaction of that, durable with it."""
+
+    def kept_in_commit(self, job_id: str, row: JobRow) -> AbstractContextManager[IsKept]:
+        """Keep a job's state in the first transaction in which the block changes objects, if it changes any.
+
+        Asked inside the block, behind that transaction, what is given tells whether it was kept.
+        """
         ...
 
 

@@ -1,6 +1,6 @@
 """What is asked of a database: all that one open space keeps, its access keys, and servers that share spaces."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -72,6 +72,14 @@ class Protection:
     """Why the database does not hold that role to one space, such as `is a superuser`; empty where it does."""
 
 
+class NoteAnswer(Protocol):
+    """Notes which files an answer named, for hooks that see an agent open or edit one of them next."""
+
+    def __call__(self, answer: str, scope: str, files: Mapping[str, str]) -> None:
+        """Note it: what feedback calls the answer, and by path the place in the space. Raises `OSError`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """The stores of one open space. Safe to use from many threads.
@@ -95,6 +103,8 @@ class Stores:
     """Work that was promised; `None` where only the process that promised it comes to do it."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
+    note_answer: NoteAnswer | None = None
+    """Notes which files an answer named; `None` where no hook looks for that."""
     arrival: IncomingCopy | None = None
     """What marks the space as an unfinished copy; `None` where it was not opened for one, or cannot be marked."""
 

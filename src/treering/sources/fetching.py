@@ -8,6 +8,7 @@ import ssl
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from importlib.metadata import version
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
@@ -60,6 +61,12 @@ _MOST_TRIED = 3
 """So many addresses of a host are tried."""
 
 
+@cache
+def system_trust() -> ssl.SSLContext:
+    """Return a context that trusts whom the system trusts; reading its certificates takes long."""
+    return ssl.create_default_context()
+
+
 @dataclass(frozen=True, slots=True)
 class Connector:
     """Opens connections to hosts whose every address is allowed.
@@ -69,7 +76,8 @@ class Connector:
 
     allowed: Callable[[str], bool] = is_public
     resolve: Resolve = resolve
-    trust: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    trust: Callable[[], ssl.SSLContext] = system_trust
+    """Asked by the first secure connection, and not before: most spaces fetch nothing."""
     connect_seconds: float = 10.0
 
     def open(self, host: str, port: int, *, secure: bool) -> HTTPConnection:
@@ -88,7 +96,7 @@ class Connector:
     def _socket(self, addresses: Sequence[str], host: str, port: int, *, secure: bool) -> socket.socket:
         plain = self._reached(addresses[:_MOST_TRIED], port)
         try:
-            return self.trust.wrap_socket(plain, server_hostname=host) if secure else plain
+            return self.trust().wrap_socket(plain, server_hostname=host) if secure else plain
         except BaseException:
             plain.close()
             raise

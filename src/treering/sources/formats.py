@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from treering.core.screening import instruction_flags
@@ -21,6 +20,7 @@ from treering.ports.format import (
     Segmenter,
     Unreadable,
     allowed_bytes,
+    posix_path,
 )
 from treering.sources.code.languages import language_of
 from treering.sources.code.outline import CodeOutline, OutlineProcess, OutlineStopped
@@ -54,7 +54,7 @@ Hint = Literal["lock file", "minified", "generated", "bulk data"]
 
 def generated_hint(path: str, text: str, *, code: bool) -> Hint | None:
     """Say why a file is not read in full; `None` for one that is. `code`: it is in a language read as code."""
-    name = PurePosixPath(path).name.lower()
+    name = posix_path(path).name.lower()
     if name in _LOCKS:
         return "lock file"
     if _MINIFIED_NAME.search(name) or ((code or name.endswith(".css")) and _has_endless_lines(text)):
@@ -67,7 +67,7 @@ def generated_hint(path: str, text: str, *, code: bool) -> Hint | None:
 
 def is_vendored(path: str) -> bool:
     """Tell whether a path looks like a copy of somebody else's work."""
-    return not _VENDOR_FOLDERS.isdisjoint(PurePosixPath(path).parts[:-1])
+    return not _VENDOR_FOLDERS.isdisjoint(posix_path(path).parts[:-1])
 
 
 _LOCKS = frozenset(
@@ -199,7 +199,7 @@ def _first_lines(clean: CleanText) -> list[SegmentDraft]:
 def _metadata(file: FileToRead, cut: Cut, text: str) -> dict[str, Any]:
     """Describe the file; what does not hold is left out."""
     described: dict[str, Any] = {
-        "language": cut.language or PurePosixPath(file.path).suffix.lower().removeprefix("."),
+        "language": cut.language or posix_path(file.path).suffix.lower().removeprefix("."),
         "generated": cut.hint,
         "vendored": is_vendored(file.path),
         "package": package_of(file.path, text) if is_manifest(file.path) else "",

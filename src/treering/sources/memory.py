@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import JsonValue
 
 from treering.ports.adapter import KnowledgeDraft
+from treering.ports.format import posix_path
 from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, moment, record, words
 
 
@@ -119,7 +119,7 @@ def noted(path: str, text: str) -> Iterator[Noted]:
     if matter is None or not _PERMALINK.search(matter["matter"]):
         return
     called = _TITLE.search(matter["matter"])
-    title = called["title"].strip("\"' ") if called else PurePosixPath(path).stem
+    title = called["title"].strip("\"' ") if called else posix_path(path).stem
     found = 0
     for line, said in _lines_of_prose(text):
         one = _observation(title, said, line) or _relation(title, said, line)

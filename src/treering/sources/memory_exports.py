@@ -4,13 +4,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from pydantic import JsonValue, ValidationError
 
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
-from treering.ports.format import FileToRead
+from treering.ports.format import FileToRead, posix_path
 from treering.sources import memory
 from treering.sources.memory import (
     ForeignMemory,
@@ -198,7 +197,7 @@ def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
 
 
 def _ending(name: str) -> str:
-    return PurePosixPath(name).suffix.lower()
+    return posix_path(name).suffix.lower()
 
 
 def _read(data: bytes, ending: str) -> Iterator[Told] | None:

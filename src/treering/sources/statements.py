@@ -6,10 +6,10 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from treering.core.evidence import Lines
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
+from treering.ports.format import posix_path
 from treering.sources.memory import noted
 from treering.sources.reading import lines as restructured
 from treering.sources.reading.lines import Heading, MarkupOutline
@@ -102,13 +102,13 @@ def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> Knowled
 
 
 def _is_record(path: str, parts: Mapping[str, object]) -> bool:
-    if _NO_RECORD.search(PurePosixPath(path).name):
+    if _NO_RECORD.search(posix_path(path).name):
         return False
     return _is_record_path(path) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
 
 
 def _is_record_path(path: str) -> bool:
-    return bool(_RECORD_PATH.search(path)) and is_markdown(path) and not _NO_RECORD.search(PurePosixPath(path).name)
+    return bool(_RECORD_PATH.search(path)) and is_markdown(path) and not _NO_RECORD.search(posix_path(path).name)
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
@@ -149,7 +149,7 @@ def _status(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) ->
 def _title(path: str, outline: MarkupOutline) -> str:
     name = next((heading.name for heading in outline.headings if heading.level == 1), "")
     if not name or name.casefold() in _DECISION:
-        name = PurePosixPath(path).stem.replace("-", " ").replace("_", " ")
+        name = posix_path(path).stem.replace("-", " ").replace("_", " ")
     return _NUMBER.sub("", name).strip() or name
 
 
@@ -209,11 +209,11 @@ _WHOLE = ("", ".", ".github", "docs", "doc")
 
 
 def _sets_rules(path: str) -> bool:
-    return bool(_RULE_FILE.fullmatch(PurePosixPath(path).name) or _RULE_PATH.search(path))
+    return bool(_RULE_FILE.fullmatch(posix_path(path).name) or _RULE_PATH.search(path))
 
 
 def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
-    folder = str(PurePosixPath(path).parent)
+    folder = str(posix_path(path).parent)
     scope = _globs(text) or "repository" if _RULE_PATH.search(path) or folder in _WHOLE else folder
     rules = list(dict.fromkeys(_rules(path, text)))[:_MOST_RULES]
     for rule, impact, line in rules:
@@ -286,7 +286,7 @@ class ManifestFact:
 
 def is_manifest(path: str) -> bool:
     """Tell by a file's name whether `manifest_facts` reads it."""
-    return PurePosixPath(path).name in _READERS
+    return posix_path(path).name in _READERS
 
 
 def manifest_facts(path: str, text: str) -> list[ManifestFact]:
@@ -318,7 +318,7 @@ class _Package:
 
 def _read(path: str, text: str) -> _Package | None:
     try:
-        return _READERS[PurePosixPath(path).name](text)
+        return _READERS[posix_path(path).name](text)
     except (ValueError, RecursionError):  # a broken manifest states nothing
         return None
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from pathlib import PurePosixPath
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
@@ -13,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from treering.core.canonical import render_time
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
-from treering.ports.format import FileToRead
+from treering.ports.format import FileToRead, posix_path
 from treering.sources.documents.html_text import text_of_html
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, parse, record, words
@@ -49,7 +48,7 @@ class TicketFormat:
 
     def claims(self, path: str, /) -> bool:
         """Tell by its name whether a file may hold tickets."""
-        return PurePosixPath(path).suffix.lower() in _CUES
+        return posix_path(path).suffix.lower() in _CUES
 
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str

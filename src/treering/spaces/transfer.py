@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
 from treering.ports.copying import copy_ledger, copy_vectors, head_of_copy
+from treering.ports.index import CarryingIndex
 from treering.ports.ledger import Ledger, Record
 from treering.ports.models import Embedder
 from treering.ports.search import KeptVectors
@@ -240,7 +241,8 @@ def move(
     """Copy a space to another address, or go on with a copy that was broken off; `treering.move` is this function.
 
     The source is read and stays as it is. The copy has the same ids, revisions, audit events, patches and idempotency
-    keys; both are compared record by record, and the copy is verified. Vectors come along where both sides keep them.
+    keys; both are compared record by record, and the copy is verified. Vectors, and what was read in texts for the
+    graph, come along where both sides keep them.
     Calling it again copies what was written since. Until the copy is complete and verified, nobody can open it.
     Raises `InvalidInput` for addresses that cannot be moved between, `NotFound` where there is no source, `Conflict`
     where the target holds something else or the source does not stop being written, and whatever opening raises.
@@ -262,10 +264,12 @@ def move(
         head_of_copy(old.ledger, new.ledger)  # what is no copy of this source is refused before it is marked
         if new.arrival:
             new.arrival.begin()
+        if isinstance(new.index, CarryingIndex):
+            new.index.carry_from(old.index)
         report = copy_ledger(old.ledger, new.ledger, told=progress)
-        made = 0
-        if isinstance(old.index.vectors, KeptVectors):
-            made = copy_vectors(old.index.vectors, new.index.vectors, told=progress)
+        made = new.index.carried_vectors if isinstance(new.index, CarryingIndex) else 0
+        if isinstance(old.index.vectors, KeptVectors):  # what it has embedded while it was copied
+            made += copy_vectors(old.index.vectors, new.index.vectors, told=progress)
         if new.arrival:
             new.arrival.end()
     return MoveReport(head=report.head, counts=report.counts, vectors=made)

@@ -408,6 +408,7 @@ def _engine(
         feedback=None if stores.read_only else stores.jobs,
         leases=stores.leases,
         backlog=stores.backlog,
+        note_answer=None if stores.read_only else stores.note_answer,
         protection=stores.protection,
         adapters=LazyMapping(partial(_adapters, opening.files)),
         files=opening.files,

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,7 +24,37 @@ class SystemClock:
 
     def random_bytes(self, count: int) -> bytes:
         """Return unpredictable bytes."""
-        return os.urandom(count)
+        return _CHANCE.draw(count) if count <= _DRAWN_TOGETHER else os.urandom(count)
+
+
+class _Chance:
+    """Unpredictable bytes for ids, drawn from the system many at a time: to ask it costs more than to make an id.
+
+    A process that was forked draws its own.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        """Forget what was drawn."""
+        self._lock = threading.Lock()
+        self._left = b""
+
+    def draw(self, count: int) -> bytes:
+        """Return bytes that nobody got before."""
+        with self._lock:
+            if len(self._left) < count:
+                self._left = os.urandom(_DRAWN)
+            drawn, self._left = self._left[:count], self._left[count:]
+        return drawn
+
+
+_DRAWN = 2_048
+_DRAWN_TOGETHER = 16  # an id or a salt; what is longer is a secret, of which no copy shall stay
+_CHANCE = _Chance()
 
 
 # Files and folders for their owner alone, from the first moment: no other user can open them before a mode is set.

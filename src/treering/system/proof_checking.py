@@ -1,7 +1,7 @@
 """Check a proof: that its answer rests on texts that a space held, in a log that nobody changed since.
 
-This file needs Python's standard library and, for a clone or a signature, git or ssh-keygen. It can be taken out of
-Treering and read in one sitting: `python proof_checking.py PROOF [--anchor FILE] [--clone FOLDER] [--signers FILE]`.
+`python proof_checking.py PROOF [--anchor FILE] [--clone FOLDER] [--signers FILE]` runs without Treering, with git for
+a clone and ssh-keygen for signers. The anchor is a head of the log that somebody else kept: JSON with `seq` and `hash`.
 """
 
 import argparse
@@ -11,12 +11,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 FORMAT, VERSION = "treering-proof", 1
 KEYS = frozenset("answer cited digest format head log made_at objects scope signature task treering version".split())
-_BLOB, _REDACTED = "git-blob:", "[redacted:"
 
 
 class NotProven(Exception):
@@ -33,194 +33,118 @@ def digest(text: str, *, salt: str = "") -> str:
     return hashlib.blake2b(text.encode(), digest_size=20, key=salt.encode()).hexdigest()
 
 
-def digest_of(proof: Mapping[str, Any]) -> str:
-    """Hash all that a proof says, but for its own digest and signature."""
-    return digest(canonical({key: said for key, said in proof.items() if key not in ("digest", "signature")}))
+def digest_of(said: Mapping[str, Any], *but: str) -> str:
+    """Hash all that a proof or an event says, but for some keys: its own hash, and what signs that."""
+    return digest(canonical({key: value for key, value in said.items() if key not in but}))
 
 
 def read_proof(text: str) -> dict[str, Any]:
     """Read a proof. Raises `NotProven` where it is none, was changed, or is of another version."""
     try:
-        proof = json.loads(text)
+        proof: dict[str, Any] = json.loads(text)
         written = canonical(proof) + "\n"
     except (ValueError, RecursionError) as error:
         raise NotProven(f"it is not JSON: {error}") from error
-    if not isinstance(proof, dict) or proof.get("format") != FORMAT:
-        raise NotProven("it is no proof of Treering")
-    if proof.get("version") != VERSION:
-        raise NotProven(f"it is of version {proof.get('version')!r}; this checker knows version {VERSION}")
-    if set(proof) - {"signature"} != KEYS - {"signature"} or written != text:
-        raise NotProven("it is not written as proofs are: it was changed, or is not whole")
-    if proof["digest"] != digest_of(proof):
-        raise NotProven("its digest is not that of what it says: it was changed")
+    _need(isinstance(proof, dict) and proof.get("format") == FORMAT, "it is no proof of Treering")
+    _need(proof.get("version") == VERSION, f"it is of version {proof.get('version')!r}, not of version {VERSION}")
+    _need(set(proof) | {"signature"} == KEYS and written == text, "it is not written as proofs are, or is not whole")
+    _need(proof["digest"] == digest_of(proof, "digest", "signature"), "its digest is not that of what it says")
     return proof
 
 
 def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = None) -> None:
-    """Check the log, every object against the log, every text against its object, every citation against the texts.
-
-    `anchor`: `seq` and `hash` of a log's head, kept by somebody else; the log has to pass through it. Raises
-    `NotProven`.
-    """
+    """Check the log, objects against it, their texts, and what is cited of them. Raises `NotProven`."""
     try:
-        newest = _newest_states(proof)
-        if anchor is not None and str(anchor["hash"]) not in _hashes_at(proof, int(anchor["seq"])):
-            raise NotProven(f"its log does not pass through the anchor at event {anchor['seq']}")
-        for identity, held in proof["objects"].items():
-            _check_object(identity, held, newest.get(identity))
-        for cited in proof["cited"]:
-            held = proof["objects"].get(cited["object_id"])
-            if held is None or (cited["segment_id"] and cited["segment_id"] not in held["segments"]):
-                raise NotProven(f"{cited['mark']} cites what it does not hold")
-            if cited["mark"] not in proof["answer"]:
-                raise NotProven(f"{cited['mark']} is not in its answer")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        log, objects = proof["log"], proof["objects"]
+        for before, event in pairwise([None, *log]):
+            _need(event["hash"] == digest_of(event, "hash"), f"event {event['seq']} of its log was changed")
+            follows = not before or (event["seq"], event["prev_hash"]) == (before["seq"] + 1, before["hash"])
+            _need(follows, f"event {event['seq']} of its log does not follow the one before")
+        _need({key: log[-1][key] for key in ("seq", "hash")} == proof["head"], "its log does not end at its head")
+        heads = {(e["seq"], e["hash"]) for e in log} | {(e["seq"] - 1, e["prev_hash"]) for e in log}
+        _need(anchor is None or (int(anchor["seq"]), str(anchor["hash"])) in heads, "its log does not pass the anchor")
+        states = ((event, event["after"] or {}) for event in log)
+        newest = {e["target"]: state for e, state in states if "hash" in state or e["event_type"] == "erased"}
+        for identity, held in objects.items():
+            said = json.loads(held["stored"])
+            is_kept = newest.get(identity, {}).get("hash") == digest(held["stored"], salt=said["salt"])
+            _need(is_kept and said["id"] == identity, f"{identity} is not what its log says of it")
+            hashes = {segment["segment_id"]: segment["hash"] for segment in said.get("segments", ())}
+            for name, text in held["segments"].items():
+                _need(hashes.get(name) == digest(text, salt=said["salt"]), f"{identity} {name} is not the text held")
+        for mark, identity, name in ((one["mark"], one["object_id"], one["segment_id"]) for one in proof["cited"]):
+            is_held = identity in objects and (not name or name in objects[identity]["segments"])
+            _need(is_held and mark in proof["answer"], f"{mark} cites what it does not hold, or is not in its answer")
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise NotProven(f"it is malformed: {error!r}") from error
 
 
 def check_clone(proof: Mapping[str, Any], clone: Path) -> tuple[int, list[str]]:
-    """Compare the cited lines of files with a clone of their repository; return how many agree, and what does not.
-
-    Lines from which a secret was taken out do not agree, and are told as such.
-    """
-    agree, problems = 0, list[str]()
-    for place, blob, lines, text in _cited_lines(proof):
-        spot = f"{lines['path']}#L{lines['start']}-L{lines['end']}"
-        content = _git(clone, "cat-file", "blob", blob)
-        if content is None:
-            problems.append(f"{place} {spot}: the clone has no blob {blob[:12]}")
-        elif lines.get("commit") and _named(clone, lines) not in (blob, None):
-            problems.append(f"{place} {spot}: at commit {lines['commit'][:12]} the file has another content")
-        elif _plain(text) not in _plain("\n".join(content.splitlines()[lines["start"] - 1 : lines["end"]])):
-            redacted = " (a secret was taken out of it)" if _REDACTED in text else ""
-            problems.append(f"{place} {spot}: the lines say something else{redacted}")
-        else:
-            agree += 1
-    return agree, problems
+    """Compare the cited lines of files with a clone of their repository: how many agree, and what does not."""
+    compared = list[list[str]]()
+    for cited, held in ((one, proof["objects"][one["object_id"]]) for one in proof["cited"]):
+        said, name = json.loads(held["stored"]), cited["segment_id"]
+        for segment in (one for one in said.get("segments", ()) if one["segment_id"] == name):
+            # What stands in several contents of a file, on several branches, names them: the first is enough.
+            place = next(iter(segment.get("places", ())), {"contents": said["fingerprint"], **segment})
+            kind, blob, *_ = f"{place['contents']}:".split(":")
+            if (kind, place["locator"]["type"]) == ("git-blob", "lines"):
+                compared.append([*_differences(cited["mark"], clone, blob, place["locator"], held["segments"][name])])
+    return compared.count([]), [problem for problems in compared for problem in problems]
 
 
 def check_signature(proof: Mapping[str, Any], signers: Path) -> str:
-    """Check the signature with an `allowed_signers` file of ssh; return who signed. Raises `NotProven`."""
-    if not (signature := proof.get("signature")):
-        raise NotProven("it is not signed")
+    """Check the signature, and return who signed. Raises `NotProven`."""
+    _need(bool(signature := proof.get("signature") or {}), "it is not signed")
+    command = ["ssh-keygen", "-Y", "verify", "-n", FORMAT, "-f", str(signers), "-I", signer := str(signature["signer"])]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "signature")
-        file.write_text(str(signature["ssh"]), encoding="utf-8")
-        command = ["ssh-keygen", "-Y", "verify", "-n", FORMAT, "-f", str(signers), "-I", str(signature["signer"])]
-        done = subprocess.run([*command, "-s", str(file)], input=proof["digest"].encode(), capture_output=True)  # noqa: S603 - no shell
-    if done.returncode:
-        raise NotProven(f"its signature is not one of {signature['signer']}'s: {done.stderr.decode().strip()}")
-    return str(signature["signer"])
+        (file := Path(folder, "signature")).write_text(str(signature["ssh"]), encoding="utf-8")
+        command += ["-s", str(file)]
+        done = subprocess.run(command, input=proof["digest"].encode(), capture_output=True)  # noqa: S603 - no shell
+    _need(not done.returncode, f"its signature is not one of {signer}'s: {done.stderr.decode().strip()}")
+    return signer
 
 
-def _newest_states(proof: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Check that each event follows the one before; return for each object what the last one says of it."""
-    newest: dict[str, Mapping[str, Any]] = {}
-    log, head = proof["log"], proof["head"]
-    before = None
-    for event in log:
-        said = {key: part for key, part in event.items() if key != "hash"}
-        if event["hash"] != digest(canonical(said)):
-            raise NotProven(f"event {event['seq']} of its log was changed")
-        if before and (event["seq"], event["prev_hash"]) != (before["seq"] + 1, before["hash"]):
-            raise NotProven(f"event {event['seq']} of its log does not follow the one before")
-        before = event
-        state = event["after"] or {}
-        if "hash" in state or event["event_type"] == "erased":
-            newest[event["target"]] = state
-    if before is None or {"seq": before["seq"], "hash": before["hash"]} != head:
-        raise NotProven("its log does not end at its head")
-    return newest
-
-
-def _hashes_at(proof: Mapping[str, Any], seq: int) -> set[str]:
-    return {event["hash"] for event in proof["log"] if event["seq"] == seq} | {
-        event["prev_hash"] for event in proof["log"] if event["seq"] == seq + 1
-    }
-
-
-def _check_object(identity: str, held: Mapping[str, Any], state: Mapping[str, Any] | None) -> None:
-    said = json.loads(held["stored"])
-    if state is None or said["id"] != identity or state.get("hash") != digest(held["stored"], salt=said["salt"]):
-        raise NotProven(f"{identity} is not what its log says of it")
-    hashes = {segment["segment_id"]: segment["hash"] for segment in said.get("segments", ())}
-    for segment_id, text in held["segments"].items():
-        if hashes.get(segment_id) != digest(text, salt=said["salt"]):
-            raise NotProven(f"{identity} {segment_id} is not the text that the space held")
-
-
-def _cited_lines(proof: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], str]]:
-    """Yield the mark, the blob, the place and the text of each citation of lines of a file under git.
-
-    A segment that stands in several contents of its file, on several branches, names them: the first is enough.
-    """
-    for cited in proof["cited"]:
-        held = proof["objects"][cited["object_id"]]
-        said = json.loads(held["stored"])
-        for segment in said.get("segments", ()):
-            if segment["segment_id"] != cited["segment_id"]:
-                continue
-            first = next(
-                iter(segment.get("places", ())), {"contents": said["fingerprint"], "locator": segment["locator"]}
-            )
-            blob, lines = str(first["contents"]), first["locator"]
-            if blob.startswith(_BLOB) and lines["type"] == "lines":
-                blob = blob.removeprefix(_BLOB).partition(":")[0]
-                yield cited["mark"], blob, lines, held["segments"][cited["segment_id"]]
-
-
-def _named(clone: Path, lines: Mapping[str, Any]) -> str | None:
-    found = _git(clone, "rev-parse", "--verify", "--quiet", f"{lines['commit']}:{lines['path']}")
-    return found.strip() if found else None
-
-
-def _git(clone: Path, *arguments: str) -> str | None:
-    done = subprocess.run(["git", "-C", str(clone), *arguments], capture_output=True)  # noqa: S603, S607 - no shell
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
-
-
-def _plain(text: str) -> str:
-    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Check a file and say what holds; return 0 where all of it does, else 1."""
-    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    reader.add_argument("proof", type=Path)
-    reader.add_argument("--anchor", type=Path, help="the head of the log, as somebody else kept it: JSON, seq and hash")
-    reader.add_argument("--clone", type=Path, help="a clone of the repository that is cited")
-    reader.add_argument("--signers", type=Path, help="who may have signed it: an allowed_signers file of ssh")
-    given = reader.parse_args(arguments)
-    told, problems = verify(given.proof, given.anchor, given.clone, given.signers)
-    # A proof is somebody else's: what it says may not steer a terminal.
-    plain = ("".join(char if char.isprintable() else "?" for char in line) for line in (*told, *problems))
-    sys.stdout.write("".join(f"{line}\n" for line in plain))
-    return 1 if problems else 0
-
-
-def verify(
-    file: Path, anchor: Path | None = None, clone: Path | None = None, signers: Path | None = None
-) -> tuple[list[str], list[str]]:
+def verify(proof: Path, anchor: Path | None, clone: Path | None, signers: Path | None) -> tuple[list[str], list[str]]:
     """Check a file in every way that is asked for; return what holds, and what does not."""
     told, problems = list[str](), list[str]()
     try:
-        proof = read_proof(file.read_bytes().decode())
-        check_proof(proof, json.loads(anchor.read_text(encoding="utf-8")) if anchor else None)
-        told.append(
-            f"{len(proof['cited'])} citations, {len(proof['objects'])} objects, {len(proof['log'])} events hold."
-        )
-        told.append(
-            "The log passes through the anchor." if anchor else "No anchor was given: the log may be cut or made up."
-        )
-        if signers:
-            told.append(f"Signed by {check_signature(proof, signers)}.")
-        if clone:
-            agree, problems = check_clone(proof, clone)
-            told.append(f"{agree} of {agree + len(problems)} cited places in files say the same in the clone.")
+        read = read_proof(proof.read_bytes().decode())
+        check_proof(read, json.loads(anchor.read_bytes()) if anchor else None)
+        told.append(f"{len(read['cited'])} citations, {len(read['objects'])} objects, {len(read['log'])} events hold.")
+        told.append("The log passes through the anchor." if anchor else "No anchor: the log may be cut or made up.")
+        told += [f"Signed by {check_signature(read, signers)}."] if signers else []
+        agree, problems = check_clone(read, clone) if clone else (0, problems)
+        told += [f"{agree} of {agree + len(problems)} cited places are the same in the clone."] if clone else []
     except (NotProven, OSError, ValueError) as error:
         problems.append(f"Not proven: {error}.")
     return told, problems
 
 
+def _need(holds: bool, problem: str) -> None:
+    if not holds:
+        raise NotProven(problem)
+
+
+def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], text: str) -> Iterator[str]:
+    spot, at = f"{mark} {lines['path']}#L{lines['start']}-L{lines['end']}", f"{lines.get('commit')}:{lines['path']}"
+    asked = (["cat-file", "blob", blob], ["rev-parse", "--verify", "--quiet", at])
+    content, named = (subprocess.run(["git", "-C", str(clone), *one], capture_output=True) for one in asked)  # noqa: S603, S607
+    there = "\n".join(content.stdout.decode("utf-8", "replace").splitlines()[lines["start"] - 1 : lines["end"]])
+    plain, plain_there = ("\n".join(filter(None, map(str.strip, one.splitlines()))) for one in (text, there))
+    if content.returncode:
+        yield f"{spot}: the clone has no blob {blob[:12]}"
+    elif not named.returncode and named.stdout.decode().strip() != blob:
+        yield f"{spot}: at commit {at[:12]} the file has another content"
+    elif plain not in plain_there:
+        yield f"{spot}: the lines say something else{' (a secret was taken out)' if '[redacted:' in text else ''}"
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("proof", "--anchor", "--clone", "--signers"):
+        reader.add_argument(name, type=Path)
+    holds, fails = verify(**vars(reader.parse_args()))
+    for line in (*holds, *fails):  # a proof is somebody else's: what it says may not steer a terminal
+        sys.stdout.write("".join(char if char.isprintable() else "?" for char in line) + "\n")
+    sys.exit(1 if fails else 0)

@@ -30,12 +30,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, NotFound
 from treering.core.objects import Source
 from treering.core.patch import Erase, Update
 from treering.ports.index import Projection
 from treering.ports.ledger import Ledger
-from treering.ports.runtime import LONGEST_SECONDS, JobLog, Leases
+from treering.ports.runtime import LONGEST_SECONDS, JobLog, JobsInCommits, Leases
 from treering.retrieval.index.projection import FeedPosition, follow
 from treering.testing.builders import Builder
 from treering.testing.fakes import START, SteppingClock
@@ -116,6 +116,40 @@ class JobsContract(LedgerStage):
         jobs.save("job:1", _job(gone, target="folder"))
         assert jobs.remains([gone.id]) == 0
         assert "notes.md" not in str(jobs.find("job:1"))
+
+    def test_a_job_is_kept_with_what_a_block_commits_or_not_at_all(
+        self, ledger: Ledger, jobs: JobLog, make: Builder
+    ) -> None:
+        if not isinstance(jobs, JobsInCommits):
+            pytest.skip("this log lies elsewhere than its ledger")
+        one, other = make.source("Bees."), make.source("Ants.", origin="kept.md")
+        row = _job(one, target="notes.md")
+        with jobs.kept_in_commit("job:1", row) as is_kept:
+            assert not is_kept()
+            ledger.commit(make.patch(one))
+            assert is_kept()
+        assert jobs.find("job:1") == row
+        with jobs.kept_in_commit("job:2", row) as is_kept:
+            with pytest.raises(NotFound):
+                ledger.commit(make.patch(Erase(id=other.id, expected_revision=1)))
+            assert not is_kept()
+        ledger.commit(make.patch(other))
+        assert jobs.find("job:2") is None
+        ledger.commit(make.patch(Erase(id=one.id, expected_revision=1)))
+        assert jobs.remains([one.id]) == 0
+
+    def test_a_job_that_is_kept_with_a_commit_tells_nothing_that_was_erased_before(
+        self, ledger: Ledger, jobs: JobLog, make: Builder
+    ) -> None:
+        if not isinstance(jobs, JobsInCommits):
+            pytest.skip("this log lies elsewhere than its ledger")
+        gone, other = make.source("Bees."), make.source("Ants.", origin="kept.md")
+        ledger.commit(make.patch(gone))
+        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        with jobs.kept_in_commit("job:1", _job(gone, other, target="folder")):
+            ledger.commit(make.patch(other))
+        assert jobs.remains([gone.id]) == 0
+        assert jobs.remains([other.id]) == 1
 
     def test_what_is_read_again_after_an_erasure_is_told_of(self, ledger: Ledger, jobs: JobLog, make: Builder) -> None:
         gone = make.source("Bees.")

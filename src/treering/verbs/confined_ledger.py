@@ -4,7 +4,8 @@ A scope alone (`scoped_ledger`) organises: a call at it sees its ancestors too, 
 for access control: nothing above and nothing beside is told of, named or changed, whatever the call asks for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from treering.core.errors import NotFound
@@ -13,7 +14,7 @@ from treering.core.patch import Patch, PatchRecord, Receipt
 from treering.core.scope import ROOT, is_within
 from treering.core.writing.plan import Plan, named_in
 from treering.ports.ledger import Ledger, missing_object
-from treering.ports.runtime import JobLog, JobRow
+from treering.ports.runtime import IsKept, JobLog, JobRow, JobsInCommits
 from treering.verbs.engine import Engine
 from treering.verbs.scoped_ledger import ScopedLedger
 
@@ -90,7 +91,16 @@ class SeenJobs:
 
     def save(self, job_id: str, row: JobRow) -> None:
         """Keep the state of a job."""
-        self._jobs.save(job_id, {**row, "holder": row.get("holder") or self._holder})
+        self._jobs.save(job_id, self._held(row))
+
+    @contextmanager
+    def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
+        """Keep the state of a job in a transaction of the block, where the log can."""
+        if not isinstance(self._jobs, JobsInCommits):
+            yield lambda: False
+            return
+        with self._jobs.kept_in_commit(job_id, self._held(row)) as is_kept:
+            yield is_kept
 
     def find(self, job_id: str) -> JobRow | None:
         """Return a job's last state; `None` for one that is not seen."""
@@ -104,6 +114,9 @@ class SeenJobs:
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
         return self._jobs.remains(object_ids)
+
+    def _held(self, row: JobRow) -> JobRow:
+        return {**row, "holder": row.get("holder") or self._holder}
 
 
 @dataclass(frozen=True, slots=True)

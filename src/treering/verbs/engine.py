@@ -16,7 +16,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import Ledger
 from treering.ports.models import Embedder, Reranker
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
-from treering.ports.stores import Protection
+from treering.ports.stores import NoteAnswer, Protection
 from treering.ports.vector_engine import EngineSelection
 
 Progress = Callable[[str, int, int | None], None]
@@ -81,7 +81,9 @@ class Engine:
     backlog: Backlog | None = None
     """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
     feedback: JobLog | None = None
-    """Where feedback on answers is kept (`verbs.feedback`), all of the space's; `None` where none is."""
+    """Where feedback on answers (`verbs.feedback`) and runs of exams are kept, all of the space's; `None`: nowhere."""
+    note_answer: NoteAnswer | None = None
+    """Notes which files an answer named; `None` where no hook looks for that."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
 

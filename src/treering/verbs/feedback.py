@@ -9,8 +9,8 @@ the log of jobs, from which an erasure takes what it tells of erased objects; a 
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Literal
@@ -21,11 +21,11 @@ from treering.core.canonical import Instant, is_object
 from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.objects import Channel
 from treering.core.policy import PERSONS
-from treering.core.scope import ROOT, is_within
+from treering.core.scope import ROOT, ScopeGiven, is_within
 from treering.ports.runtime import JobLog
 from treering.retrieval.search.retrieval import Adjustment
 from treering.retrieval.text.analysis import query_terms
-from treering.verbs.engine import held
+from treering.verbs.engine import Engine, held
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Mode, Nothing, Operation, Report, Value
 
 Verdict = Literal["right", "wrong", "used"]
@@ -134,12 +134,11 @@ def feedback_for(call: Call, question: str) -> Callable[[str, str], Adjustment |
     jobs = call.engine.feedback
     if jobs is None:
         return None
-    row = _row(jobs, call.scope)
-    if row.off or not row.items or (call.scope != ROOT and _row(jobs, ROOT).off):
-        return None
     asked = frozenset(term.hex() for term in _terms(question))
-    kept = tuple(one for one in row.items if _likeness(asked, frozenset(one.terms)) >= _ALIKE)
-    return Feedback(kept, call.engine.clock.now()).adjust if kept else None
+    row = _row(jobs, call.scope, asked=asked)
+    if not row.items or not _counts(row, jobs, call.scope):
+        return None
+    return Feedback(row.items, call.engine.clock.now()).adjust
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
@@ -155,11 +154,28 @@ def uses(jobs: JobLog | None, now: datetime) -> Mapping[str, float]:
     return found
 
 
-def _row(jobs: JobLog, scope: str) -> _Row:
+def is_on(engine: Engine, scope: str) -> bool:
+    """Tell whether feedback that is given at a scope counts: it is kept, and not switched off."""
+    return engine.feedback is not None and _counts(
+        _row(engine.feedback, scope, asked=frozenset()), engine.feedback, scope
+    )
+
+
+def _counts(row: _Row, jobs: JobLog, scope: str) -> bool:
+    """Tell whether the row of a scope counts: it does not where feedback is switched off there, or at the root."""
+    return not row.off and (scope == ROOT or not _row(jobs, ROOT, asked=frozenset()).off)
+
+
+def _row(jobs: JobLog, scope: str, *, asked: frozenset[str] | None = None) -> _Row:
+    """Return what a scope keeps: all of it, or the verdicts on questions like the one that is asked."""
     found = jobs.find(f"feedback:{scope}")
     try:
+        if found and asked is not None:
+            # The others, up to a thousand, are not parsed: that would take as long as half a search.
+            items = [one for one in found["items"] if _likeness(asked, frozenset(one["terms"])) >= _ALIKE]
+            found = {**found, "items": items}
         return _Row.model_validate(found) if found else _Row()
-    except ValidationError as error:
+    except (ValidationError, LookupError, TypeError) as error:
         raise Corrupt(
             f"The feedback of the scope {scope} cannot be read.", hint="Run: treering feedback erase."
         ) from error
@@ -206,11 +222,14 @@ class FeedbackInput(Value):
     right: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of hits that answered.")
     wrong: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of hits that did not.")
     used: tuple[str, ...] = Field(default=(), max_length=50, description="Ids of what was cited, opened or edited.")
+    neither: tuple[str, ...] = Field(
+        default=(), max_length=50, description="Ids of which this channel takes back what it called right or wrong."
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> "FeedbackInput":
-        if not (self.right or self.wrong or self.used):
-            raise ValueError("say what was right, wrong or used")
+        if not (self.right or self.wrong or self.used or self.neither):
+            raise ValueError("say what was right, wrong or used, or neither")
         return self
 
 
@@ -220,10 +239,14 @@ class FeedbackReport(Report):
     noted: int
     counts: bool
     """Whether feedback is switched on here."""
+    taken_back: int = 0
 
 
 def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> FeedbackReport:
-    """Note what was right, wrong or used. Raises `NotFound` for what is not seen here, and `Denied`."""
+    """Note what was right, wrong or used, or take that back.
+
+    Raises `NotFound` for what is not seen here, `Denied` for a channel that is reviewed.
+    """
     engine = call.engine
     channel = engine.author.channel
     if channel not in engine.ledger.policy.direct_channels:
@@ -231,28 +254,42 @@ def give_feedback(call: Call, given: FeedbackInput, _options: Nothing) -> Feedba
             f"What comes through the channel {channel!r} is reviewed here, and feedback cannot be.",
             hint="Let a person give it.",
         )
-    named = given.question.startswith(_PREFIX)
-    terms = _asked(call.scope, given.question) if named else _terms(given.question)
-    if not terms:
+    words = _words_asked(call.scope, given.question)
+    if not words:
         raise InvalidInput("The question has no words that tell what is asked.", hint="Give the question as asked.")
-    now, words = engine.clock.now(), tuple(sorted(term.hex() for term in terms))
+    now = engine.clock.now()
     verdicts: Mapping[Verdict, Sequence[str]] = {"right": given.right, "wrong": given.wrong, "used": given.used}
     fresh = [
         _Kept(object_id=one, segment_id=part, terms=words, verdict=verdict, channel=channel, times=1, at=now)
         for verdict, told in verdicts.items()
         for one, part in dict.fromkeys(_places(call, told))
     ]
-    row = _changed(call, call.scope, lambda row: _with(row, fresh, now))
-    on = not row.off and not (call.scope != ROOT and _row(_jobs(call), ROOT).off)
+    ended = {(one, part, words, channel) for one, part in _places(call, given.neither)}
+    taken_back = 0
+
+    def change(row: _Row) -> _Row:
+        nonlocal taken_back
+        left = _without(row, ended)
+        taken_back = len(row.items) - len(left.items)
+        return _with(left, fresh, now)
+
+    on = _counts(_changed(call, call.scope, change), _jobs(call), call.scope)
     return FeedbackReport(
         verb="crystallize",
         mode="feedback",
         scope=call.scope,
-        ids=tuple(dict.fromkeys(one.object_id for one in fresh)),
+        ids=tuple(dict.fromkeys([*(one.object_id for one in fresh), *(one for one, *_ in ended)])),
         noted=len(fresh),
         counts=on,
+        taken_back=taken_back,
         warnings=() if on else ("Feedback is switched off here: it is kept, and does not count.",),
     )
+
+
+def _words_asked(scope: str, question: str) -> tuple[str, ...]:
+    """Return the hashed words of a question, or of an answer's name, in hexadecimal digits. Raises as `_asked`."""
+    terms = _asked(scope, question) if question.startswith(_PREFIX) else _terms(question)
+    return tuple(sorted(term.hex() for term in terms))
 
 
 def _places(call: Call, told: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -283,18 +320,76 @@ def _with(row: _Row, fresh: Sequence[_Kept], now: datetime) -> _Row:
     return row.model_copy(update={"items": (*persons, *others)})
 
 
+def _without(row: _Row, ended: Collection[tuple[Any, ...]]) -> _Row:
+    """Leave out what was called right or wrong of places, as one channel said it of one question."""
+    kept = (one for one in row.items if one.verdict == "used" or _key(one)[:-1] not in ended)
+    return row.model_copy(update={"items": tuple(kept)})
+
+
 def _key(one: _Kept) -> tuple[Any, ...]:
     return one.object_id, one.segment_id, one.terms, one.channel, one.verdict
 
 
 FEEDBACK = Mode(
     "feedback",
-    "Say which hits were right, wrong, used.",
+    "Call hits right, wrong, used.",
     FeedbackInput,
     Nothing,
     FeedbackReport,
     give_feedback,
     rights=WRITES,
+)
+GIVEN_BY_PERSON = replace(FEEDBACK, rights=DECIDES)
+"""The same, for a surface that lets its callers say it as a person."""
+
+
+# What was said of one answer, for a page that shows it.
+
+
+class AnswerInput(Value):
+    """Which answer."""
+
+    question: str = Field(min_length=1, max_length=10_000)
+    scope: ScopeGiven
+    by_person: bool = False
+    """What persons said of it; else what was said through the channel of whoever asks."""
+
+
+class AnswerMarks(Value):
+    """What one channel called right or wrong of an answer."""
+
+    channel: Channel
+    accepted: bool
+    """Whether feedback may come through this channel."""
+    counts: bool
+    """Whether feedback is switched on here."""
+    marks: Mapping[str, Verdict]
+    """By the place it was said of, as `FeedbackInput` names it."""
+
+
+def marks(call: Call, given: AnswerInput, _options: Nothing) -> AnswerMarks:
+    """Tell what a channel called right or wrong of an answer. Raises `Denied` for a scope that is not seen."""
+    if not is_within(given.scope, call.scope):
+        raise Denied(f"{given.scope} is outside of {call.scope}.", hint=f"Ask at {call.scope} or below it.")
+    jobs, words = _jobs(call), _words_asked(given.scope, given.question)
+    row, channel = _row(jobs, given.scope), "user" if given.by_person else call.engine.author.channel
+    found = [one for one in row.items if (one.terms, one.channel) == (words, channel) and one.verdict != "used"]
+    return AnswerMarks(
+        channel=channel,
+        accepted=channel in call.engine.ledger.policy.direct_channels,
+        counts=_counts(row, jobs, given.scope),
+        marks={f"{one.object_id} {one.segment_id}".strip(): one.verdict for one in found},
+    )
+
+
+MARKS = Operation(
+    "feedback marks",
+    "Tell what was called right or wrong of an answer.",
+    AnswerInput,
+    Nothing,
+    AnswerMarks,
+    marks,
+    rights=READS,
 )
 
 
@@ -348,9 +443,11 @@ def _told(call: Call, row: _Row) -> FeedbackStatus:
     counts: dict[str, int] = defaultdict(int)
     for one in row.items:
         counts[f"{one.verdict} by {one.channel}"] += one.times
-    off = row.off or (call.scope != ROOT and _row(_jobs(call), ROOT).off)
     return FeedbackStatus(
-        scope=call.scope, on=not off, verdicts=dict(counts), objects=len({one.object_id for one in row.items})
+        scope=call.scope,
+        on=_counts(row, _jobs(call), call.scope),
+        verdicts=dict(counts),
+        objects=len({one.object_id for one in row.items}),
     )
 
 

@@ -1,8 +1,9 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -256,8 +257,10 @@ class Explanations:
 
     def __init__(self, call: Call, retrieval: Retrieval) -> None:
         """Take what was found."""
-        self._passages = call.engine.index.passages
-        self._ways = WaysBack(retrieval.association) if retrieval.association else None
+        self._paths: Mapping[int, list[str]] = {}
+        if retrieval.association:
+            walked = [hit.head.key for hit in retrieval.hits if WALKED in hit.fused.parts]
+            self._paths = _paths_told(call, WaysBack(retrieval.association), walked)
 
     def of(self, hit: Hit) -> dict[str, Any]:
         """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
@@ -285,15 +288,20 @@ class Explanations:
             }
         if hit.reread is not None:
             told["rerank"] = round(hit.reread, 4)
-        if self._ways and WALKED in hit.fused.parts:
-            told["path"] = self._way_to(hit, self._ways)
+        if (path := self._paths.get(head.key)) is not None:
+            told["path"] = path
         return told
 
-    def _way_to(self, hit: Hit, ways: WaysBack) -> list[str]:
-        path = ways.path_to(hit.head.key)
-        (found,) = self._passages.read([PassageRequest(tuple(passages_on(path, ways.view)))])
-        titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in found.heads.items()}
-        return tell_path(path, ways.view, titles=titles)
+
+def _paths_told(call: Call, ways: WaysBack, keys: Sequence[int]) -> dict[int, list[str]]:
+    """Give, by passage key, the way on which the walk came to it, in names; all are read at once."""
+    view, paths = ways.view, ways.paths_to(keys)
+    nodes = dict.fromkeys(chain.from_iterable(paths))
+    passages = tuple(passages_on(nodes, view))
+    (found,) = call.engine.index.passages.read([PassageRequest(passages)])
+    titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in found.heads.items()}
+    names = view.names(list(nodes))
+    return {key: tell_path(path, view, names=names, titles=titles) for key, path in zip(keys, paths, strict=True)}
 
 
 def why_empty(call: Call, question: Question, reach: Reach) -> Empty:

@@ -128,6 +128,22 @@ def test_a_word_that_only_opens_a_sentence_is_no_name() -> None:
     assert found == ["Ada", "Durbin"]
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Les factures sont envoyées le dernier jour du mois. Un client de Lyon les paie.", ["Lyon"]),
+        ("Las facturas se envían el último día del mes. Un cliente de Sevilla las paga.", ["Sevilla"]),
+        ("Le fatture sono spedite alla fine del mese. Una cliente di Bologna le paga.", ["Bologna"]),
+        ("Ella sang it in Paris. Ella was heard all over the town.", ["Ella", "Paris", "Ella"]),
+    ],
+)
+def test_an_article_or_pronoun_of_another_language_that_opens_a_sentence_is_no_name_there(
+    text: str, names: list[str]
+) -> None:
+    (reading,) = BuiltInExtractor().extract([Excerpt(text)])
+    assert [entity.name for entity in reading.entities] == names
+
+
 def test_a_title_is_one_entity_where_it_is_mentioned() -> None:
     found = read("Since 1988 Home and Away is made in Sydney.", title="Home and Away (series)")
     assert names(found) == ["Home and Away", "1988", "Home and Away", "Sydney"]

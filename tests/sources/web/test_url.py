@@ -1,6 +1,7 @@
 """Pages of the web: what is fetched becomes a source, and what is hostile is refused with its reason."""
 
 import gzip
+import ssl
 import sys
 import time
 import zlib
@@ -16,7 +17,7 @@ from document_files import docx_of, odp_of, ods_of, odt_of, pptx_of, xlsx_of
 from treering.core.errors import InvalidInput
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
 from treering.sources.documents import html_text
-from treering.sources.fetching import Connector, FetchBounds, Fetcher, is_public
+from treering.sources.fetching import Connector, FetchBounds, Fetcher, is_public, system_trust
 from treering.sources.reading.web_addresses import parse_address
 from treering.sources.url import CrawlPace, Politeness, UrlAdapter, parse_sitemap
 
@@ -154,6 +155,25 @@ def test_a_name_whose_address_changes_is_resolved_once_and_used_as_it_was_checke
         assert isinstance(found, SourceDraft)
         (again,) = read(UrlAdapter(fetcher=Fetcher(connector)), f"{root}/p")
     assert "not on the public internet" in again.why
+
+
+def test_the_certificates_of_the_system_are_read_by_the_first_secure_connection_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+    make = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: made.append(make()) or made[-1])
+    system_trust.cache_clear()
+    with site({"/p": page(PAGE)}) as (root, _):
+        one = adapter()
+        (plain,) = read(one, f"{root}/p")
+        assert isinstance(plain, SourceDraft)
+        assert not made
+        secure = root.replace("http:", "https:")
+        (first,), (second,) = read(one, f"{secure}/p"), read(one, f"{secure}/q")
+    assert isinstance(first, Failed)
+    assert isinstance(second, Failed)
+    assert len(made) == 1
 
 
 def test_redirects_without_end_are_refused() -> None:

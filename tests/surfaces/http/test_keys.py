@@ -81,6 +81,7 @@ def test_a_review_with_a_key_is_decided_in_its_name(server):
 
 
 def test_a_key_that_is_revoked_while_the_server_runs_opens_nothing_from_then_on(server):
+    server.verb(server.key("write"), "crystallize", mode="work_item", input={"title": "Make a space"})
     key = server.key("read")
     assert server.verb(key, "query", input="lamp").status_code == 200
     server.keys.revoke(key.split("_")[1], at=datetime.now(UTC))

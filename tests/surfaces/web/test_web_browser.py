@@ -65,6 +65,7 @@ def every_page(ids):
         "/web/discussions?q=tea",
         "/web/discussions/tea",
         "/web/projects",
+        "/web/exams",
         "/web/live",
     ]
 

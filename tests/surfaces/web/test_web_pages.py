@@ -1,10 +1,17 @@
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from urllib.parse import quote, urlencode
 
 import pytest
 from rest_parts import running
-from web_parts import HOSTILE, fill
+from web_parts import HOSTILE, RETRIES, SESSIONS, fill
+
+from space_parts import note, open_space
+from treering.parts.exams.exam import ask_all, read_questions
+from treering.parts.exams.results import HISTORY, ExamRun, keep_in_space, report_on
+from treering.verbs.lint.erasure import ERASE
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
 
@@ -31,6 +38,7 @@ def pages(ids):
         "/web/discussions?q=tea",
         "/web/discussions/tea?q=green",
         "/web/projects",
+        "/web/exams",
         "/web/live",
     ]
 
@@ -354,6 +362,102 @@ def test_without_leave_to_review_the_page_shows_the_commands_instead(hostile_sit
     assert client.post("/web/review", data=form, headers={"Origin": origin(client)}).status_code == 403
 
 
+ASKED_OF = "/?q=how+often+is+a+failed+fetch+tried"
+
+
+def mark(client, page, verdict, number=0, **changes):
+    """Press a button of the page of an answer; return what the server says and the place that was marked."""
+    place = re.findall(rf'name="mark" value="{verdict} ([^"]+)"', page)[number]
+    hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    form = {**hidden, "mark": f"{verdict} {place}", **changes}
+    return client.post("/web/feedback", data=form, headers={"Origin": origin(client)}), place
+
+
+@pytest.mark.parametrize(("allow", "channel"), [({"review"}, "user"), ((), "agent")])
+def test_a_hit_is_marked_right_or_wrong_on_the_page_and_it_is_taken_back(tmp_path, allow, channel):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, RETRIES, origin="docs/retries.md", title="Retries")
+        note(space, "A fetch is tried in the morning.", origin="docs/other.md", title="Other")
+    with running(tmp_path, allow=frozenset(allow)) as client:
+
+        def verdicts():
+            return client.post("/v1/feedback/status", json={}).json()["verdicts"]
+
+        page = shown(client, ASKED_OF)
+        assert "Take back" not in page
+        assert ("an agent says" in page) == (channel == "agent")
+        answer, place = mark(client, page, "right", number=1)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith(f"{ASKED_OF}&said=right#")
+        assert verdicts() == {f"right by {channel}": 1}
+        page = shown(client, answer.headers["location"])
+        assert f'id="{answer.headers["location"].partition("#")[2]}"' in page
+        assert "Marked as right." in page
+        assert page.count("marked right") == 1
+        assert f'value="neither {place}"' in page
+        answer, _ = mark(client, page, "wrong", number=[*re.findall(r'value="wrong ([^"]+)"', page)].index(place))
+        assert verdicts() == {f"wrong by {channel}": 1}
+        answer, _ = mark(client, shown(client, answer.headers["location"]), "neither")
+        assert verdicts() == {}
+        assert "It was taken back." in shown(client, answer.headers["location"])
+
+
+@pytest.mark.parametrize(
+    ("headers", "changes", "status"),
+    [
+        ({"Origin": "http://evil.example"}, {}, 403),
+        ({"Origin": "null"}, {}, 403),
+        ({}, {}, 403),
+        ({"Origin": "own"}, {"token": "wrong"}, 403),
+        ({"Origin": "own"}, {"token": ""}, 403),
+        ({"Origin": "own", "Content-Type": "application/json"}, {}, 422),
+        ({"Origin": "own"}, {"mark": "loved src:01kefz3m8qd5v2n7x4t9r6w0ya"}, 422),
+        ({"Origin": "own"}, {"mark": "right src:01kefz3m8qd5v2n7x4t9r6w0ya"}, 404),
+        ({"Origin": "own"}, {"mark": "right ../../x"}, 422),
+        ({"Origin": "own"}, {"mark": "right"}, 422),
+        ({"Origin": "own"}, {"answer": "ans:AAAA"}, 422),
+        ({"Origin": "own"}, {"answer": ""}, 422),
+    ],
+)
+def test_a_verdict_that_no_page_of_this_server_sent_or_of_nothing_is_refused(site, headers, changes, status):
+    client, _ = site
+    page = shown(client, "/?q=sessions")
+    hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    place = re.search(r'value="right ([^"]+)"', page)[1]
+    told = {name: origin(client) if value == "own" else value for name, value in headers.items()}
+    answer = client.post("/web/feedback", data={**hidden, "mark": f"right {place}", **changes}, headers=told)
+
+    assert answer.status_code == status
+    assert client.post("/v1/feedback/status", json={}).json()["verdicts"] == {}
+
+
+def test_what_leads_back_from_a_verdict_stays_on_this_server_and_is_escaped(tmp_path, hostile_site):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, f"{RETRIES} {HOSTILE}", origin=f"docs/{HOSTILE}", title=f"Retries {HOSTILE}")
+    with running(tmp_path) as client:
+        page = shown(client, f"/?{urlencode({'q': 'retries ' + HOSTILE})}")
+        answer, _ = mark(client, page, "right", q=f"//evil.example/ retries {HOSTILE}", said="<b>x")
+        assert answer.headers["location"].startswith("/?q=//evil.example/+retries+%3Cscript")
+        page = shown(client, answer.headers["location"].replace("said=right", f"said={quote(HOSTILE)}"))
+        assert "Marked as" not in page
+        assert 'name="mark" value="right' in page
+        assert HOSTILE not in page
+        assert Outline(page).handlers == []
+    # There no agent may write without review, and nobody may decide as a person.
+    assert "/web/feedback" not in shown(hostile_site[0], "/?q=retries")
+
+
+def test_with_feedback_switched_off_a_mark_is_kept_and_said_not_to_count(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        note(space, RETRIES, origin="docs/retries.md", title="Retries")
+        space.perform("feedback off")
+    with running(tmp_path) as client:
+        answer, _ = mark(client, shown(client, ASKED_OF), "right")
+        page = shown(client, answer.headers["location"])
+        assert "marked right" in page
+        assert "does not count" in page
+
+
 def test_what_is_stored_and_recalled_is_streamed_as_escaped_lines(site):
     client, _ = site
     place = re.search(r"after=(\d+-\d+)", shown(client, "/web/live"))[1]
@@ -381,6 +485,83 @@ def test_a_stored_object_is_streamed(tmp_path):
             line = next(line for line in stream.iter_lines() if line.startswith("data:") and "Second" in line)
 
     assert "Second &lt;b&gt;" in line
+
+
+def examine(folder, questions, before=None):
+    """Ask the questions of an exam, keep the run in the space of a folder, and return it."""
+    file = folder / f"exam{HOSTILE[:3]}.yaml"
+    file.write_text(json.dumps(questions), encoding="utf-8")
+    with open_space(f"sqlite:{folder / 'space.db'}", channel="user") as space:
+        answers = ask_all(space, read_questions(file), semantic=False, told=lambda *_: None)
+        run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=answers)
+        keep_in_space(space.engine, file.name, report_on(run, before, {}))
+    return run
+
+
+def test_the_page_of_exams_shows_runs_and_per_question_what_was_found_and_what_is_missing(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        source = note(space, RETRIES, origin="docs/retries.md", title="Retries")["source_id"]
+        note(space, "A fetch is tried.", origin="docs/old.md", title="Old")
+    questions = [
+        {"ask": f"How often is a failed fetch tried? {HOSTILE}", "must": [source, f"{HOSTILE}.md"], "id": "a<b>"},
+        {"ask": "What is fetched when it is tried?", "must": ["docs/retries.md"], "must_not": ["docs/old.md"]},
+        {"ask": "What is the zebrafish genome assembly?", "refuse": True, "id": HOSTILE},
+    ]
+    run = examine(tmp_path, questions[:2])
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, "Nothing.", origin="docs/old.md", title="Nothing")
+    examine(tmp_path, questions, run)
+    with running(tmp_path) as client:
+        newest, first = shown(client, "/web/exams?show=all"), shown(client, "/web/exams?run=1&show=all")
+        changed = shown(client, "/web/exams?show=changed")
+        wrong = shown(client, "/web/exams")
+        for page in (newest, first, changed, wrong):
+            assert HOSTILE not in page
+            assert Outline(page).handlers == []
+        assert newest.count('<article class="finding">') == 3
+        assert "missing: not among the first 50" in newest
+        assert re.search(rf"{source}</a> <span class=\"meta\">found at 1, by words", newest)
+        assert "must not be found, and is at 1" in first
+        assert "must not be found" not in newest
+        assert "2 of 3 questions right" in newest
+        assert "0 of 2 questions right" in first
+        assert "zebrafish" in newest
+        assert "zebrafish" not in first
+        assert wrong.count('<article class="finding">') == 1
+        assert "docs/old.md" not in wrong
+        assert re.search(
+            r"<th scope=\"row\">clean</th><td>100.0</td><td>100.0 to 100.0</td><td>3</td><td><span", newest
+        )
+        assert "+50.0 [+0.0, +100.0]" in newest
+        assert client.get("/web/exams?run=7").status_code == 404
+        assert client.get("/web/exams?run=x").status_code == 422
+        assert client.get("/web/exams?from=900").status_code == 200
+        found = client.post("/v1/wiki/query", json={"mode": "search", "input": {"text": "zebrafish genome"}}).json()
+        assert "zebrafish" not in json.dumps(found["hits"])
+
+
+def test_the_space_keeps_the_last_runs_and_an_erasure_takes_what_they_tell_of_what_is_erased(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        source = note(space, RETRIES, origin="docs/retries.md", title="Retries")["source_id"]
+        other = note(space, SESSIONS, origin="docs/sessions.md", title="Sessions")["source_id"]
+    for number in range(23):
+        examine(tmp_path, [{"ask": f"How often is a fetch tried? {number}", "must": [other if number % 2 else source]}])
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        told = space.perform(HISTORY, input={"run": 21})
+        assert [one.number for one in told.runs] == [*range(23, 3, -1)]
+        assert told.answers[0].ask == "How often is a fetch tried? 20"
+        space.perform(ERASE, input={"ids": [source]})
+        assert space.engine.jobs.remains([source]) == 0
+    with running(tmp_path) as client:
+        assert "1 of the 1 questions are not kept any more" in shown(client, "/web/exams?run=21")
+        assert other in shown(client, "/web/exams?run=22&show=all")
+
+
+def test_the_page_of_exams_says_how_to_make_one_where_there_is_none(site):
+    page = shown(site[0], "/web/exams")
+    assert "No exam was run in this space yet" in page
+    assert "treering exam make" in page
+    assert "treering exam run" in page
 
 
 def test_files_of_the_page_are_served_and_none_beside_them(site):

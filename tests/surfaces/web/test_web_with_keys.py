@@ -1,11 +1,14 @@
 """The pages of a server with keys: who signed in sees what the key opens, and nobody else sees anything."""
 
+import re
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 from key_parts import RIGHTS, guarded
 from web_parts import fill
+
+from space_parts import open_space
 
 WORD = "heliotrope"
 OWN = (
@@ -145,6 +148,54 @@ def test_only_who_may_review_decides_on_the_page(server, browser, right, decides
     form = {"token": token, "patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv", "decision": "approve"}
     answer = browser.post("/web/review", data=form)
     assert answer.status_code == (404 if decides else 403)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A server whose agents write directly, and a browser."""
+    with guarded(tmp_path) as server:
+        own = str(server.client.base_url).rstrip("/")
+        with httpx.Client(base_url=own, headers={"Origin": own, **HTML}, trust_env=False, timeout=60) as client:
+            yield server, client
+
+
+@pytest.mark.parametrize(
+    ("right", "options", "told"),
+    [
+        ("read", {}, None),
+        ("write", {"scope": "/team"}, "right by agent"),
+        ("write", {"channel": "user", "scope": "/team"}, "right by user"),
+        ("review", {"scope": "/team"}, "right by user"),
+    ],
+)
+def test_who_may_write_marks_hits_on_the_page_in_the_scope_of_the_key(plain, right, options, told):
+    server, browser = plain
+    note = {"text": f"The lamp of the team is {WORD}.", "origin": "note:team-lamp"}
+    server.verb(server.key("admin"), "ingest", mode="source", scope="/team", input={"items": [note]}).raise_for_status()
+    key = server.key(right, **options)
+    signed_in(browser, key)
+    page = browser.get("/?q=lamp").text
+    assert ("/web/feedback" in page) == (told is not None)
+    boss = {"Authorization": f"Bearer {server.key('admin')}"}
+    if told is None:
+        page = server.client.get("/?q=lamp", headers=boss).text
+    fields = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    mark = re.search(r'name="mark" value="(right [^"]+)"', page)[1]
+    answer = browser.post("/web/feedback", data={**fields, "mark": mark})
+    if told is None:
+        assert (answer.status_code, verdicts(server)) == (403, {})
+        return
+    assert (answer.status_code, verdicts(server)) == (303, {told: 1})
+    assert browser.post("/web/feedback", data={**fields, "mark": mark, "scope": "/"}).status_code == 403
+    marked = browser.get(answer.headers["location"]).text
+    taken_back = re.search(r'name="mark" value="(neither [^"]+)"', marked)[1]
+    assert browser.post("/web/feedback", data={**fields, "mark": taken_back}).status_code == 303
+    assert verdicts(server) == {}
+
+
+def verdicts(server):
+    with open_space(f"sqlite:{server.folder / 'space.db'}") as space:
+        return space.perform("feedback status", scope="/team").verdicts
 
 
 def test_the_pages_files_are_for_everybody_and_hold_nothing_of_the_space(server):

@@ -18,8 +18,9 @@ from math import log2, sqrt
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from treering.core.errors import TreeringError
 from treering.core.fencing import fence
-from treering.stores.sqlite.files import ready_folder, standing
+from treering.stores.sqlite.files import noted_answers, ready_folder, standing
 from treering.system.machine import replace_file
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ EDIT_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 300, 600, 300
 _BYTES_OF_TOKEN = 3
 _FENCE_BYTES = 200  # of both marks, and of an id
 _TABLE = "hooks.table"
-_SHOWN = ".shown"
 _VERSION = 2
 _MOST_ENTRIES = 2_000
 _MOST_BYTES = 8_000_000
 _MOST_TEXT = 400
 _MOST_TOGETHER = 4
 _MOST_SHOWN = 8
+_FRESH_SECONDS = 30
+_SHOWN = ".shown"
 _SHOWN_SECONDS = 2 * 86_400
 _RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
 _LEAST_SHARED = 2
@@ -113,6 +115,19 @@ def read_table(space: Path) -> HookTable | None:
     return None
 
 
+def claim_renewal(space: Path, table: HookTable) -> bool:
+    """Tell whether it is time to make the table anew, since the space was written; no other hook is told so then.
+
+    Raises `Unavailable`.
+    """
+    with suppress(OSError):
+        file = ready_folder(space) / _TABLE
+        if time.time() - file.stat().st_mtime > _FRESH_SECONDS and standing(space, ()).head != table.head:
+            os.utime(file)
+            return True
+    return False
+
+
 def governing(table: HookTable, paths: Sequence[str]) -> list[HookEntry]:
     """Return what governs any of the files: what rests on it or names it first, then rules of its folders."""
     named = [one for one in table.entries if any(_is_named(path, one) for path in paths)]
@@ -149,11 +164,11 @@ def speaking_of(table: HookTable, text: str) -> list[HookEntry]:
 
 def learned_of(table: HookTable, failure: str) -> list[HookEntry]:
     """Return what was learned from the same failure: it names what the failure names, and shares words besides."""
-    signs, words = {one.lower() for one in _SIGN.findall(failure)}, _words(failure)
+    signs, words = _signs(failure), _words(failure)
     found = []
     for one in table.entries:
         said = _words(one.text) if one.of_failure else frozenset()
-        own = {name.lower() for name in _SIGN.findall(one.text)} & signs
+        own = _signs(one.text) & signs if said else frozenset()
         shared = said & words
         if (own and len(shared) >= _LEAST_SHARED) or len(shared) >= max(4, len(said) / 2):
             found.append((len(own), len(shared), one))
@@ -165,7 +180,7 @@ def told(space: Path, session: str, entries: Sequence[HookEntry], more: str = ""
 
     Each thing is told once in a session, and only while it is as it was when the table was made. Raises `Unavailable`.
     """
-    shown = _Shown(space, session)
+    shown = ShownThings(space, session)
     new = [one for one in entries if one.id not in shown.ids]
     now = standing(space, [one.id for one in new[: 4 * _MOST_SHOWN]]).revisions if new else {}
     most = tokens * _BYTES_OF_TOKEN - _FENCE_BYTES
@@ -186,7 +201,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(data) <= most else f"{data[:most].decode('utf-8', 'ignore')}…"
 
 
-class _Shown:
+class ShownThings:
     """What a session was told already, in a file beside the space."""
 
     def __init__(self, space: Path, session: str) -> None:
@@ -197,10 +212,17 @@ class _Shown:
         with suppress(OSError, ValueError):
             self.ids = set(self._file.read_text(encoding="ascii").split())
 
-    def add(self, ids: Iterable[str]) -> None:
+    def begin(self, ids: Iterable[str]) -> None:
+        """Forget what was told before, and write down that these are told."""
         if self._session:
             with suppress(OSError):
-                replace_file(self._file, " ".join(sorted({*self.ids, *ids})).encode())
+                replace_file(self._file, "".join(f"{one}\n" for one in ids).encode())
+
+    def add(self, ids: Iterable[str]) -> None:
+        """Write down that these are told."""
+        if self._session:
+            with suppress(OSError), self._file.open("a", encoding="ascii") as file:
+                file.write("".join(f"{one}\n" for one in ids))
 
 
 def _is_named(path: str, entry: HookEntry) -> bool:
@@ -214,6 +236,16 @@ def _holds(scope: str, path: str) -> bool:
     return bool(scope) and path.startswith(f"{scope.strip('/')}/")
 
 
+def _signs(text: str) -> frozenset[str]:
+    """Return the names in a text that no plain word is; of one with dots, also what stands last if it is such a name.
+
+    So `sqlite3.OperationalError` and `OperationalError` are the same failure, and two files `….py` are not.
+    """
+    names = _SIGN.findall(text)
+    names += [last for name in names if "." in name and _SIGN.fullmatch(last := name.rpartition(".")[2])]
+    return frozenset(name.lower() for name in names)
+
+
 def _words(text: str) -> frozenset[str]:
     """Return the telling words of a text, without the endings of English."""
     found = (one.lower().strip("'_") for name in _WORD.findall(text) for one in {name, *name.split("_")})
@@ -225,6 +257,69 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
+
+
+# What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later.
+
+
+_USED = "used.jsonl"
+_MOST_USED = 3
+"""Marks of one edit: those of the last answers."""
+_MOST_USED_BYTES = 50_000
+_USED_SECONDS = 3600
+"""So long after an answer, a file that it named counts as used when it is opened or edited."""
+
+
+def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
+    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`."""
+    if not session:
+        return
+    recent = [one for one in noted_answers(space) if time.time() - one.at < _USED_SECONDS]
+    named = [
+        (one.answer, one.scope, place)
+        for path in paths
+        for one in recent
+        if (place := one.files.get(path) or one.files.get(str(top / path)))
+    ][:_MOST_USED]
+    shown = ShownThings(space, session)
+    marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
+    new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
+    file = ready_folder(space) / _USED
+    if not new or (file.exists() and file.stat().st_size > _MOST_USED_BYTES):
+        return
+    with file.open("ab") as used:
+        used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
+    ids = {place.partition(" ")[0] for _, _, place in new.values()}
+    if ids - standing(space, ids).revisions.keys():
+        file.unlink(missing_ok=True)  # one was erased meanwhile
+    shown.add(new)
+
+
+def record_used(space: "Space") -> None:
+    """Record as feedback of an agent what hooks noted as used. Where feedback is switched off, forget it."""
+    if space.address.file is None:
+        return
+    file = ready_folder(space.address.file) / _USED
+    taken = file.with_name(f"{_USED}.{os.getpid()}")
+    try:
+        file.replace(taken)
+    except FileNotFoundError:
+        return
+    told: dict[tuple[str, str], dict[str, None]] = {}
+    for line in taken.read_bytes().splitlines():
+        with suppress(ValueError, TypeError):
+            answer, scope, place = map(str, json.loads(line))
+            told.setdefault((answer, scope), {})[place] = None
+    taken.unlink()
+    # Imported here: a hook has no time for it.
+    from treering.verbs.feedback import is_on
+
+    agent = space.with_actor("hooks", channel="agent")
+    for (answer, scope), places in told.items():
+        for place in places:
+            with suppress(TreeringError):  # it is gone, or agents are reviewed here
+                if is_on(agent.engine, scope):
+                    agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
 
 
 # Making the table: in a process of its own, with the space open.
@@ -292,13 +387,13 @@ def _is_told(one: "Knowledge | Activity") -> bool:
 def _entry(one: "Knowledge | Activity", paths: tuple[str, ...]) -> HookEntry:
     from treering.core.characters import label
     from treering.core.objects import Constraint, title_of
-    from treering.retrieval.index.passages import passages_of
+    from treering.retrieval.index.passages import passages_of, told_once
 
-    said = passages_of(one)[0].text
+    title = title_of(one)
+    said = told_once(title, passages_of(one)[0].text)
     scope = one.payload.scope if one.type == "knowledge" and isinstance(one.payload, Constraint) else ""
     named = re.findall(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])", said)
     status = "" if one.status in ("active", "finalized") else f"{one.status} "
-    title = title_of(one)
     whole = said if said.startswith(title) else f"{title}. {said}"
     return HookEntry(
         one.id,
@@ -348,6 +443,12 @@ _PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_fil
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
 _FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
+_ENDED_BADLY = re.compile(
+    r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
+    r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
+    re.MULTILINE,
+)
+"""Lines that a command writes which fails, and hardly any other."""
 _MOST_OUTPUT = 20_000
 _MOST_LINES = 40
 
@@ -376,7 +477,14 @@ def failure_of(given: Mapping[str, Any]) -> str:
         error = answered.get("error")
         code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
         exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
-        if not (error or (code not in (None, 0, "0")) or (code is None and any(exits))):
+        # Codex gives a hook the bare output of a command, and does not say how it ended.
+        unsaid = isinstance(output, str) and not answered and not exits
+        if not (
+            error
+            or code not in (None, 0, "0")
+            or (code is None and any(exits))
+            or (unsaid and _ENDED_BADLY.search(text))
+        ):
             return ""
     lines = "\n".join([*_texts(error), text]).splitlines()
     telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]

@@ -15,6 +15,7 @@ from treering.core.canonical import PREFIXES, render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.facades import LazyModule
 from treering.parts.coding_agents.connecting import (
+    CLIENTS,
     HOOK_WORDS,
     Connection,
     ConnectionRecords,
@@ -22,7 +23,7 @@ from treering.parts.coding_agents.connecting import (
     plan_connection,
     start_command,
 )
-from treering.parts.coding_agents.hook_memory import keep_table
+from treering.parts.coding_agents.hook_memory import keep_table, record_used
 from treering.parts.coding_agents.session_hooks import (
     ReadyPack,
     WaitingTranscript,
@@ -305,6 +306,7 @@ def make_ready(space: Space, folder: Path) -> None:
     file = space.address.file
     if file is None:
         return  # what another person erases on a server has to be gone here too, and nobody here would know
+    record_used(space)
     keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
@@ -395,6 +397,8 @@ def _task(folder: Path) -> str:
         if branch not in _MAIN:
             parts.append(f"Branch {branch.replace('-', ' ').replace('/', ' ')}.")
         parts += [f"Last commit: {one.subject}." for one in (repository.history(head, last=1) if head else ())]
-        changed = [one.path for one in repository.work_changes()[:_MOST_FILES]]
+        # What connecting put there tells of nobody's work.
+        ours = {file for one in CLIENTS.values() for file in (one.project_file, one.hooks_project_file)}
+        changed = [one.path for one in repository.work_changes() if one.path not in ours][:_MOST_FILES]
         parts += [f"Changed files: {', '.join(changed)}."] if changed else []
     return " ".join(parts)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
+from treering.core.fencing import without_recalled
 from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.address import file_address
 from treering.system.machine import OWN_PROCESS, make_folder, replace_file, sync_folder, write_new
@@ -36,6 +38,9 @@ _COMES = (
     "Until then the tool wiki.query tells it, in the mode context."
 )
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode context."
+_RESUMED = "resume"
+_PUT_AROUND = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)
+"""What Gemini CLI puts before a prompt: what hooks told already."""
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10  # of 19, as `nice` counts
@@ -127,18 +132,28 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
         start_work(folder)
     if pack is None or not pack.holds(now):
         return _answer(given, _COMES)
+    if given.get("source") != _RESUMED:  # what was told before a session was compacted or cleared is gone from it
+        from treering.parts.coding_agents import hook_memory
+
+        hook_memory.ShownThings(space, _session(given)).begin(pack.revisions)
     return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what governs the files that are about to be edited, and what usually changes with them."""
-    from treering.parts.coding_agents import hook_memory  # a session that begins or ends has no use for it
+    """Answer with what governs the files that are about to be edited, and what usually changes with them.
+
+    Where an answer named one of them lately, that is noted: it was used.
+    """
+    from treering.parts.coding_agents import hook_memory
 
     folder, space = _space_of(given)
     table, place = _table_of(folder, space)
     if space is None or table is None:
         return _EMPTY
-    paths = hook_memory.edited_paths(given, (place.top if place else None) or folder)
+    top = (place.top if place else None) or folder
+    paths = hook_memory.edited_paths(given, top)
+    with suppress(OSError, TreeringError):  # what governs the file is told all the same
+        hook_memory.note_used(space, _session(given), paths, top)
     entries, more = hook_memory.governing(table, paths), hook_memory.changed_with(table, paths)
     return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
 
@@ -151,7 +166,8 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     (table, _), asked = _table_of(folder, space), given.get("prompt")
     if space is None or table is None or not isinstance(asked, str):
         return _EMPTY
-    entries = hook_memory.speaking_of(table, asked[:_MOST_ASKED])
+    own, _ = without_recalled(_PUT_AROUND.sub("", asked))
+    entries = hook_memory.speaking_of(table, own[:_MOST_ASKED])
     return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
 
 
@@ -180,6 +196,8 @@ def _table_of(folder: Path, space: Path | None) -> "tuple[HookTable | None, GitP
     from treering.parts.coding_agents import hook_memory
 
     table = hook_memory.read_table(space) if space else None
+    if space and table and hook_memory.claim_renewal(space, table):
+        start_work(folder)  # what was recorded since is told from the next call on
     place = repository_at(folder) if table else None
     if table is None or place is None:
         return table, place

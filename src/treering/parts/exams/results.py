@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from treering.core.canonical import Instant
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.parts.exams.exam import FIRST, ExamAnswer, FoundExpected
+from treering.ports.runtime import JobLog
+from treering.verbs.engine import Engine, held
+from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
 RUNS = "runs.jsonl"
 """The file beside the questions with one line for each run."""
@@ -155,7 +158,7 @@ def _place(found: FoundExpected) -> str:
     return f"{found.rank} by {', '.join(found.arms)}" if found.arms else str(found.rank)
 
 
-# Runs are kept beside the questions and not in the space, where questions would find them.
+# Runs are kept beside the questions, so that they go with the repository.
 
 
 def last_run(folder: Path) -> ExamRun | None:
@@ -175,6 +178,116 @@ def keep_run(folder: Path, run: ExamRun) -> None:
         file.write(f"{run.model_dump_json()}\n")
 
 
+# The last runs are kept in the space, too, for the web page: in the log of jobs, where no question finds them.
+
+
+_ALL = "exams"
+_MOST_KEPT = 20
+
+
+class KeptRun(_Value):
+    """A run that is kept, as the list of all has it."""
+
+    number: int
+    """Counted from 1; the run before may be of another exam."""
+    exam: str
+    """The file or folder of its questions, as it was named."""
+    at: Instant
+    sequence: int
+    questions: int
+    right: int
+    figures: Mapping[str, Estimate]
+    gains: Mapping[str, Estimate] = {}
+
+
+class ExamHistory(_Value):
+    """The runs that are kept, the newest first, and one of them with its answers."""
+
+    runs: tuple[KeptRun, ...] = ()
+    shown: KeptRun | None = None
+    answers: tuple[ExamAnswer, ...] = ()
+    """Without those that told of what was erased since."""
+    moved: tuple[ChangedAnswer, ...] = ()
+
+
+def keep_in_space(engine: Engine, exam: str, report: ExamReport) -> None:
+    """Add a run to those that a space keeps, of which it keeps the last 20. A space that is only read keeps none.
+
+    Raises `Unavailable` after a bounded wait for another process that adds one.
+    """
+    jobs = engine.feedback
+    if jobs is None:
+        return
+    owner = engine.clock.random_bytes(8).hex()
+    with held(engine.leases, _ALL, owner, 10.0, wait_seconds=5.0) as lease:
+        if lease is None:
+            raise Unavailable("Another process is keeping the run of an exam.", hint="Try again.")
+        before = _listed(jobs)
+        number = before[0].number + 1 if before else 1
+        run = KeptRun(
+            number=number,
+            exam=exam,
+            at=report.run.at,
+            sequence=report.run.sequence,
+            questions=len(report.run.answers),
+            right=sum(one.is_right for one in report.run.answers),
+            figures=report.figures,
+            gains=report.gains,
+        )
+        told = report.model_dump(mode="json", include={"run", "moved"})
+        # An erasure takes from a list the lines that name what is erased (`retrieval.index.projection.Named`).
+        jobs.save(_row(number), {"scope": None, "answers": told["run"]["answers"], "moved": told["moved"]})
+        runs = [one.model_dump(mode="json") for one in (run, *before)]
+        jobs.save(_ALL, {"scope": None, "runs": runs[:_MOST_KEPT]})
+
+
+def _row(number: int) -> str:
+    """Name the row of a run: that of the oldest is used again."""
+    return f"exam:{number % _MOST_KEPT}"
+
+
+def _listed(jobs: JobLog) -> tuple[KeptRun, ...]:
+    try:
+        return tuple(map(KeptRun.model_validate, (jobs.find(_ALL) or {}).get("runs", ())))
+    except ValidationError as error:
+        raise Corrupt("The runs of exams in this space cannot be read.", hint="Restore it from a backup.") from error
+
+
+class HistoryInput(Value):
+    """Which run is shown."""
+
+    run: int = Field(default=0, ge=0)
+    """Its number; 0: the newest."""
+
+
+def history(call: Call, given: HistoryInput, _options: Nothing) -> ExamHistory:
+    """Return the runs that are kept, and one of them with its answers. Raises `NotFound` for one that is not."""
+    jobs = call.engine.feedback
+    runs = _listed(jobs) if jobs else ()
+    if jobs is None or not runs:
+        return ExamHistory()
+    shown = next((one for one in runs if given.run in (0, one.number)), None)
+    if shown is None:
+        raise NotFound(f"Run {given.run} is not kept.", hint=f"Runs {runs[-1].number} to {runs[0].number} are.")
+    row = jobs.find(_row(shown.number)) or {}
+    told = {name: row.get(name, ()) for name in ("answers", "moved")}
+    try:
+        return ExamHistory.model_validate({"runs": runs, "shown": shown, **told})
+    except ValidationError as error:
+        raise Corrupt(f"Run {shown.number} cannot be read.", hint="Restore the space from a backup.") from error
+
+
+HISTORY = Operation(
+    "exam history",
+    "Tell which runs of exams are kept, and what one of them came to.",
+    HistoryInput,
+    Nothing,
+    ExamHistory,
+    history,
+    rights=READS,
+)
+
+
 # Forms of a report: for people, for pull requests, for build servers.
 
 
@@ -187,7 +300,7 @@ def as_lines(report: ExamReport) -> Iterator[str]:
         yield f"  {name:10} {figure!s:22} over {figure.questions}{since}"
     for answer in [one for one in report.run.answers if not one.is_right][:_SHOWN]:
         yield f"wrong: {answer.key}  {_short(answer.ask)}"
-        yield from (f"    {line}" for line in _why_wrong(answer))
+        yield from (f"    {line}" for line in why_wrong(answer))
     for moved in report.moved[:_SHOWN]:
         yield f"{'better' if moved.better else 'worse'}: {moved.key}  {_short(moved.ask)}"
         yield from (f"    {line}" for line in moved.wanted)
@@ -201,7 +314,7 @@ def as_markdown(report: ExamReport) -> str:
         for name, figure in report.figures.items()
     ]
     wrong = [
-        f"- `{answer.key}` {_cell(_short(answer.ask))}: {_cell('; '.join(_why_wrong(answer)))}"
+        f"- `{answer.key}` {_cell(_short(answer.ask))}: {_cell('; '.join(why_wrong(answer)))}"
         for answer in report.run.answers
         if not answer.is_right
     ]
@@ -217,7 +330,7 @@ def as_markdown(report: ExamReport) -> str:
 
 def as_junit(report: ExamReport) -> str:
     """Write what build servers read: a case for each question, and one for each figure that is too low."""
-    wrong = {answer.key: _why_wrong(answer) for answer in report.run.answers if not answer.is_right}
+    wrong = {answer.key: why_wrong(answer) for answer in report.run.answers if not answer.is_right}
     cases = [
         f'<testcase classname="exam" name={quoteattr(f"{answer.key} {_short(answer.ask)}")}>'
         + (f"<failure message={quoteattr('; '.join(wrong[answer.key]))}/>" if answer.key in wrong else "")
@@ -239,7 +352,8 @@ def as_json(report: ExamReport) -> str:
     return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
 
 
-def _why_wrong(answer: ExamAnswer) -> list[str]:
+def why_wrong(answer: ExamAnswer) -> list[str]:
+    """Say what is wrong with an answer that is not right."""
     if answer.refuse != answer.refused:
         return ["answered, and nothing here answers it" if answer.refuse else "refused, although it can be answered"]
     late = [one for one in answer.found if one.rank is None or one.rank > FIRST]

@@ -15,6 +15,7 @@ from treering.parts.exams.results import (
     as_junit,
     as_lines,
     as_markdown,
+    keep_in_space,
     keep_run,
     last_run,
     report_on,
@@ -51,7 +52,9 @@ def run_exam(
     with opened(access) as space, bars() as advance:
         given = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
         run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=given)
-    report = report_on(run, before, least)
+        report = report_on(run, before, least)
+        if keep:
+            keep_in_space(space.engine, str(place), report)
     if keep:
         keep_run(folder, run)
     match form:

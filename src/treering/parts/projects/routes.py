@@ -288,7 +288,7 @@ class ProjectReads:
         with self._spaces.engine(self._project_id, create=False):
             return True
 
-    def call(self, verb: str, envelope: Envelope) -> Report:
+    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:  # noqa: ARG002 - nobody writes
         """Run a mode of a verb that only reads."""
         self._check_stop()
         with self._spaces.engine(self._project_id, create=False) as engine:

@@ -38,7 +38,7 @@ class BuiltInExtractor:
     @property
     def extractor_id(self) -> str:
         """Name and version of the rules; it changes with what they find."""
-        return "built-in-1"
+        return "built-in-2"
 
     def extract(self, excerpts: Sequence[Excerpt]) -> list[Extraction]:
         """Read excerpts, each by itself; return one extraction for each, in the order given."""

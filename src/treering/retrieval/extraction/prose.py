@@ -27,6 +27,7 @@ from treering.retrieval.extraction.names import (
     WORD_SIGN,
     entity_key,
 )
+from treering.retrieval.text.languages import is_function_word, language_of, may_be_function_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,13 @@ class _PlainWords:
         if self._words is None:
             self._words = frozenset(_PLAIN_WORD.findall(self._text))
         return word in self._words
+
+    def has_function_word(self, word: str) -> bool:
+        """Tell whether a word is a function word of the language of the text, if that is another than English."""
+        if not may_be_function_word(word):
+            return False
+        language = language_of(self._text)
+        return language is not None and is_function_word(language, word)
 
 
 @cache
@@ -167,7 +175,7 @@ def _is_opener(words: list[str], opens: bool, plain: _PlainWords) -> bool:
         return word in OPENERS and len(words) == 1
     if len(words) > 1 and words[1] not in _LINKS:
         return word in OPENERS and word not in LEADING
-    return word in OPENERS or word.endswith(("ing", "ly", "ed")) or word in plain
+    return word in OPENERS or word.endswith(("ing", "ly", "ed")) or word in plain or plain.has_function_word(word)
 
 
 _SHORT = (
@@ -223,7 +231,10 @@ _KOREAN = (  # a word without the particle that is glued to it
     rf"(?<![{HANGUL}])[{HANGUL}]{{2,12}}?"
     rf"(?=(?:은|는|이|가|을|를|의|에|에서|와|과|도|로|으로|이다|입니다)?(?![{HANGUL}]))"
 )
+_NO_BEGIN = r"[ \t,;:()<>\[\]{}*=+\-/\\|@#~^&%]"
+"""Signs that none of these begins with: half of the places that are left are passed by at once."""
 _SCAN = (
+    rf"(?!{_NO_BEGIN})(?:"
     rf"(?P<plain>(?>(?:[a-z]++(?![\w’'\-])[ ,;]*+)+))"
     rf"|(?P<quoted>(?:[\"“”«]|``) ?(?P<title>[{UPPER}\d][^\"“”«»`\n]{{0,60}}?)[,.;]? ?(?:[\"”»]|''))"
     r"|(?P<symbol>[A-Za-z][A-Za-z0-9]*+_\w++(?>(?:\.\w++)*))|`(?P<ticked>[^`\s][^`\n]{1,60})`"
@@ -233,7 +244,7 @@ _SCAN = (
     rf"|(?P<name>(?:(?<![Ii]n ){_YEAR} (?=[{UPPER}]{LETTER}*+ [{UPPER}]))?{_NAME})"
     rf"|(?P<uncased>(?:(?![{_HAN_GRAMMAR}])[{KATAKANA}{HAN}]){{2,12}}|{_KOREAN}|[{SPACED}]{{3,40}}|[{THAI}]{{3,40}})"
     rf"|(?P<other>{LETTER}++|\w)"
-    rf"|(?P<end>(?<![.!?])[.!?]++[\"”’')\]]{{0,3}}+(?=\s|$)|[\n。！？])"
+    rf"|(?P<end>(?<![.!?])[.!?]++[\"”’')\]]{{0,3}}+(?=\s|$)|[\n。！？]))"
 )
 _KINDS: dict[str, tuple[EntityKind, str]] = {
     "quoted": ("title", "title"),

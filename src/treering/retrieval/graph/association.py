@@ -5,7 +5,7 @@ these and from the passages found so far spreads over the graph, and passages ra
 statements are scored, and what else is read off the graph, was measured here (`docs/decisions`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -306,51 +306,67 @@ class WaysBack:
         self._association = association
         self._before: dict[int, list[int]] = {}
 
-    def path_to(self, key: int) -> list[int]:
-        """Return the nodes from where the walk began to a passage, that passage last.
+    def paths_to(self, keys: Sequence[int]) -> list[list[int]]:
+        """Return for each passage the nodes from where the walk began to it, that passage last.
 
         From the passage backwards, each step goes to the neighbour that held most mass for it, until one the walk
         began from; a passage that was itself a beginning is reached from another all the same, where there is one.
+        The steps of all paths are taken together, so that the graph is asked once for each length.
         """
-        path: list[int] = self.view.of_passages(np.array([key], np.int64)).tolist()
-        while len(path) < LONGEST:
-            before = next((node for node in self._heaviest(path[-1]) if node not in path), None)
-            if before is None:
-                break
-            path.append(before)
-            if before in self._association.seeds or before in self._association.begun:
-                break
-        return path[::-1]
+        ends: list[int] = self.view.of_passages(np.array(keys, np.int64)).tolist()
+        paths = [[end] for end in ends]
+        unfinished = paths
+        for _ in range(LONGEST - 1):
+            self._look_before({path[-1] for path in unfinished})
+            unfinished = [path for path in unfinished if self._extend(path)]
+        return [path[::-1] for path in paths]
 
-    def _heaviest(self, node: int) -> list[int]:
-        """Return the neighbours that held most mass for a node, as many as a path may have passed already and one."""
-        if node not in self._before:
-            edges = self.view.edges(np.array([node], np.int64))
-            mass = self._association.walk.of(edges.target)
-            # A node that much is tied to has many neighbours, of which the walk came to few.
-            told = (edges.tie != EdgeType.PART) & (mass > 0)
-            targets, which = np.unique(edges.target[told], return_inverse=True)
-            weights = np.bincount(which, TIE_WEIGHTS[edges.tie[told]] * mass[told], len(targets))
-            first = np.argsort(-weights, kind="stable")[:LONGEST]
-            self._before[node] = targets[first[weights[first] > 0]].tolist()
-        return self._before[node]
+    def _extend(self, path: list[int]) -> bool:
+        """Go one step back; tell whether the path goes on."""
+        before = next((node for node in self._before[path[-1]] if node not in path), None)
+        if before is None:
+            return False
+        path.append(before)
+        return before not in self._association.seeds and before not in self._association.begun
+
+    def _look_before(self, nodes: Iterable[int]) -> None:
+        """Find the neighbours that held most mass for nodes, as many as a path may have passed already and one."""
+        new = sorted(node for node in nodes if node not in self._before)
+        if not new:
+            return
+        edges = self.view.edges(np.array(new, np.int64))
+        mass = self._association.walk.of(edges.target)
+        # A node that much is tied to has many neighbours, of which the walk came to few.
+        told = np.flatnonzero((edges.tie != EdgeType.PART) & (mass > 0))
+        told = told[np.lexsort((edges.target[told], edges.source[told]))]
+        source, target = edges.source[told], edges.target[told]
+        is_first = np.ones(len(told), np.bool_)
+        is_first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+        weights = np.bincount(np.cumsum(is_first) - 1, TIE_WEIGHTS[edges.tie[told]] * mass[told], int(is_first.sum()))
+        source, target = source[is_first], target[is_first]
+        heavy = np.flatnonzero(weights > 0)
+        order = heavy[np.lexsort((target[heavy], -weights[heavy], source[heavy]))]
+        bounds = np.searchsorted(source[order], np.arange(len(new) + 1))
+        for node, start, end in zip(new, bounds[:-1], bounds[1:], strict=True):
+            self._before[node] = target[order[start : min(end, start + LONGEST)]].tolist()
 
 
-def passages_on(path: Sequence[int], view: GraphView) -> list[int]:
+def passages_on(path: Iterable[int], view: GraphView) -> list[int]:
     """Return the keys of the passages among the nodes of a path, in its order."""
-    keys = view.passages_of(np.array(path, np.int64))
+    keys = view.passages_of(np.array(list(path), np.int64))
     found: list[int] = keys[keys >= 0].tolist()
     return found
 
 
-def tell_path(path: Sequence[int], view: GraphView, *, titles: Mapping[int, str]) -> list[str]:
-    """Write a path in names: entities by theirs, passages by the titles given for their keys.
+def tell_path(
+    path: Sequence[int], view: GraphView, *, names: Mapping[int, str], titles: Mapping[int, str]
+) -> list[str]:
+    """Write a path in names: entities by those given for their nodes, passages by the titles given for their keys.
 
     The plain form of a name ("retri") stands between the names that share it; where one of them is beside it, it says
     nothing more and is left out.
     """
     keys: list[int] = view.passages_of(np.array(path, np.int64)).tolist()
-    names = view.names([node for node, key in zip(path, keys, strict=True) if key < 0])
     entities = [names.get(node, "") if key < 0 else "" for node, key in zip(path, keys, strict=True)]
     return [
         titles.get(key, "") if key >= 0 else name

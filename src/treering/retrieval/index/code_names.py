@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from posixpath import basename, dirname, join, normpath, splitext
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from treering.ports.passages import Passage
+if TYPE_CHECKING:  # a process that only outlines files starts in half the time without what passages are made of
+    from treering.ports.passages import Passage
 
 # What a stretch of code uses of other code, as the code itself says it: the raw fact behind links between files.
 
@@ -133,7 +134,7 @@ def code_file(language: str, path: str) -> CodeFile | None:
     return CodeFile(family, path) if family and path else None
 
 
-def code_file_of(passage: Passage) -> CodeFile | None:
+def code_file_of(passage: "Passage") -> CodeFile | None:
     """Return the file of code that a passage lies in; `None` for what is not code, or in a language without links."""
     path, language = passage.metadata.get("path", ""), passage.metadata.get("language", "")
     return code_file(str(language), str(path))
@@ -150,7 +151,7 @@ def manifest_family(path: str) -> str:
     return _MANIFESTS.get(basename(path), "")
 
 
-def names_of_code(passage: Passage, *, first: bool) -> tuple[str, ...]:
+def names_of_code(passage: "Passage", *, first: bool) -> tuple[str, ...]:
     """Return the names that a passage of code vouches for; the `first` passage of a file also those of its module."""
     file = code_file_of(passage)
     if file is None:
@@ -249,7 +250,7 @@ def spelled(file: CodeFile, module: str) -> list[str]:
     return [one for one in _spelled(file.family, file.path, module) if one]
 
 
-def defined_in(passage: Passage) -> tuple[str, ...]:
+def defined_in(passage: "Passage") -> tuple[str, ...]:
     """Return the qualified names of what a passage of code defines, as far as it is called so."""
     called = names_in_heading(passage.heading, str(passage.metadata.get("path", "")))
     return tuple(dict.fromkeys((*called, *(name.replace("::", ".") for name in passage.defines))))
@@ -262,7 +263,7 @@ def names_in_heading(heading: str, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.replace("::", ".") for name in names if name and name != "…"))
 
 
-def _names(file: CodeFile, passage: Passage, *, first: bool) -> Iterator[str]:
+def _names(file: CodeFile, passage: "Passage", *, first: bool) -> Iterator[str]:
     family = file.family
     if first:
         yield from (module_name(family, module) for module in file.modules)

@@ -74,6 +74,7 @@ def role_weights(asked: str) -> Mapping[str, float]:
     """Return what a passage of each role counts for, for a question or its title; roles that it asks for count more.
 
     A role that is only mentioned counts the root of its weight: who reports a bug of a test runner speaks of tests.
+    So does documentation for who asks how to do something.
     """
     weights = dict(ROLE_WEIGHTS)
     for role, mention in _MENTIONED.items():
@@ -133,7 +134,14 @@ _FILE_KINDS = frozenset({"file", "markdown", "document"})
 _MENTIONED: Mapping[str, re.Pattern[str]] = {
     "test": re.compile(r"\b(?:tests?|testing|specs?|coverage)\b|\btest_|\bTest[A-Z]", re.IGNORECASE),
     "example": re.compile(r"\b(?:examples?|samples?|demos?|tutorials?)\b", re.IGNORECASE),
-    "documentation": re.compile(r"\b(?:docs?|documented|documentation|readme|guides?|manual)\b", re.IGNORECASE),
+    # Who asks how to do something is told by documentation or by code. Over six repositories 33 questions that their
+    # documentation answers found it among the first five in 85 % of the cases by this, in 61 % without; 300 questions
+    # that code answers lost 0.7 points there, and 3.5 where documentation counts in full.
+    "documentation": re.compile(
+        r"\b(?:docs?|documented|documentation|readme|guides?|manual)\b"
+        r"|^\s*how (?:do|can|could|should|would) (?:i|we|you|one|people|users)\b",
+        re.IGNORECASE,
+    ),
 }
 _ASKED: Mapping[str, re.Pattern[str]] = {
     "test": re.compile(

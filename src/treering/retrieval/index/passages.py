@@ -3,6 +3,7 @@
 A source gives one passage per segment. Every other object gives one, its fields written out in words.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
@@ -60,6 +61,26 @@ def passages_of(item: Object) -> list[Passage]:
         case Node():
             lines = [item.summary, _listed("Also called", item.aliases)]
     return [_of_words(item, "\n".join(filter(None, lines)))]
+
+
+def told_once(title: str, text: str) -> str:
+    """Return the text of an object without the lines that only repeat its title or a line above them.
+
+    A decision that was read from a file has its title as its question, and its outcome as its summary too.
+    """
+    told, lines = {_bare(title)}, []
+    for line in text.splitlines():
+        if not line.strip() or _bare(line) not in told:
+            lines.append(line)
+            told.add(_bare(line))
+    return "\n".join(lines)
+
+
+_LABEL = re.compile(r"^(?:Outcome|Rationale|Expected|Resolution): ")
+
+
+def _bare(line: str) -> str:
+    return _LABEL.sub("", line.strip()).rstrip(".").casefold()
 
 
 def gist_hash(passage: Passage) -> str:

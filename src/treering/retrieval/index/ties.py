@@ -75,8 +75,8 @@ def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: I
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
     read = PlainExtraction.of(extraction) if isinstance(extraction, Extraction) else extraction
-    given = _stated((one.subject, one.relation, one.object) for one in passage.triples)
-    stated = _joined(given, _stated(read.statements))
+    given = _stated((one.subject, one.relation, one.object) for one in passage.triples) if passage.triples else {}
+    stated = _joined(given, _stated(read.statements)) if given else _stated(read.statements)
     mentioned = {_KEYS[name] for name in read.names}.union(*given) - {title, ""}
     mentions = sorted(mentioned)[:MAX_TIES]
     nodes = [(key, _MENTION) for key in mentions]
@@ -167,6 +167,7 @@ _MENTION, _FACT, _FORM = EdgeType.MENTION, EdgeType.FACT, EdgeType.FORM
 HEADER = 3
 TIE_BITS = 3
 TIE_MASK = (1 << TIE_BITS) - 1
+_TIES = tuple(EdgeType)
 
 Words32 = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
@@ -241,23 +242,26 @@ def _is_not_part(node: int) -> bool:
 
 def unpack_ties(record: bytes) -> NumberedTies:
     """Read a record. Raises `Corrupt` where it cannot be read."""
-    buffer = buffer_of([record])
-    layout = checked_layout(buffer, np.array([len(record)], np.int64))
-    nodes, facts, pairs, words, end = (
-        int(places[0])
-        for places in (
-            *(layout.node_places, layout.fact_places, layout.pair_places, layout.word_places),
-            np.array([len(buffer)]),
+    size = len(record) // 4
+    if len(record) % 4 or size < HEADER:
+        raise _damaged()
+    long = struct.unpack(f"<{size}I", record)
+    facts = HEADER + long[0]
+    pairs = facts + 2 * long[1]
+    words = pairs + 2 * long[2]
+    short = struct.unpack_from(f"<{2 * (size - words)}H", record, 4 * words) if words <= size else ()
+    if words > size or long[1] > len(short) or not 0 <= len(short) - long[1] - sum(short[: long[1]]) <= 1:
+        raise _damaged()
+    ends = zip(long[facts:pairs:2], long[facts + 1 : pairs : 2], _divided(short, long[1]), strict=True)
+    others = zip(long[pairs:words:2], long[pairs + 1 : words : 2], strict=True)
+    try:
+        return NumberedTies(
+            tuple([(ref >> TIE_BITS, _TIES[ref & TIE_MASK]) for ref in long[HEADER:facts]]),
+            tuple(ends),
+            tuple([(one, ref >> TIE_BITS, _TIES[ref & TIE_MASK]) for one, ref in others]),
         )
-    )
-    subjects, objects = buffer[facts:pairs:2].tolist(), buffer[facts + 1 : pairs : 2].tolist()
-    said = _divided(buffer[words:end].view("<u2").tolist(), len(subjects))
-    ones, others = buffer[pairs:words:2].tolist(), buffer[pairs + 1 : words : 2].tolist()
-    return NumberedTies(
-        tuple((ref >> TIE_BITS, EdgeType(ref & TIE_MASK)) for ref in buffer[nodes:facts].tolist()),
-        tuple(zip(subjects, objects, said, strict=True)),
-        tuple((one, ref >> TIE_BITS, EdgeType(ref & TIE_MASK)) for one, ref in zip(ones, others, strict=True)),
-    )
+    except IndexError:
+        raise _damaged() from None
 
 
 def buffer_of(records: Sequence[bytes]) -> Words32:

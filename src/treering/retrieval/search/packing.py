@@ -48,7 +48,7 @@ class PackItem(_Value):
     citations: tuple[str, ...] = ()
     score: float = 0.0
     flags: tuple[str, ...] = ()
-    """Warnings about the text, such as `ignore_instructions` or `repeats_question`."""
+    """Warnings about the text, such as `ignore_instructions`, `repeats_question` or `superseded`."""
     channel: str = ""
     """The channel its words came through."""
     trust: str = ""

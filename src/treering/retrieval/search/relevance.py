@@ -21,7 +21,7 @@ from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 
 RELEVANT = 0.6
-"""The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/packs.py`)."""
+"""The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/precision.py`)."""
 
 RELEVANT_IN_TALK = 0.5
 """The same of a turn of a conversation: it is short, seldom repeats a question, and is far from most in meaning."""
@@ -101,29 +101,56 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bo
     return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=_is_compared(hit)) for hit in hits)
 
 
-def is_chance(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
-    """Tell whether what hits share with a question is no more than chance brings in a space as large.
+@dataclass(frozen=True, slots=True)
+class RelevanceEvidence:
+    """What the best hits share with a question, for telling it from what chance brings."""
 
-    A logistic rule on the best cosine, the best coverage, the names that are unknown and the size of the space. It was
-    fitted on prose and conversations of 300 passages or more (`docs/decisions`), and of anything else says nothing.
-    """
-    meaning = question.meaning
-    if idf.largeness < _FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
-        return False
-    if meaning is not None and meaning.quick is not None:
-        return False
-    covered = max((idf.coverage(_terms_of(hit)) for hit in hits), default=0.0)
-    unknown = idf.unknown_share(_names_written(question.text))
-    compared = [_cosine(hit) for hit in hits if _is_compared(hit)]
-    if meaning is None or not compared:
-        return 5.0 * covered - 6.0 * unknown - 4.0 * idf.largeness < _LEAST_BY_WORDS
-    near = max((max(compared) - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
-    return 9.0 * near + 3.0 * covered - 5.0 * unknown - 4.0 * idf.largeness < _LEAST_EVIDENCE
+    near: float | None
+    """The best cosine, above what is unrelated (0 to 1, at least -0.3); `None` without vectors."""
+    covered: float
+    """`IdfWeights.coverage` of the hit that covers most."""
+    unknown: float
+    """What part of the weights names have that no passage has."""
+    largeness: float
+    length: float
+    """Binary logarithm of how many terms the hit has that covers most: a long text covers more by chance."""
 
+    @classmethod
+    def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
+        """Weigh hits; `None` where nothing was fitted: small spaces, code, knowledge, long questions, quick vectors."""
+        meaning = question.meaning
+        if not hits or idf.largeness < _FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
+            return None
+        if meaning is not None and meaning.quick is not None:
+            return None
+        texts = [index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split() for hit in hits]
+        covered, terms = max((idf.coverage(text), len(text)) for text in texts)
+        unknown = idf.unknown_share(_names_written(question.text))
+        compared = [_cosine(hit) for hit in hits if _is_compared(hit)]
+        near = None
+        if meaning is not None and compared:
+            near = max((max(compared) - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
+        return cls(near, covered, unknown, idf.largeness, log2(1 + terms))
+
+    @property
+    def signals(self) -> tuple[float, ...]:
+        """The numbers that are weighed; length is not by words alone, where it tells too little."""
+        common = (self.covered, self.unknown, self.largeness)
+        return (*common, 1.0) if self.near is None else (self.near, *common, self.length, 1.0)
+
+    @property
+    def is_chance(self) -> bool:
+        """Tell whether chance brings as much."""
+        weights = _BY_WORDS if self.near is None else _WITH_VECTORS
+        return sum(weight * signal for weight, signal in zip(weights, self.signals, strict=True)) < 0
+
+
+_WITH_VECTORS = (9.75, 2.5, -5.0, -3.5, -0.75, 7.7)
+"""Weights of the signals, as `python -m benchmarks.chance` fits them (`docs/decisions`)."""
+_BY_WORDS = (5.0, -6.0, -4.0, 2.0)
 
 _FITTED_FROM = 0.74
 """`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
-_LEAST_EVIDENCE, _LEAST_BY_WORDS = -3.6, -2.0
 _FARTHEST = -0.3
 
 
@@ -351,7 +378,10 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
     """Tell whether any of the best hits is relevant to a question; `True` for a lookup, and where it is unknown."""
     if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
         return True
-    return any_relevant(known.idf, question, hits) and not is_chance(known.idf, question, hits)
+    if not any_relevant(known.idf, question, hits):
+        return False
+    evidence = RelevanceEvidence.of(known.idf, question, hits)
+    return evidence is None or not evidence.is_chance
 
 
 def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:

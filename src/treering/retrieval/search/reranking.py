@@ -293,9 +293,11 @@ def _common_shingles(texts: Sequence[str]) -> Counts:
     distinct, columns = np.unique(pairs[often], return_inverse=True)
     for start in range(0, len(distinct), _BLOCK):
         inside = (columns >= start) & (columns < start + _BLOCK)
-        having = np.zeros((len(texts), min(_BLOCK, len(distinct) - start)), np.float32)
-        having[holders[often][inside], columns[inside] - start] = 1
-        common += (having @ having.T).astype(np.int64)
+        having = np.zeros((len(texts), -(-min(_BLOCK, len(distinct) - start) // 64) * 64), np.bool_)
+        having[holders[often][inside], columns[inside] - start] = True
+        # Not as a product of matrices: that is spread over threads, which costs several times as much in all.
+        for word in np.ascontiguousarray(np.packbits(having, axis=1).view(np.uint64).T):
+            common += np.bitwise_count(word[:, np.newaxis] & word)
     return common
 
 

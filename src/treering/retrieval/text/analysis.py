@@ -10,14 +10,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby, pairwise
 
 import Stemmer
 
 from treering.core.screening import without_disguise
 from treering.ports.search import TextQuery
-from treering.retrieval.text.languages import folded, is_function_word, language_of, stems_in
+from treering.retrieval.text.languages import FOREIGN_WORDS, folded, is_function_word, language_of, stems_in
 
 # One spelling for words that English spells in two ways, so that either finds the other.
 
@@ -75,8 +75,10 @@ def index_text(text: str) -> str:
     Scripts written without spaces give every character and every pair of neighbours. A text in another language than
     English gives the stems of its words in that language besides, behind all other terms, so that phrases stay whole.
     """
-    terms = " ".join(filter(None, terms_by_token(text)))
-    if (language := language_of(text)) is None:
+    found = list(terms_by_token(text))
+    terms = " ".join(filter(None, found))
+    # Most text is English: its terms, which are at hand, have none of these words.
+    if _foreign_terms().isdisjoint(found) or (language := language_of(text)) is None:
         return terms
     known = frozenset(terms.split())
     return " ".join([terms, *(stem for stem in stems_in(language, text) if stem not in known)])
@@ -198,6 +200,12 @@ class _Memory(dict[str, str]):
 _TERMS = _Memory()
 
 
+@cache
+def _foreign_terms() -> frozenset[str]:
+    """Return the terms of the words that tell other languages from English."""
+    return frozenset(map(_TERMS.__getitem__, FOREIGN_WORDS))
+
+
 @dataclass(frozen=True, slots=True)
 class _Sought:
     """What is looked for of one token of a question; `telling` is without its stop words.
@@ -223,7 +231,8 @@ class _Sought:
 def _analysed(token: str, *, query: bool) -> Iterator[str]:
     """Return the words of a token, folded and not yet stemmed."""
     if token.isascii() or not _UNSPACED_SIGN.search(token):
-        yield from _compound(token)
+        whole = not token.isascii() and len(token) <= _LONGEST_TOKEN and token.isalpha() and _has_one_case(token)
+        yield from [folded(token)] if whole else _compound(token)
         return
     for run in _RUNS.finditer(token):
         if run["unspaced"]:
@@ -266,9 +275,13 @@ def _is_plain(token: str) -> bool:
 
 
 def _pieces(stretch: str) -> list[str]:
-    if stretch.isalpha() and (stretch.islower() or stretch[1:].islower() or stretch.isupper()):
+    if stretch.isalpha() and _has_one_case(stretch):
         return [stretch]  # nothing in it to part at
     return [piece for camel in _CAMEL.split(stretch) for piece in _digit_pieces(camel)]
+
+
+def _has_one_case(letters: str) -> bool:
+    return letters.islower() or letters[1:].islower() or letters.isupper()
 
 
 def _digit_pieces(word: str) -> list[str]:

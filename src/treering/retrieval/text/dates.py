@@ -13,6 +13,7 @@ from functools import cache
 from itertools import chain
 
 from treering.retrieval.text import periods
+from treering.retrieval.text.languages import dates_in_english
 from treering.retrieval.text.periods import (
     AGO_WORDS,
     ALSO_WORDS,
@@ -88,7 +89,16 @@ def asked_ranges(question: str, now: datetime | None) -> tuple[DateRange, ...]:
 
     A month or day without a year is meant in every year, and so gives several ranges. And where the question names
     one single day, phrases such as "last week" are read against that: "What did he do last week, as of 8 May 2023?"
+    Questions are read in the languages of `date_words.json` as well.
     """
+    translated = dates_in_english(question)
+    if translated is None:
+        return _asked(question, now)
+    placed = ((found, *translated.place(found.start, found.end)) for found in _asked(translated.text, now))
+    return tuple(replace(found, text=question[start:end], start=start, end=end) for found, start, end in placed)
+
+
+def _asked(question: str, now: datetime | None) -> tuple[DateRange, ...]:
     absolute = {found.period for found in _ranges(question, Reference(None)) if found.first == found.last}
     today = now.date() if now else None
     return _ranges(question, Reference(absolute.pop()[0] if len(absolute) == 1 else today, recurring=True))

@@ -1,15 +1,19 @@
-"""Which language a text is in, told by its function words, and the stems of its words in that language.
+"""Which language a text is in, told by its function words, the stems of its words in that language, and its dates.
 
 English is not among them: all text is stemmed as English (`analysis`), and what is found here is added to that. A
 text whose language is not recognised is matched by its words as they are written, as before.
 """
 
+import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
+from pkgutil import get_data
+from typing import Any
 
 import Stemmer
 
@@ -88,7 +92,8 @@ for _language, _words in _FUNCTION_WORDS.items():
     for _word in _words.split():
         _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
 
-_FOREIGN = frozenset(_VOTES) - _ENGLISH
+FOREIGN_WORDS = frozenset(_VOTES) - _ENGLISH
+"""Words without some of which no text is taken for one in another language than English."""
 _JOINTS = {
     "german": ("", "s", "n", "e", "es", "en", "er"),
     "dutch": ("", "s", "e", "n", "en"),
@@ -118,15 +123,18 @@ def language_of(text: str) -> str | None:
     """Tell the language of a text by its function words; `None` for English, code, and whatever has too few of them."""
     # Most text is English: splitting at spaces is enough to see that it has none of these words.
     spaced = text[:_READ].lower().split()
-    if len(spaced) < _LEAST or _FOREIGN.isdisjoint(spaced):
+    if len(spaced) < _LEAST or FOREIGN_WORDS.isdisjoint(spaced):
         return None
     words = Counter(_WORD.findall(unicodedata.normalize("NFC", text[:_READ].lower())))
-    foreign = _FOREIGN & words.keys()
-    votes = Counter(language for word in foreign for language in _VOTES[word])
-    for language, different in votes.most_common(1):
-        said = sum(words[word] for word in foreign if language in _VOTES[word])
-        if different >= _LEAST and said > sum(words[word] for word in _ENGLISH & words.keys()):
-            return language
+    different, said = Counter[str](), Counter[str]()
+    for word in FOREIGN_WORDS & words.keys():
+        for language in _VOTES[word]:
+            different[language] += 1
+            said[language] += words[word]
+    # Of several with as many words the first by name: every process has to find the same terms in a text.
+    found = min(different, key=lambda language: (-different[language], -said[language], language), default="")
+    if different[found] >= _LEAST and said[found] > sum(words[word] for word in _ENGLISH & words.keys()):
+        return found
     return None
 
 
@@ -161,6 +169,11 @@ def is_function_word(language: str, word: str) -> bool:
     return word in _folded_function_words(language)
 
 
+def may_be_function_word(word: str) -> bool:
+    """Tell whether a word in lower case is a function word of a language other than English."""
+    return word in FOREIGN_WORDS
+
+
 @cache
 def _function_words(language: str) -> frozenset[str]:
     return frozenset(_FUNCTION_WORDS[language].split())
@@ -179,3 +192,153 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 @lru_cache(maxsize=1 << 16)
 def _stem(language: str, word: str) -> str:
     return folded(_stemmer(language).stemWord(word))
+
+
+# How questions name days in other languages than English, and how English does, which `dates` reads.
+
+
+_HAN = "chinese and japanese"
+_HAN_LETTER = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_TELLING = ("unit", "weekday", "month", "season", "way", "amount", "near", "ago")
+
+
+@dataclass(frozen=True, slots=True)
+class DatesInEnglish:
+    """A text whose dates are in English, and where each of its characters stands in the text it was made of."""
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Return where something stands in the original."""
+        return self.starts[start], self.ends[end - 1]
+
+
+def dates_in_english(text: str) -> DatesInEnglish | None:
+    """Write the dates of a text in English; `None` where it has no words of dates in a language of the table."""
+    plain = "".join(one if len(one := folded(letter)) == 1 else letter for letter in text)
+    if (table := _table_for(plain)) is None:
+        return None
+    said, starts, ends, read = list[str](), list[int](), list[int](), 0
+    for start, end, english in [*table.found_in(plain), (len(text), len(text), "")]:
+        said += (text[read:start], english)
+        starts += (*range(read, start), *[start] * len(english))
+        ends += (*range(read + 1, start + 1), *[end] * len(english))
+        read = end
+    return DatesInEnglish("".join(said), starts, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _DateTable:
+    """How one language names dates, without capitals and accents."""
+
+    words: Mapping[str, Mapping[str, str]]
+    """By kind, its words and the English ones."""
+    forms: Sequence[tuple[re.Pattern[str], str]]
+    """What is said with words of such kinds, each with how English says it."""
+    apart: bool
+    """Whether the language writes words apart."""
+
+    @classmethod
+    def of(cls, language: str) -> "_DateTable":
+        """Make the table of a language that `date_words.json` has."""
+        apart = language != _HAN
+        words = {kind: _pairs(language, kind) for kind in _date_words()["languages"][language]}
+        said = {
+            kind: "|".join(_pattern(word) for word in sorted(known, key=len)[::-1]) for kind, known in words.items()
+        }
+        slots = {kind: f"(?P<{kind}>{pattern})" for kind, pattern in said.items()}
+        slots |= {
+            "amount": rf"(?P<amount>{said['amount']}|\d{{1,3}})",
+            "day": r"(?P<day>\d{1,2})(?:\.|er|[oa°])?",
+            "number": r"(?P<number>\d{1,2})",
+            "of": rf"(?:(?:{said['of']})\s*)?" if "of" in said else "",
+            "year": r"(?P<year>(?:19|20)\d\d)",
+        }
+        forms = _date_words()["forms" if apart else "forms without spaces"]
+        fit = ((form, english) for form, english in forms if all(kind in slots for kind in _SLOT.findall(form)))
+        return cls(
+            words, [(re.compile(_bounded(form.format(**slots), apart)), english) for form, english in fit], apart
+        )
+
+    def found_in(self, plain: str) -> Sequence[tuple[int, int, str]]:
+        """Return where dates stand, apart and in order, and what they are in English; the longest where they meet."""
+        matches = [(match, english) for form, english in self.forms for match in form.finditer(plain)]
+        chosen: list[tuple[int, int, str]] = []
+        taken = bytearray(len(plain))
+        for match, english in sorted(matches, key=lambda one: one[0].start() - one[0].end()):
+            start, end = match.span()
+            if not any(taken[start:end]):
+                taken[start:end] = b"\x01" * (end - start)
+                chosen.append((start, end, self._in_english(match, english)))
+        return sorted(chosen)
+
+    def _in_english(self, match: re.Match[str], form: str) -> str:
+        words = {
+            kind: self.words.get(kind, {}).get("_".join(word.split()), word)
+            for kind, word in match.groupdict("").items()
+        }
+        english = form.format(**words).replace("_", " ")
+        return english if self.apart else f" {english} "
+
+
+_NUMERIC_DATE = re.compile(r"\d[./]\d{1,2}[./](?:19|20)\d\d")
+_SLOT = re.compile(r"{(\w+)}")
+_BETWEEN = r"(?:\s+|-|(?<=['’]))"
+
+
+def _bounded(pattern: str, apart: bool) -> str:
+    """Let a pattern match whole words, or where a language has no spaces, no part of a number."""
+    return rf"(?<!\w){pattern.replace(' ', _BETWEEN)}(?!\w)" if apart else rf"(?<![\d十]){pattern}"
+
+
+def _pattern(word: str) -> str:
+    return re.escape(word).replace("_", r"\s+")
+
+
+def _pairs(language: str, kind: str) -> Mapping[str, str]:
+    """Return the words of a kind, folded, each with the English one at its place, else with itself."""
+    words = _date_words()["languages"][language][kind].split()
+    english = _date_words()["english"].get(kind, "").split()
+    return {
+        folded(word): english[place] if english else word
+        for place, alike in enumerate(words)
+        for word in alike.split("|")
+    }
+
+
+def _table_for(plain: str) -> _DateTable | None:
+    """Return the table of the language that function words and words of dates tell together, if it has any of these."""
+    if _HAN_LETTER.search(plain):
+        return _date_table(_HAN)
+    words = frozenset(_WORD.findall(plain))
+    votes = dict[str, tuple[int, int]]()
+    numeric = _NUMERIC_DATE.search(plain)
+    for language, telling in _telling_words().items():
+        if (dated := words & telling) or numeric:
+            votes[language] = (len(words & _folded_function_words(language) | dated), len(dated))
+    best = max(votes, key=lambda language: votes[language], default="")
+    enough = best and votes[best][0] >= _LEAST and votes[best][0] > len(words & _ENGLISH)
+    return _date_table(best) if enough else None
+
+
+@cache
+def _date_table(language: str) -> _DateTable:
+    return _DateTable.of(language)
+
+
+@cache
+def _telling_words() -> Mapping[str, frozenset[str]]:
+    """Return by language the single words that tell of a date."""
+    return {
+        language: frozenset(word for kind in _TELLING for word in _pairs(language, kind) if word.isalpha())
+        for language in _date_words()["languages"]
+        if language != _HAN
+    }
+
+
+@cache
+def _date_words() -> Any:
+    """Return the table: words by kind, in the order of the English ones, with `|` between words that mean the same."""
+    return json.loads(get_data(__name__, "date_words.json") or b"")

@@ -7,7 +7,7 @@ import importlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
@@ -55,11 +55,14 @@ class Parsing:
 
 def language_of(path: str, text: str = "") -> CodeLanguage | None:
     """Recognise a file's language by its extension, else by its `#!` line. `None`: not one we read as code."""
-    suffix = PurePosixPath(path).suffix
+    suffix = _posix_path(path).suffix
     name = _BY_SUFFIX.get(suffix.lower()) or (None if suffix else _by_shebang(text))
     if name == "c" and suffix in (".h", ".H") and _CPP_HEADER.search(text):
         name = "cpp"
     return LANGUAGES[name] if name else None
+
+
+_posix_path = lru_cache(maxsize=256)(PurePosixPath)
 
 
 @cache

@@ -9,10 +9,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from pathlib import PurePosixPath
 
 from treering.core.evidence import Definition, Lines
 from treering.ports.adapter import Role, SegmentDraft
+from treering.ports.format import posix_path
 from treering.sources.code.outline import LONGEST_LINE, MEMBERED, ROOMS, CodeOutline, Symbol
 from treering.sources.code.uses import uses_between
 
@@ -73,7 +73,8 @@ def stretches(page: FileLines, symbols: Sequence[Symbol]) -> Iterator[LineRange]
     for begin, bound in zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True):
         start = _first_full(page, begin, bound)
         if page.lines[start - 1].strip():
-            stretch = replace(marks[begin], start=start, end=_last_full(page, start, bound))
+            mark, end = marks[begin], _last_full(page, start, bound)
+            stretch = LineRange(start, end, mark.symbols, mark.owner, mark.loose, mark.header, mark.head)
             yield stretch if stretch.symbols or stretch.header else _named_by_constants(stretch, constants)
 
 
@@ -278,7 +279,7 @@ def _definitions(file: _File, start: int, end: int) -> tuple[Definition, ...]:
 def _heading(file: _File, stretch: LineRange) -> str:
     names = list(dict.fromkeys(symbol.qualified for symbol in stretch.symbols))
     if not names:
-        return stretch.owner or PurePosixPath(file.path).name
+        return stretch.owner or posix_path(file.path).name
     return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
 
 

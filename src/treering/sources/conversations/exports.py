@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import BytesIO
-from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from pydantic import JsonValue
 
 from treering.core.canonical import parse_time, render_time
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
-from treering.ports.format import FileToRead
+from treering.ports.format import FileToRead, posix_path
 from treering.sources.conversations import json_document, json_lines, meetings, slack
 from treering.sources.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
@@ -186,14 +185,14 @@ def reading_of(name: str, head: bytes) -> str:
 
     This only saves reading other files: whether it does hold conversations shows when it is read.
     """
-    ending = PurePosixPath(name).suffix.lower()
+    ending = posix_path(name).suffix.lower()
     plain = head.removeprefix(b"\xef\xbb\xbf")
     return next((hint.reading for hint in HINTS if ending in hint.endings and hint.begins(plain)), "")
 
 
 def may_be_read(name: str) -> bool:
     """Tell by a file's name whether it is worth a look."""
-    ending = PurePosixPath(name).suffix.lower()
+    ending = posix_path(name).suffix.lower()
     return any(ending in hint.endings for hint in HINTS)
 
 

@@ -1,4 +1,4 @@
-"""JSON lines: sessions of Claude Code, Codex and Cursor, messages one by one, or a conversation per line."""
+"""JSON lines: sessions of Claude Code, Codex, Cursor, Gemini CLI, messages one by one, or a conversation per line."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -147,9 +147,12 @@ def _add_codex(line: Record, payload: Record, draft: ConversationDraft) -> None:
         draft.messages.append(Message(content=spoken.text, role=role, id=words(payload.get("id")), at=at))
 
 
+def _parts(content: object) -> Sequence[object]:
+    return listed(content) or [content]
+
+
 def _own_parts(content: object) -> list[object]:
-    parts = listed(content) or [content]
-    return [one for one in parts if not _PUT_BEFORE.match(words(record(one).get("text")) or words(one))]
+    return [one for one in _parts(content) if not _PUT_BEFORE.match(words(record(one).get("text")) or words(one))]
 
 
 def _used(payload: Record) -> Said:
@@ -165,6 +168,73 @@ def _gist(given: object) -> object:
     if command is None:
         return given
     return " ".join(map(words, listed(command))) or words(command)
+
+
+# Sessions of Gemini CLI: a message per line, which a later line of the same id replaces, and changes of the whole.
+
+
+GeminiLine = tuple[int, object]
+"""The number of a line from 1, and what stands there."""
+
+
+def are_lines_of_gemini(values: Sequence[object]) -> bool:
+    """Tell whether these are lines of a session: one names the session and the project it is of."""
+    return any(_is_head_of_gemini(record(one)) for one in values)
+
+
+def read_gemini(lines: Iterable[GeminiLine]) -> Iterator[Parsed]:
+    """Read the session of a file: what was said at last, in order, and shortly which tools were used.
+
+    Results of tools, thoughts, and what the program or its hooks put around a request are left out.
+    """
+    draft, told = ConversationDraft("gemini-cli"), dict[str, Record]()
+    for number, value in lines:
+        line, changed = record(value), record(record(value).get("$set"))
+        if _is_head_of_gemini(line):
+            draft.id = draft.id or words(line.get("sessionId"))
+            draft.created = draft.created or first_moment(line, "startTime")
+        elif (name := words(line.get("id"))) and words(line.get("type")):
+            told[name] = line
+        elif name := words(line.get("$rewindTo")):
+            known = [*told]
+            told = {one: told[one] for one in known[: known.index(name) if name in told else len(known)]}
+        elif isinstance(changed.get("messages"), list):
+            whole = map(record, listed(changed["messages"]))
+            told = {words(one.get("id")) or f"{number}.{place}": one for place, one in enumerate(whole)}
+        elif not changed:
+            yield Unread(f"line {number}", "it is not a message")
+    for line in told.values():
+        _add_gemini(line, draft)
+    if draft.messages:
+        yield draft.finished()
+
+
+_GEMINI_ROLES = {"user": "user", "gemini": "assistant"}
+_PUT_AROUND = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
+
+
+def without_hooks(text: str) -> str:
+    """Return what a person said, without what Gemini CLI and its hooks put around it."""
+    return _PUT_AROUND.sub("", text).strip()
+
+
+def _is_head_of_gemini(line: Record) -> bool:
+    return bool(words(line.get("sessionId")) and words(line.get("projectHash")))
+
+
+def _add_gemini(line: Record, draft: ConversationDraft) -> None:
+    role = _GEMINI_ROLES.get(words(line.get("type")))
+    parts = [one for one in _parts(line.get("content")) if "functionResponse" not in record(one)]
+    if role is None or not (parts or line.get("toolCalls")):
+        return
+    spoken = said(parts)
+    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    own = without_hooks(spoken.words) if role == "user" else spoken.words
+    calls = map(record, listed(line.get("toolCalls")))
+    tools = [tool_line(first_words(call, "name") or "tool", _gist(call.get("args"))) for call in calls]
+    if content := "\n".join(filter(None, [own, *spoken.tools, *tools])):
+        at, identity = first_moment(line, "timestamp"), words(line.get("id"))
+        draft.messages.append(Message(content=content, role=role if own else "tool", id=identity, at=at))
 
 
 Line = tuple[int, object]
@@ -248,6 +318,7 @@ def _are_conversations(values: Sequence[object]) -> bool:
 
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
     (are_lines_of_codex, _each(read_codex)),
+    (are_lines_of_gemini, _each(read_gemini)),
     (_are_sessions, _each(messages.read_claude_code)),
     (are_lines_of_cursor, _each(read_cursor)),
     (_are_conversations, _conversations),

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import PurePosixPath
 
+from treering.ports.format import posix_path
 from treering.sources.conversations.conversation import Conversation, ConversationDraft, begun_at
 from treering.sources.reading.loose_json import moment
 from treering.verbs.ingest.turns import Message
@@ -27,7 +27,7 @@ def is_speech(text: str, name: str) -> bool:
     share = len(found) / len(lines)
     if sum(_stamp(turn) != "" for turn in found) > len(found) / 2:
         return share > _SOME_LINES
-    if _HINT.search(PurePosixPath(name).stem):
+    if _HINT.search(posix_path(name).stem):
         return share > _MOST_LINES
     return share >= _NEARLY_ALL and _is_talk(speakers, found)
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import PurePosixPath
 
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Locator, Page, Section
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import Redacted
 from treering.ports.adapter import SegmentDraft
-from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
+from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable, posix_path
 from treering.sources.documents.contents import (
     DocumentContents,
     DocumentDamaged,
@@ -286,7 +285,7 @@ def _is_page(path: str, head: bytes) -> bool:
 
 
 def _suffix(path: str) -> str:
-    return PurePosixPath(path).suffix.lower()
+    return posix_path(path).suffix.lower()
 
 
 PDF = DocumentFormat("pdf", _is_pdf, _PDF, "pdf", ("pypdfium2", "pypdf"))

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from treering.ports.adapter import Role, SegmentDraft
+from treering.ports.format import posix_path
 from treering.sources.reading import lines as restructured
 from treering.sources.reading.lines import (
     Heading,
@@ -76,7 +76,7 @@ def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) ->
     if role_of(path) == "data":
         return _data_segments(path, text, in_file(path, commit), max_chars)
     found = restructured.restructured_outline(
-        text, indented_blocks=PurePosixPath(path).suffix.lower() not in _RESTRUCTURED
+        text, indented_blocks=posix_path(path).suffix.lower() not in _RESTRUCTURED
     )
     place, target = in_file(path, commit), min(_TARGET, max_chars)
     if role_of(path) == "code":
@@ -93,7 +93,7 @@ def segment_inline_text(text: str, *, max_chars: int) -> list[SegmentDraft]:
 
 def role_of(path: str) -> Role:
     """Tell by a file's name whether it holds prose, configuration and data, or code."""
-    file = PurePosixPath(path)
+    file = posix_path(path)
     names = {file.suffix.lower(), file.name.lower()}
     if not _DATA.isdisjoint(names):
         return "data"
@@ -181,7 +181,7 @@ def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
     """
     if _is_catalogue(path):
         return {at: "" for at, pair in enumerate(pairwise(lines), 1) if is_blank(pair[0]) and not is_blank(pair[1])}
-    opener = _opener(PurePosixPath(path).suffix.lower(), lines)
+    opener = _opener(posix_path(path).suffix.lower(), lines)
     blocks = {}
     for at, line in enumerate(lines):
         found = None if _COMMENT.match(line) else opener.match(line)
@@ -191,7 +191,7 @@ def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
 
 
 def _is_catalogue(path: str) -> bool:
-    return PurePosixPath(path).suffix.lower() in (".po", ".pot")
+    return posix_path(path).suffix.lower() in (".po", ".pot")
 
 
 _TABLE = re.compile(r"\[\[?(?P<name>[^\[\]\n]{1,200})\]")
@@ -239,7 +239,7 @@ class Paragraph:
 
 def is_markdown(path: str) -> bool:
     """Tell by a file's name whether it is Markdown."""
-    return PurePosixPath(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
+    return posix_path(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
 
 
 def segment_inline_markdown(text: str, *, max_chars: int) -> list[SegmentDraft]:

@@ -17,6 +17,7 @@ from treering.sources.repository.repo_map import api_entries, document_entries, 
 _MOST_GLOBS = 1_000
 _LONGEST_PATH = 4_096
 _TRUE = ("", "=true", "=1", "=set")
+_OWN = ".treering"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +244,11 @@ def snapshot(
 ) -> list[RepoItem]:
     """Return the files of a commit, or of the work tree where `selection` asks for it, by path.
 
+    Those in a folder `.treering`, such as an exam, are not among them: its questions would be what answers them.
     Raises `InvalidInput` where there is no work tree.
     """
-    found = {entry.path: RepoItem(entry, commit) for entry in repository.entries(commit)} if commit else {}
+    entries = repository.entries(commit) if commit else ()
+    found = {entry.path: RepoItem(entry, commit) for entry in entries if _OWN not in entry.path.split("/")}
     if not selection.worktree:
         if selection.commit is None and repository.top is not None:
             _put_own_files_as_they_lie(found, repository, repository.top, reader, commit)

@@ -15,7 +15,8 @@ from treering.stores.postgres.connection.schema import FINDING, QUEUES, SCHEMA
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.target import Target, target_of
 from treering.stores.postgres.index.index import PostgresIndex
-from treering.stores.postgres.index.vectors import PostgresVectorClaims, PostgresVectorFeed
+from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
+from treering.stores.postgres.index.vectors import PostgresVectorFeed
 from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresJobs, PostgresLeases
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.stores.postgres.plan import EXEMPT
@@ -28,12 +29,13 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         lent = None if needs.connection is None else LentPool(needs.connection)
         space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
         closing.callback(space.close)
+        jobs = PostgresJobs(space)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         return Stores(
-            # The index moves in the ledger's own transactions: what was committed is found.
-            ledger=PostgresLedger(space, clock=needs.clock, followers=[index], anchor=needs.anchor),
+            # They move in the ledger's own transactions: what was committed is found.
+            ledger=PostgresLedger(space, clock=needs.clock, followers=[index, jobs], anchor=needs.anchor),
             index=index,
-            jobs=PostgresJobs(space),
+            jobs=jobs,
             leases=PostgresLeases(space),
             backlog=PostgresBacklog(space),
             claims=PostgresVectorClaims(space, needs.model_id, needs.dimension),

@@ -29,7 +29,8 @@ from treering.stores.postgres.connection.target import Target, database_of
 from treering.stores.postgres.connection.transactions import SpaceRow, Transaction
 from treering.stores.postgres.index.index import PostgresIndex
 from treering.stores.postgres.index.index_state import MODELS, read_state, write_state
-from treering.stores.postgres.index.vectors import PostgresVectors, fill_queue
+from treering.stores.postgres.index.vector_queue import fill_queue
+from treering.stores.postgres.index.vectors import PostgresVectors
 from treering.stores.postgres.ledger.ledger import HeldSpace, PostgresLedger
 from treering.stores.rows.upkeep import EPOCH
 from treering.system.address import Address
@@ -176,6 +177,8 @@ class _Copy:
         self._models = models
         name, dimension = models[0]
         index = PostgresIndex(target, model_id=name, dimension=dimension)
+        index.carry_from(PostgresIndex(source, model_id=name, dimension=dimension))
+        self._index = index
         self._old = PostgresLedger(source, clock=clock)
         self._new = PostgresLedger(target, clock=clock, followers=[index])
         self._head = Anchor(seq=0, hash="")
@@ -186,7 +189,8 @@ class _Copy:
         with self._source.read() as moment:
             frozen = PostgresLedger(HeldSpace(self._source.place, moment), clock=self._clock)
             self._head = self._compared = copy_ledger(frozen, self._new, told=self._told).head
-        return sum(self._copied_vectors(name, dimension) for name, dimension in self._models)
+        left = sum(self._copied_vectors(name, dimension) for name, dimension in self._models)
+        return self._index.carried_vectors + left
 
     def catch_up(self) -> None:
         """Copy what was written since, until little is left or it does not get less."""

@@ -1,6 +1,6 @@
 """From changes of objects to rows of passages: what is inserted, ended or erased, and what has to follow from it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -33,6 +33,12 @@ from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
 from treering.retrieval.search.fusion import SHORTEST, name_share
 
 _BATCH = 500  # passages read for the graph at a time
+
+Part = tuple[str, str]
+"""Object and part: what a current passage is, whatever its key."""
+
+CarriedTies = Callable[[Sequence[Part]], Mapping[Part, Ties]]
+"""Gives what another index, of the space that is copied, holds of those of some current passages that it has."""
 
 
 class PlacedRow(NamedTuple):
@@ -115,14 +121,21 @@ class PassageFold:
                 case Began(entry, seq) | Touched(entry, seq):
                     self._begin(entry, seq)
 
-    def ties(self, extractor: Extractor) -> Iterator[Mapping[int, Ties | None]]:
-        """Read what the graph has to hold of passages, some at a time; `None` for those that are gone from it."""
+    def ties(self, extractor: Extractor, carried: CarriedTies | None = None) -> Iterator[Mapping[int, Ties | None]]:
+        """Read what the graph has to hold of passages, some at a time; `None` for those that are gone from it.
+
+        What is `carried` is not read from the text again.
+        """
         waiting = list(self.told)
         for start in range(0, len(waiting), _BATCH):
             keys = waiting[start : start + _BATCH]
-            known = {key: entry for key in keys if (entry := self.told[key])}
-            read = dict(zip(known, ties_in(list(known.values()), extractor), strict=True))
-            yield {key: read.get(key) for key in keys}
+            told = {key: entry for key in keys if (entry := self.told[key])}
+            parts = {key: (entry.passage.object_id, entry.passage.part) for key, entry in told.items()}
+            known = carried(list(parts.values())) if carried and parts else {}
+            found: dict[int, Ties] = {key: known[part] for key, part in parts.items() if part in known}
+            left = {key: entry for key, entry in told.items() if key not in found}
+            found |= zip(left, ties_in(list(left.values()), extractor), strict=True)
+            yield {key: found.get(key) for key in keys}
 
     def _begin(self, entry: Entry, seq: int) -> None:
         key, text = self.rows.begin(entry, seq)

@@ -2,7 +2,8 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -14,7 +15,7 @@ from treering.core.errors import Corrupt
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
 from treering.retrieval.index.tables import PackedTable
-from treering.retrieval.index.ties import NumberedTies, Ties, unpack_ties
+from treering.retrieval.index.ties import NumberedTies, Pair, Ties, unpack_ties
 from treering.stores.rows.passage_log import FollowedTable, KeptTable, PassageLog
 
 _BATCH = 4_096
@@ -36,6 +37,7 @@ class GraphRows(PassageLog, Protocol):
         ...
 
 
+K = TypeVar("K", bound=Hashable)
 Rows = TypeVar("Rows", bound=GraphRows)
 
 
@@ -242,6 +244,23 @@ def numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
     return NumberedTies(
         tuple([(numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes]), tuple(facts), tuple(pairs)
     )
+
+
+def ties_kept(records: Mapping[K, bytes], names_of: Callable[[Sequence[int]], Mapping[int, bytes]]) -> dict[K, Ties]:
+    """Read records, and what names they take; what is damaged, or takes a name that is not there, is left out."""
+    read: dict[K, NumberedTies] = {}
+    for key, body in records.items():
+        with suppress(Corrupt):
+            read[key] = unpack_ties(body)
+    numbers = {number for record in read.values() for number in record.numbers()}
+    names = {number: plain_name(name) for number, name in names_of(sorted(numbers)).items()}
+    return {key: _with_names(record, names) for key, record in read.items() if record.numbers() <= names.keys()}
+
+
+def _with_names(record: NumberedTies, called: Mapping[int, str]) -> Ties:
+    facts = [Pair(called[one], called[other], EdgeType.FACT, words) for one, other, words in record.facts]
+    pairs = [Pair(called[one], called[other], tie) for one, other, tie in record.pairs]
+    return Ties(tuple([(called[number], tie) for number, tie in record.nodes]), (*facts, *pairs))
 
 
 def named_content(record: NumberedTies, names: Mapping[int, bytes]) -> tuple[object, ...]:

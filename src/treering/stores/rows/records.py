@@ -1,7 +1,9 @@
 """Everything a ledger's rows hold as records, and back."""
 
 import json
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -17,8 +19,8 @@ from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Put, Write
 from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record
-from treering.ports.runtime import LONGEST_SECONDS, JobRow
-from treering.retrieval.index.projection import Named, origins_in
+from treering.ports.runtime import LONGEST_SECONDS, IsKept, JobRow
+from treering.retrieval.index.projection import Named, origins_in, sources_in
 from treering.stores.rows.packing import RESTORE, json_of, pack_sealed, row_of, unpack, unpack_json, unpack_sealed
 from treering.stores.rows.read_checks import Body, Stored
 from treering.stores.rows.verification import EventRow
@@ -320,6 +322,34 @@ def changed_by_erasure(jobs: Mapping[str, JobRow], erased: Set[str], origins: Se
     """Return those jobs that tell of erased objects or of where these were read from, without it, by job."""
     named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
     return {job: named.without(row) for job, row in jobs.items() if named.is_in(row)}
+
+
+class WaitingJobs:
+    """Jobs that wait for a transaction of their thread to be kept in (`ports.runtime.JobsInCommits`)."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    @contextmanager
+    def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
+        """Keep a job's state in the first transaction in which the block changes objects, if it changes any."""
+        rows = self._rows()
+        rows[job_id] = row
+        try:
+            yield lambda: job_id not in rows
+        finally:
+            rows.pop(job_id, None)
+
+    def come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
+        """Yield what waits, with the ids in it that this transaction says nothing of; it waits no longer."""
+        rows = self._rows()
+        for job_id in list(rows):
+            row, standing = rows.pop(job_id), {change.object_id for change in changes if change.after}
+            yield job_id, row, [identity for identity in sources_in(row) if identity not in standing]
+
+    def _rows(self) -> dict[str, JobRow]:
+        waiting: dict[str, JobRow] = self._of_thread.__dict__.setdefault("rows", {})
+        return waiting
 
 
 def _origins(row: JobRow, ids: Set[str]) -> list[str]:

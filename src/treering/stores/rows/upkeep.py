@@ -2,14 +2,16 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from zlib import crc32
 
-from treering.ports.index import Behind, Change
+from treering.ports.index import Behind, Change, Index
 from treering.ports.models import Extractor
 from treering.retrieval.extraction.built_in import BuiltInExtractor
+from treering.retrieval.index.ties import Ties
+from treering.stores.rows.fold import Part
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.vectors import DatabaseVectors
 
@@ -221,7 +223,6 @@ class Replay(ABC):
 
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class IndexUpkeep(Generic[T]):
@@ -273,16 +274,27 @@ class IndexUpkeep(Generic[T]):
             return self._replay(transaction).differences()
 
 
-class _ModelVectors(Protocol[T_contra]):
-    """Vectors of one model."""
+class CarriedIndex(Generic[T]):
+    """What the index of a copy takes from that of its source, so that it need not be made again: ties and vectors.
 
-    def recognise(self, transaction: T_contra, /) -> bool:
-        """Tell whether the space knows the model."""
-        ...
+    The source may be further than the copy: what it holds of a passage is what the copy holds of it in the end, for
+    whatever changes that is an event that is copied, too.
+    """
 
-    def register(self, transaction: T_contra, /) -> None:
-        """Make the model known to the space, in a write transaction."""
-        ...
+    def __init__(self, source: "FollowingIndex[Any]", target: "FollowingIndex[T]") -> None:
+        self.vectors = 0
+        """How many came along."""
+        self._source = source
+        self._target = target
+        self.ties = source.ties_of if source.extractor_id == target.extractor_id else None
+
+    def keep_vectors(self, transaction: T, gists: Mapping[int, str]) -> dict[int, str]:
+        """Keep the vectors that the source has of some texts, by number; return the texts that it has none of."""
+        if not gists or self._source.vectors.made_by != self._target.vectors.made_by:
+            return dict(gists)
+        kept = self._target.vectors.keep_known(transaction, gists, self._source.vectors)
+        self.vectors += len(kept)
+        return {text: gists[text] for text in gists.keys() - set(kept)}
 
 
 class FollowingIndex(ABC, Generic[T]):
@@ -297,10 +309,32 @@ class FollowingIndex(ABC, Generic[T]):
     quick: DatabaseVectors[T] | None = None
     """The vectors of a quick model, which the first write that needs it makes known to the space."""
 
-    def __init__(self, vectors: _ModelVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
+    carried: CarriedIndex[T] | None = None
+    """What this index takes from another one, where it is that of a copy."""
+
+    def __init__(self, vectors: DatabaseVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
         self._extractor = extractor or BuiltInExtractor()
-        self._model_vectors = vectors
+        self.vectors = vectors
         self._most_at_once = most_at_once
+
+    @property
+    def extractor_id(self) -> str:
+        """Name what reads texts for the graph."""
+        return self._extractor.extractor_id
+
+    def carry_from(self, source: Index) -> None:
+        """Take from the index of the space that is copied what would be made of its ledger again."""
+        if isinstance(source, FollowingIndex):
+            self.carried = CarriedIndex(source, self)
+
+    @property
+    def carried_vectors(self) -> int:
+        """Count the vectors that were taken from the source."""
+        return self.carried.vectors if self.carried else 0
+
+    @abstractmethod
+    def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
+        """Return what the graph holds of those of some current passages that it has; nothing where it is outdated."""
 
     @abstractmethod
     def replay(self, transaction: T, /) -> Replay:
@@ -310,12 +344,12 @@ class FollowingIndex(ABC, Generic[T]):
         """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
         if self.quick:
             self.quick.recognise(transaction)
-        return self.replay(transaction).is_made() and self._model_vectors.recognise(transaction)
+        return self.replay(transaction).is_made() and self.vectors.recognise(transaction)
 
     def prepare(self, transaction: T, /) -> None:
         """Make what is missing; make passages anew that another version made, or begin with it."""
         self.replay(transaction).prepare(most_at_once=self._most_at_once)
-        self._model_vectors.register(transaction)
+        self.vectors.register(transaction)
 
     def follow(self, transaction: T, changes: Sequence[Change], /) -> None:
         """Apply changes inside the ledger's write transaction."""

@@ -18,7 +18,7 @@ from treering.core.filters import EVERYTHING
 from treering.core.objects import Object
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
-from treering.ports.search import Lag, Near, NearRequest, Pending, Scored, Vector
+from treering.ports.search import KeptVectors, Lag, Near, NearRequest, Pending, Scored, Vector
 from treering.retrieval.index.tables import Keys, PackedTable, Stored, VectorTable, restored, stored_form
 from treering.stores.rows.fold import gists_of
 from treering.stores.rows.packing import REINDEX, rows_of
@@ -267,6 +267,11 @@ class DatabaseVectors(ABC, Generic[T]):
         self._followed = FollowedVectors(dimension, passing or PassingCache(), kept)
         self._counted: tuple[Hashable, Lag] | None = None
 
+    @property
+    def made_by(self) -> tuple[str, int]:
+        """The model that makes the vectors, and their dimension."""
+        return self._model, self._dimension
+
     def recognise(self, transaction: T) -> bool:
         """Tell whether the space knows the model."""
         self._model_id = self._find_model(transaction) or 0
@@ -286,6 +291,7 @@ class DatabaseVectors(ABC, Generic[T]):
     def lag(self) -> Lag:
         """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
         with self._read() as transaction:
+            self._expect_lag(transaction)
             state, known = self._rows(transaction).state(), self._counted
             if known is None or known[0] != state:
                 known = self._counted = (state, self._count(transaction))
@@ -318,6 +324,21 @@ class DatabaseVectors(ABC, Generic[T]):
             for text, vector in zip(texts, stored, strict=True)
         ]
         self._keep_waiting(transaction, list(zip(waiting, stored, digests, strict=True)))
+
+    def keep_known(self, transaction: T, gists: Mapping[int, str], other: KeptVectors) -> list[int]:
+        """Keep the vectors that another index has of some texts, by number; return those texts.
+
+        In the transaction that writes the texts, before they are queued.
+        """
+        hashes = {text: digest(gist) for text, gist in gists.items()}
+        known = other.known(list(hashes.values()))
+        rows = []
+        for text, text_hash in hashes.items():
+            if text_hash in known:
+                stored = stored_vector(known[text_hash], model=self._model, dimension=self._dimension)
+                rows.append((text, stored, vector_digest(self._model, bytes.fromhex(text_hash), stored)))
+        self._keep(transaction, rows)
+        return [text for text, _, _ in rows]
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
@@ -357,6 +378,9 @@ class DatabaseVectors(ABC, Generic[T]):
     def _scopes_of(self, transaction: T, reaches: Sequence[Reach]) -> Sequence[Scopes]:
         """Return, for each reach, the scopes that it sees."""
 
+    def _expect_lag(self, transaction: T) -> None:
+        """Ask together what `lag` asks one by one, where that is quicker."""
+
     @abstractmethod
     def _count(self, transaction: T) -> Lag: ...
 
@@ -371,6 +395,10 @@ class DatabaseVectors(ABC, Generic[T]):
     @abstractmethod
     def _waiting_among(self, transaction: T, text_ids: Sequence[int]) -> Sequence[int]:
         """Return those of some texts that may wait for a vector."""
+
+    @abstractmethod
+    def _keep(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Keep vectors (number of the text, stored form, digest) of texts that are not queued yet."""
 
     @abstractmethod
     def _keep_waiting(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:

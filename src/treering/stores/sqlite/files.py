@@ -5,16 +5,17 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import apsw
 
 from treering.core.errors import Corrupt, NotFound, Unavailable
-from treering.system.machine import make_folder, sync_folder, try_lock, write_new
+from treering.system.machine import make_folder, replace_file, sync_folder, try_lock, write_new
 
 APPLICATION_ID = 0x54524E47  # "TRNG": tells `file` and us that this database is a Treering space
 ARRIVING_ID = 0x54524E4D
@@ -258,6 +259,52 @@ def standing(path: str | Path, ids: Collection[str] = ()) -> Standing:
     except apsw.Error as error:
         raise Unavailable(f"{path} cannot be read: {error}.", hint="Look with `treering status`.") from error
     return Standing(head, revisions)
+
+
+# Which files answers named, so that a hook can tell that an agent opened or edited one of them.
+
+
+_ANSWERS = "answers.jsonl"
+_FEW_ANSWERS = 10
+_MOST_ANSWER_BYTES = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """The files that an answer named."""
+
+    answer: str
+    """What feedback calls the answer."""
+    scope: str
+    at: float
+    """When, in seconds since 1970."""
+    files: Mapping[str, str]
+    """By path, from the top of a repository or whole, the place in the space: an id, and where it has parts, a part."""
+
+
+def note_answer(path: str | Path, answer: str, scope: str, files: Mapping[str, str]) -> None:
+    """Note which files an answer named, unless one of them was erased meanwhile. The last answers are kept.
+
+    Raises `OSError`, `Unavailable`.
+    """
+    file = ready_folder(path, make=True) / _ANSWERS
+    with file.open("ab") as lines:
+        lines.write(f"{json.dumps(asdict(NamedFiles(answer, scope, time.time(), files)))}\n".encode())
+    if file.stat().st_size > _MOST_ANSWER_BYTES:
+        replace_file(file, b"\n".join(file.read_bytes().splitlines()[-_FEW_ANSWERS:]) + b"\n")
+    # After it was written: erasing removes what is there then, and what it did before is seen now.
+    ids = {place.partition(" ")[0] for place in files.values()}
+    if ids - standing(path, ids).revisions.keys():
+        file.unlink(missing_ok=True)
+
+
+def noted_answers(path: str | Path) -> list[NamedFiles]:
+    """Return what was noted of answers, the newest first; nothing where it cannot be read."""
+    file = ready_folder(path) / _ANSWERS
+    with suppress(OSError, ValueError, TypeError):
+        if file.stat().st_size <= 2 * _MOST_ANSWER_BYTES:
+            return [NamedFiles(**json.loads(one)) for one in reversed(file.read_bytes().splitlines())]
+    return []
 
 
 def _connected(path: str) -> apsw.Connection:

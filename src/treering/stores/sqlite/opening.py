@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence, Set
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import apsw
@@ -14,6 +15,7 @@ from treering.ports.runtime import LONGEST_SECONDS, Clock, Holding, JobRow
 from treering.ports.stores import Needs, Stores
 from treering.retrieval.index.projection import sources_in
 from treering.stores.rows.records import (
+    WaitingJobs,
     changed_by_erasure,
     check_lease_length,
     job_of,
@@ -23,7 +25,7 @@ from treering.stores.rows.records import (
     without_erased,
 )
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
+from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, note_answer
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.tables import JOBS
 from treering.stores.sqlite.index.vectors import SqliteVectorFeed
@@ -54,6 +56,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             back_up=ledger.back_up,
             close=closing.pop_all().close,
             read_only=database.read_only,
+            note_answer=partial(note_answer, address.file) if address.file else None,
             feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
             arrival=SqliteArrival(database) if needs.arriving else None,
         )
@@ -141,20 +144,17 @@ def _holding(row: tuple[Any, ...], now: float) -> Holding | None:
 # The outcome of long work, kept beside the ledger. Not part of it: neither audited nor exported.
 
 
-class SqliteJobs:
+class SqliteJobs(WaitingJobs):
     """`ports.runtime.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
 
     def __init__(self, database: Database) -> None:
+        super().__init__()
         self._database = database
 
     def save(self, job_id: str, row: JobRow) -> None:
         """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
         with self._database.write() as connection:
-            kept = without_erased(row, _erased_of(connection, row))
-            connection.execute(
-                "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
-                (job_id, packed_job(job_id, kept)),
-            )
+            _keep_job(connection, job_id, row, sources_in(row))
 
     def find(self, job_id: str) -> JobRow | None:
         """Return a job's last state."""
@@ -179,10 +179,13 @@ class SqliteJobs:
         connection.execute(JOBS)
 
     def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
-        """Take out of all jobs what they tell of erased objects, in the transaction that erases them."""
-        erased = [change for change in changes if change.after is None]
-        if not erased:
-            return
+        """Keep the jobs that wait for it, and take out of all what they tell of objects that are erased with it."""
+        for job, row, ids in self.come_due(changes):
+            _keep_job(connection, job, row, ids)
+        if erased := [change for change in changes if change.after is None]:
+            self._forget(connection, erased)
+
+    def _forget(self, connection: apsw.Connection, erased: Sequence[Change]) -> None:
         jobs = {job: job_of(job, body) for job, body in connection.execute("SELECT id, body FROM jobs")}
         ids = frozenset(change.object_id for change in erased)
         origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
@@ -190,11 +193,21 @@ class SqliteJobs:
             connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (packed_job(job, row), job))
 
 
-def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
-    """Return those of the objects a job names that are in the audit log, but not in the ledger any more."""
-    ids = json.dumps(sources_in(row))
+def _keep_job(connection: apsw.Connection, job_id: str, row: JobRow, ids: Sequence[str]) -> None:
+    """Keep a job without what it tells of those of the ids that are erased."""
+    kept = without_erased(row, _erased_among(connection, ids))
+    connection.execute(
+        "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
+        (job_id, packed_job(job_id, kept)),
+    )
+
+
+def _erased_among(connection: apsw.Connection, ids: Sequence[str]) -> Set[str]:
+    """Return those of the ids that are in the audit log, but not in the ledger any more."""
+    if not ids:
+        return frozenset()
     sql = (
         "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM objects WHERE id = value) "
         "AND EXISTS (SELECT 1 FROM audit WHERE target = value)"
     )
-    return frozenset(identity for (identity,) in connection.execute(sql, (ids,)))
+    return frozenset(identity for (identity,) in connection.execute(sql, (json.dumps(ids),)))

@@ -331,7 +331,7 @@ _STEPS = (1, 2, 4, 8, 16, 32, 64, 100, 128, 192, 256, 384, 500)
 def in_batches(
     connection: apsw.Connection,
     sql: str,
-    values: Sequence[int] | Sequence[bytes],
+    values: Sequence[int] | Sequence[bytes] | Sequence[str],
     *,
     before: Sequence[str | int | float | bytes] = (),
 ) -> Iterator[Any]:

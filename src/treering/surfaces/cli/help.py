@@ -127,6 +127,7 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "feedback give": (
         ("what answered, and what did not", "treering feedback give 'how often is it retried' --right src:01k…"),
         ("an answer by its name, as `query --json` tells it", "treering feedback give ans:… --used know:01k…"),
+        ("take it back", "treering feedback give 'how often is it retried' --neither src:01k…"),
     ),
     "feedback status": (("what is kept", "treering feedback status"),),
     "feedback off": (("let it count for nothing, anywhere", "treering feedback off"),),

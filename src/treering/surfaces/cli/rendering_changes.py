@@ -51,7 +51,7 @@ def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedL
         case ConsolidateReport():
             yield from render_consolidation(report)
         case FeedbackReport():
-            yield line((f"Noted {report.noted}", "bold"), " of this answer; it counts in answers to questions like it.")
+            yield from _given_feedback(report)
         case _:
             yield line(report.model_dump_json(indent=2))
 
@@ -294,6 +294,14 @@ def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
         yield line("Nothing was changed; --propose lays it before reviewers, --apply carries it out.")
     if "applied" in outcomes:
         yield line("Take a group back with: treering revert PATCH")
+
+
+def _given_feedback(report: FeedbackReport) -> Iterator[IndentedLine]:
+    if report.noted:
+        counts = "it counts in answers to questions like it." if report.counts else "feedback is off: none counts."
+        yield line((f"Noted {report.noted}", "bold"), f" of this answer; {counts}")
+    if report.taken_back or not report.noted:
+        yield line((f"Took back {report.taken_back}", "bold"), " of this answer.")
 
 
 def render_feedback(told: FeedbackStatus) -> Iterator[IndentedLine]:

@@ -71,13 +71,13 @@ def _end_loading() -> None:
 
 
 def prepare(address: Address) -> None:
-    """Keep a new `.treering/` folder out of version control."""
+    """Keep a new space in a `.treering/` folder out of version control."""
     if address.file is None:
         return
     folder = address.file.parent
-    if folder.name in (FOLDER, IN_GIT) and not folder.exists():
+    if folder.name in (FOLDER, IN_GIT) and not address.file.exists():  # an exam may lie there before
         make_folder(folder)
-        with suppress(FileExistsError):  # another process was first
+        with suppress(FileExistsError):  # another process was first, or a person wrote it
             write_new(folder / ".gitignore", _IGNORED.encode())
 
 

@@ -19,7 +19,7 @@ from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.failures import status_of
 from treering.surfaces.http.served import FurtherSpaces, ServedSpace, ServerContext
 from treering.surfaces.python.logs import RecentCalls
-from treering.surfaces.web.pages.ask import ask
+from treering.surfaces.web.pages.ask import ask, mark
 from treering.surfaces.web.pages.graph import graph
 from treering.surfaces.web.pages.health import decide, health
 from treering.surfaces.web.pages.inspect_object import inspect_object
@@ -50,7 +50,8 @@ OF_ANY_SPACE: Mapping[str, PageFunction] = {
     "/work": work,
 }
 """The pages that are the same for a whole space, for a project, and for one scope of a space."""
-_OWN_PAGES = {"/review", "/live", "/live/events", "/projects", _PROJECT, *OF_ANY_SPACE}
+_FEEDBACK = "/feedback"
+_OWN_PAGES = {"/review", _FEEDBACK, "/live", "/live/events", "/projects", _PROJECT, *OF_ANY_SPACE}
 _PATIENCE = 4.0
 """Seconds that a page waits for a wiki before it shows how far the writing is."""
 _MOST_STREAMS = 8
@@ -64,7 +65,7 @@ ACCESS = (
     (f"{HOME}/projects/{{project_id}}", _WHOLE_PROJECT),
     (f"{HOME}/projects/{{project_id}}/{{rest:path}}", _WHOLE_PROJECT),
     ("/", _OWN_SCOPE),
-    *((f"{HOME}{path}", _OWN_SCOPE) for path in OF_ANY_SPACE),
+    *((f"{HOME}{path}", _OWN_SCOPE) for path in (*OF_ANY_SPACE, _FEEDBACK)),
     (f"{HOME}/{{rest:path}}", _WHOLE_SPACE),
 )
 """Who may open which page of a server with keys, the narrower paths first. What a page does is checked besides."""
@@ -85,7 +86,8 @@ def routes(
     pages = _Pages(context, further, calls, admit, part_pages)
     below: list[BaseRoute] = [
         Mount("/static", _StaticFiles(directory=STATIC)),
-        Route("/review", pages.decide, methods=["POST"]),
+        Route("/review", pages.form(decide), methods=["POST"]),
+        Route(_FEEDBACK, pages.form(mark), methods=["POST"]),
         Route("/live", pages.page(partial(live, calls=calls))),
         Route("/live/events", pages.events),
         *(Route(one.path, pages.of_part(one)) for one in part_pages),
@@ -157,15 +159,19 @@ class _Pages:
     def _shown(self, function: PageFunction, view: PageView) -> Rendered:
         return function(view) if view.space.check() else Rendered("first_run.html")
 
-    async def decide(self, request: Request) -> Response:
-        """Take the decision of a person about a waiting patch."""
-        view = self._view(request, {})
-        try:
-            fields = await read_form(request, token=self._token)
-        except TreeringError as error:
-            return error_page(error, view, status=status_of(error))
-        view = self._view(request, fields)
-        return await self._made(request, view, lambda: respond(decide(view), view))
+    def form(self, function: PageFunction) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a form that changes something."""
+
+        async def take(request: Request) -> Response:
+            view = self._view(request, {})
+            try:
+                fields = await read_form(request, token=self._token)
+            except TreeringError as error:
+                return error_page(error, view, status=status_of(error))
+            view = self._view(request, fields)
+            return await self._made(request, view, lambda: respond(function(view), view), writes=True)
+
+        return take
 
     async def events(self, request: Request) -> Response:
         """Stream what is stored and recalled."""
@@ -215,9 +221,11 @@ class _Pages:
         ids = further.ids()
         return [one for one in ids if space_name(further.address(one)) == caller.space] if caller.has_key else ids
 
-    async def _made(self, request: Request, view: PageView, make: Callable[[], Response]) -> Response:
+    async def _made(
+        self, request: Request, view: PageView, make: Callable[[], Response], *, writes: bool = False
+    ) -> Response:
         try:
-            return await self._context.run(request, make, writes=False)
+            return await self._context.run(request, make, writes=writes)
         except TreeringError as error:
             return error_page(error, view, status=status_of(error))
 
@@ -264,9 +272,9 @@ class SpaceForPages:
         """Tell whether there is a space yet."""
         return self._space.check()
 
-    def call(self, verb: str, envelope: Envelope) -> Report:
+    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
         """Run a verb."""
-        return self._space.call(verb, envelope, self._caller)
+        return self._space.call(verb, envelope, self._caller, as_person=as_person)
 
     def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
         """Run an operation that is not a mode of a verb."""

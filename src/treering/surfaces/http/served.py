@@ -23,7 +23,7 @@ from treering.system.address import Address
 from treering.verbs import catalog
 from treering.verbs.confined_ledger import confined, with_jobs_of
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import WRITES, Answer, Envelope, Operation, Report, Rights, require
+from treering.verbs.envelope import DECIDES, WRITES, Answer, Envelope, Operation, Report, Rights, require
 
 _T = TypeVar("_T")
 Allowed = Literal["review", "erase"]
@@ -85,16 +85,18 @@ class ServedSpace:
         *,
         progress: Progress = report_progress,
         lend: Callable[[Engine], Engine] | None = None,
+        as_person: bool = False,
     ) -> Report:
         """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
 
-        `lend`: makes the engine of the call from that of the space.
+        `lend`: makes the engine of the call from that of the space. `as_person`: what is written is a person's.
 
         Raises `Denied`, before the space is opened, for a mode that does more than the caller is granted, and for a
         scope that the caller is not let into.
         """
         tool = catalog.find(verb)
         mode = tool.find(envelope.mode)
+        mode = replace(mode, rights=mode.rights | DECIDES) if as_person else mode
         tool.require(mode, granted=caller.granted)
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})

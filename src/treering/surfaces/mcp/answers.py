@@ -118,7 +118,8 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
             title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
             return title, [AnswerEntry(f"- {label(line, most=_SAID)}") for line in report.differences]
         case FeedbackReport():
-            return f"Noted: {report.noted}. {'It counts' if report.counts else 'Feedback is switched off here'}.", []
+            counts = "It counts" if report.counts else "Feedback is switched off here"
+            return f"Noted: {report.noted}. Taken back: {report.taken_back}. {counts}.", []
         case ConsolidateReport():
             return _counted("objects to archive", report.counts), list(_groups(report))
         case AuditReport():

@@ -6,6 +6,7 @@ Whoever imports this module loads search, models and parsers; the server does so
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,8 +27,11 @@ from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.verbs import catalog
 from treering.verbs.catalog import EXAMPLES, TOOLS
-from treering.verbs.engine import Progress
+from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
+from treering.verbs.feedback import is_on
+from treering.verbs.query.context import ContextReport
+from treering.verbs.query.search import SearchReport
 
 _ACTOR_CHARS = 80
 
@@ -103,8 +107,12 @@ class ToolDispatcher:
         tool = catalog.find(verb)
         mode = tool.find(envelope.mode)
         tool.require(mode, granted=self._granted)
-        engine = self._opened(actor, create=mode.makes_space).engine.with_progress(progress)
-        return tool.call(engine, envelope, granted=self._granted)
+        space = self._opened(actor, create=mode.makes_space)
+        report = tool.call(space.engine.with_progress(progress), envelope, granted=self._granted)
+        if isinstance(report, SearchReport | ContextReport) and report.answer:
+            with suppress(OSError, TreeringError):  # it is only noted, for feedback
+                _note(space.engine, report)
+        return report
 
     def _opened(self, actor: str, *, create: bool) -> Space:
         """Open the space at the first call. Only bringing something in makes a new one: a read must fail there."""
@@ -119,6 +127,22 @@ class ToolDispatcher:
                     files=self._files,
                 )
             return self._space
+
+
+_MOST_NAMED = 10
+
+
+def _note(engine: Engine, report: SearchReport | ContextReport) -> None:
+    """Note which files an answer named, where feedback is not switched off: one that is edited next was used."""
+    if engine.note_answer is None:
+        return
+    shown = report.hits if isinstance(report, SearchReport) else report.pack.citations
+    files: dict[str, str] = {}
+    for one in shown:
+        if one.segment_id and len(files) < _MOST_NAMED:
+            files.setdefault(one.origin.rpartition("#")[2], f"{one.object_id} {one.segment_id}")
+    if files and is_on(engine, report.scope):
+        engine.note_answer(report.answer, report.scope, files)
 
 
 def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:

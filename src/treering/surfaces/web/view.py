@@ -34,8 +34,11 @@ class ReadSpace(Protocol):
         """The scope whoever asks is let into; the root: the whole space."""
         ...
 
-    def call(self, verb: str, envelope: Envelope) -> Report:
-        """Run a verb. Raises `NotFound` where there is no space yet."""
+    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
+        """Run a verb. Raises `NotFound` where there is no space yet, `Denied` where the caller may not.
+
+        `as_person`: what is written is a person's, which whoever asks has to be granted.
+        """
         ...
 
     def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:

@@ -1,8 +1,8 @@
 """Batches: many items in one durable patch, and one by one where the ledger refuses it."""
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
@@ -53,6 +53,15 @@ class BatchOutcome:
         )
 
 
+Beside = Callable[[Sequence[ItemResult]], AbstractContextManager[object]]
+"""Given what becomes of each item of a batch, returns what is held while it is committed."""
+
+
+def nothing_beside(_results: Sequence[ItemResult]) -> AbstractContextManager[object]:
+    """Hold nothing."""
+    return nullcontext()
+
+
 @dataclass(slots=True)
 class BatchWriter:
     """Brings batches into the ledger in one author's name.
@@ -71,32 +80,35 @@ class BatchWriter:
     branches: list[BranchRead] = field(default_factory=list)
     """Which branches are read, of the repositories that the items lie in."""
 
-    def write(self, items: Sequence[Item]) -> BatchOutcome:
-        """Write a batch; every item has a result. What asks for review is proposed, each item in a patch of its own."""
+    def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
+        """Write a batch; every item has a result. What asks for review is proposed, each item in a patch of its own.
+
+        `beside` is held while all of it is committed in one patch, and not where it is written in several.
+        """
         asking = [item for item in items if _awaits_review(item)]
         if not asking or len(items) == 1:
-            return self._write(items)
+            return self._write(items, beside)
         written = BatchOutcome(())
         others = [item for item in items if not _awaits_review(item)]
         for part in [*([others] if others else []), *([item] for item in asking)]:
             written = written.joined(self._write(part))
         return written
 
-    def _write(self, items: Sequence[Item]) -> BatchOutcome:
+    def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
             with _collector_paused():
-                return retry_on_conflict(lambda: self._attempt(items))
+                return retry_on_conflict(lambda: self._attempt(items, beside))
         except _REFUSALS as error:
             return self._apart(items, error)
 
-    def _attempt(self, items: Sequence[Item]) -> BatchOutcome:
+    def _attempt(self, items: Sequence[Item], beside: Beside) -> BatchOutcome:
         try:
-            return self._commit(items)
+            return self._commit(items, beside)
         except Conflict:
             self.known_sources.doubt(origin for item in items for origin in origins_of(item))
             raise
 
-    def _commit(self, items: Sequence[Item]) -> BatchOutcome:
+    def _commit(self, items: Sequence[Item], beside: Beside) -> BatchOutcome:
         changes = SourceChanges(
             items,
             known_sources=self.known_sources,
@@ -116,7 +128,8 @@ class BatchWriter:
             return self._ask(patch, items, changes.results)
         if needs_review(patch, self.engine.ledger.policy):
             return self._propose(patch, items, changes.results)
-        receipt = self.engine.ledger.commit(patch)
+        with beside(changes.results):
+            receipt = self.engine.ledger.commit(patch)
         self.known_sources.settle(
             origins=[origin for item in items for origin in origins_of(item)],
             nodes=changes.nodes_after(receipt),

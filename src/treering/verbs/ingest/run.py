@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -41,7 +42,7 @@ from treering.ports.adapter import (
     Vanished,
 )
 from treering.ports.ledger import Ledger, Selection
-from treering.ports.runtime import fresh_id
+from treering.ports.runtime import JobsInCommits, fresh_id
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.envelope import bounded
@@ -115,6 +116,12 @@ class IngestTally:
         self.contested += written.contested
         self.sequence = max(self.sequence, written.sequence)
 
+    def with_results(self, results: Sequence[ItemResult]) -> "IngestTally":
+        """Return what this will be once a batch is written, as far as that is known before."""
+        later = deepcopy(self)
+        later.add_written(BatchOutcome(tuple(results)))
+        return later
+
 
 class Run:
     """Takes readings one by one, writes them in batches, and keeps the job log up to date.
@@ -136,6 +143,8 @@ class Run:
         self._surveyed: RootRead | None = None
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
+        self._kept: JobRow | None = None
+        """The job as the last batch has kept it."""
 
     def read(self, readings: Iterable[Sequence[Reading]]) -> None:
         """Take all readings, each time those that are there.
@@ -262,9 +271,10 @@ class Run:
             self._flush()
 
     def _flush(self, *, ends: bool = False) -> None:
-        """Write the batch. Where the run `ends` with it, the job is kept once, when it is done."""
+        """Write the batch. Where the run `ends` with it, the job is kept once, and with it if it is one patch."""
         if self._batch:
-            self.account.add_written(self._writer.write(self._batch))
+            written = self._writer.write(self._batch, self._job_beside) if ends else self._writer.write(self._batch)
+            self.account.add_written(written)
             self._batch, self._origins, self._chars = [], set(), 0
             if not ends:
                 self._save_now_and_then()
@@ -302,18 +312,34 @@ class Run:
         # A ledger that cannot be written has said so already; the account must not hide that.
         with suppress(Unavailable, Corrupt):
             if self._is_worth_a_job():
-                self._save(self._row(state, self._engine.clock.now(), self.account.items))
+                row = self._row(state, self._engine.clock.now(), self.account)
+                if not self._kept or row != self._kept.model_copy(update={"updated_at": row.updated_at}):
+                    self._save(row)
+
+    @contextmanager
+    def _job_beside(self, results: Sequence[ItemResult]) -> Iterator[None]:
+        """Keep the job, as done, in the transaction that writes the last batch: another one costs as much again."""
+        jobs = self._engine.jobs
+        if not isinstance(jobs, JobsInCommits):
+            yield
+            return
+        row = self._row("done", self._engine.clock.now(), self.account.with_results(results))
+        with jobs.kept_in_commit(row.id, row.model_dump(mode="json")) as is_kept:
+            yield
+            if is_kept():
+                self._kept, self._saved_at = row, row.updated_at
 
     def _save_now_and_then(self) -> None:
         now = self._engine.clock.now()
         if self._is_worth_a_job() and (not self._job or now - self._saved_at >= _SAVE_EVERY):
-            self._save(self._row("running", now, first_by_outcome(self.account.items, _SHOWN_WHILE_RUNNING)))
+            shown = first_by_outcome(self.account.items, _SHOWN_WHILE_RUNNING)
+            self._save(self._row("running", now, replace(self.account, items=[*shown])))
 
     def _is_worth_a_job(self) -> bool:
         happened = bool(self._engine.job or self.account.patches or self.account.counts["failed"])
         return happened and not self._writer.dry_run
 
-    def _row(self, state: JobState, now: datetime, items: Iterable[ItemResult]) -> JobRow:
+    def _row(self, state: JobState, now: datetime, account: IngestTally) -> JobRow:
         self._job = self._job or self._engine.job or fresh_id("job", self._engine.clock)
         return JobRow(
             id=self._job,
@@ -323,16 +349,16 @@ class Run:
             state=state,
             started_at=self._started_at,
             updated_at=now,
-            done=self.account.counts.total(),
+            done=account.counts.total(),
             total=self._task.total,
-            counts=dict(self.account.counts),
-            items=tuple(items),
-            staled=tuple(self.account.staled),
-            warnings=tuple(self.account.warnings),
+            counts=dict(account.counts),
+            items=tuple(account.items),
+            staled=tuple(account.staled),
+            warnings=tuple(account.warnings),
         )
 
     def _save(self, row: JobRow) -> None:
-        self._saved_at = row.updated_at
+        self._kept, self._saved_at = None, row.updated_at
         self._engine.jobs.save(row.id, row.model_dump(mode="json"))
 
 

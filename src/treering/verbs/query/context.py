@@ -1,7 +1,7 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
 from typing import Any, ClassVar
@@ -150,29 +150,51 @@ class _Threshold:
         return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
-def resting_on(
-    call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach, altered: Altered
-) -> list[tuple[Object, float]]:
-    """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence.
-
-    What an adapter copied from them does not: it says nothing that they do not say.
-    """
+def knowledge_on(call: Call, sources: Sequence[Hit], reach: Reach, altered: Altered) -> Sequence[Knowledge]:
+    """Read the knowledge that rests on sources, whatever its status; nothing for a read of the past."""
     if reach.at is not None or not sources:
         return []
-    known = {hit.head.object_id for hit in beliefs}
-    best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
     ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources))
     (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
     altered |= read.altered
-    found: dict[str, float] = {}
-    for identity in (one for source_id in ids for one in read.dependents.get(source_id, ())):
-        item = read.objects.get(identity)
-        refs = item.evidence_refs if isinstance(item, Knowledge) and item.origin_channel != _COPIED else ()
+    named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
+    return list({item.id: item for item in named if isinstance(item, Knowledge)}.values())
+
+
+def resting_on(
+    resting: Sequence[Knowledge], sources: Sequence[Hit], beliefs: Sequence[Hit]
+) -> list[tuple[Object, float]]:
+    """Choose knowledge that rests on the very segments that answer: it belongs to the task by its evidence.
+
+    What an adapter copied from them does not: it says nothing that they do not say.
+    """
+    known = {hit.head.object_id for hit in beliefs}
+    best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
+    found: list[tuple[Object, float]] = []
+    for item in resting:
+        refs = item.evidence_refs if item.origin_channel != _COPIED else ()
         score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
-        if score and identity not in known:
-            found[identity] = score
-    ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:_BELIEFS]
-    return [(read.objects[identity], score) for identity, score in ranked]
+        if score and item.id not in known:
+            found.append((item, score))
+    return sorted(found, key=lambda pair: (-pair[1], pair[0].id))[:_BELIEFS]
+
+
+def outdated_last(sources: Sequence[UnnumberedItem], resting: Sequence[Knowledge]) -> list[UnnumberedItem]:
+    """Put passages last, and flag them, that only superseded knowledge rests on: what they say was replaced."""
+    statuses: dict[tuple[str, str], set[str]] = {}
+    for item in resting:
+        for ref in item.evidence_refs:
+            statuses.setdefault((ref.source_id, ref.segment_id), set()).add(item.status)
+    outdated = {place for place, held in statuses.items() if held - {"archived"} == {"superseded"}}
+    first: list[UnnumberedItem] = []
+    last: list[UnnumberedItem] = []
+    for draft in sources:
+        if (draft.item.object_id, draft.item.segment_id) in outdated:
+            flags = (*draft.item.flags, "superseded")
+            last.append(replace(draft, item=draft.item.model_copy(update={"flags": flags})))
+        else:
+            first.append(draft)
+    return [*first, *last]
 
 
 def objects_of(
@@ -276,7 +298,11 @@ def _packed(
         return name_nearest(sources)
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-    return pack([*_beliefs(call, found, near, attached, reach, altered), *sources], max_tokens=max_tokens)
+    resting = knowledge_on(call, near, reach, altered)
+    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
+    objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
+    beliefs = _beliefs(call, found, objects, reach, altered)
+    return pack([*beliefs, *outdated_last(sources, resting)], max_tokens=max_tokens)
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
@@ -292,15 +318,11 @@ def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
 def _beliefs(
     call: Call,
     found: FoundForTask,
-    shown: Sequence[Hit],
-    attached: Sequence[Attached],
+    objects: Sequence[tuple[Object, float]],
     reach: Reach,
     altered: Altered,
 ) -> list[UnnumberedItem]:
-    """Choose and cite the knowledge, the work and the activities that belong to the task."""
-    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
-    related = resting_on(call, shown, answering, reach, altered)
-    objects = objects_of(answering, attached, related, reach)
+    """Cite the knowledge, the work and the activities that belong to the task, each with its score."""
     citing = Citing.read(call, [item for item, _ in objects], reach, altered)
     wording = Wording.of(found.question.text)
     trusted = found.beliefs.policy.channel_trust

@@ -12,7 +12,7 @@ from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, sources_named
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
-from treering.retrieval.index.passages import is_withheld, passages_of
+from treering.retrieval.index.passages import is_withheld, passages_of, told_once
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.packing import (
     Citation,
@@ -101,7 +101,7 @@ def belief_item(
             kind=item.kind,
             status=item.status,
             title=title_of(item),
-            text=passage.text,
+            text=told_once(title_of(item), passage.text),
             score=round(score, 6),
             flags=(
                 *instruction_flags(words),

@@ -332,9 +332,15 @@ _NAMES: Sequence[str] = (
     f"CREATE INDEX jobs_by_number ON {SCHEMA}.jobs(space, number);",
 )
 
+# In the order in which texts get their vectors: of one priority the newest first.
+_QUEUE: Sequence[str] = (
+    f"DROP INDEX {SCHEMA}.vector_queue_by_priority; CREATE INDEX vector_queue_by_priority "
+    f"ON {SCHEMA}.vector_queue(space, model_id, priority, text_id DESC);",
+)
+
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS, _NAMES)
+VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS, _NAMES, _QUEUE)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

@@ -5,8 +5,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, Ties, pack_ties, reference, unpack_ties
+from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
 from treering.stores.postgres.index.index_state import NODES, next_numbers, write_state
+from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     content_hash,
     content_hashes,
@@ -18,6 +20,7 @@ from treering.stores.rows.graph import (
     object_name,
     plain_name,
     stored_name,
+    ties_kept,
 )
 from treering.stores.rows.packing import REINDEX, rows_of
 
@@ -31,6 +34,12 @@ _KNOWN = (
 _RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
 _NAMES = "SELECT id, name FROM graph_nodes WHERE space = %(space)s"
 _SOME_NAMES = f"{_NAMES} AND id = ANY(%(ids)s::bigint[])"
+_OF_OBJECTS = (
+    "SELECT p.object_id, p.part, g.body FROM unnest(%(ids)s::text[]) AS asked(id) CROSS JOIN LATERAL "
+    "(SELECT object_id, part, key FROM passages WHERE space = %(space)s AND object_id = asked.id AND live "
+    "AND until_seq IS NULL) AS p CROSS JOIN LATERAL "
+    "(SELECT body FROM graph_passages WHERE space = %(space)s AND key = p.key LIMIT 1) AS g"
+)
 _COUNTS = "SELECT id, passages FROM graph_nodes WHERE space = %(space)s"
 _NODE = ("id bigint", "digest bytea", "name bytea", "passages integer")
 _REPLACE = "ON CONFLICT (space, key) DO UPDATE SET body = excluded.body"
@@ -105,6 +114,16 @@ def records_of(transaction: Transaction, object_ids: Sequence[str]) -> int:
         f"AND substring(body FROM {_OWN} FOR 4) = ANY(%(first)s::bytea[])"
     )
     return int(transaction.first(sql, first=[number.to_bytes(4, "little") for number in own]))
+
+
+def kept_ties(transaction: Transaction, parts: Sequence[Part]) -> dict[Part, Ties]:
+    """Return what the graph holds of current passages, of those that have a whole record."""
+    rows = transaction.rows(_OF_OBJECTS, ids=sorted({identity for identity, _ in parts}))
+    wanted = set(parts)
+    records = {
+        place: body for *named, body in rows if (place := (from_column(named[0]), from_column(named[1]))) in wanted
+    }
+    return ties_kept(records, lambda ids: dict(transaction.rows(_SOME_NAMES, ids=list(ids))) if ids else {})
 
 
 def graph_contents(transaction: Transaction) -> dict[int, int]:

@@ -5,21 +5,24 @@ from functools import partial
 
 from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
-from treering.retrieval.index.ties import DIALOGUE_KINDS
+from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
 from treering.stores.postgres.connection.failures import from_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
-from treering.stores.postgres.index.filters import PassageSight, sight, sights
-from treering.stores.postgres.index.graph_rows import names_of, numbers_of
+from treering.stores.postgres.index.graph_rows import kept_ties, names_of, numbers_of
 from treering.stores.postgres.index.index_state import (
     LOADED_AT_ONCE,
+    PassageSight,
     PostgresLog,
     read_ahead_states,
+    sight,
+    sights,
     sights_and_states,
 )
 from treering.stores.postgres.index.replay import PostgresReplay
 from treering.stores.postgres.index.text import PostgresTextSearch, Query, on_days, passages_named
 from treering.stores.postgres.index.vectors import PostgresQuickVectors, PostgresVectors
+from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
@@ -39,6 +42,7 @@ class PostgresIndex(FollowingIndex[Transaction]):
         most_at_once: int = MOST_AT_ONCE,
         step_seconds: float = STEP_SECONDS,
     ) -> None:
+        self._space = space
         self.vectors: PostgresVectors = PostgresVectors(space, model_id, dimension)
         super().__init__(self.vectors, extractor, most_at_once)
         if quick and quick.model_id != model_id:
@@ -53,7 +57,12 @@ class PostgresIndex(FollowingIndex[Transaction]):
 
     def replay(self, transaction: Transaction) -> PostgresReplay:
         """Return what makes passages from histories in a transaction."""
-        return PostgresReplay(transaction, self._extractor, at_once=self._at_once)
+        return PostgresReplay(transaction, self._extractor, at_once=self._at_once, carried=self.carried)
+
+    def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
+        """Return what the graph holds of those of some current passages that it has; nothing where it is outdated."""
+        with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
+            return kept_ties(transaction, parts) if self.replay(transaction).is_made() else {}
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Read what following any change needs."""

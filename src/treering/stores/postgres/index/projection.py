@@ -14,7 +14,6 @@ from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Began, Ended, Entry, Forgotten, Step, Touched, places_of, steps_of
 from treering.stores.postgres.connection.failures import to_column
 from treering.stores.postgres.connection.transactions import Row, Statement, Transaction
-from treering.stores.postgres.index.filters import stored_metadata
 from treering.stores.postgres.index.graph_rows import settle_ties
 from treering.stores.postgres.index.index_state import (
     PASSAGES,
@@ -23,10 +22,11 @@ from treering.stores.postgres.index.index_state import (
     log_passages,
     next_numbers,
     read_state,
+    stored_metadata,
     write_state,
 )
 from treering.stores.postgres.index.text import purge_names, settle_names
-from treering.stores.postgres.index.vectors import settle_texts
+from treering.stores.postgres.index.vector_queue import settle_texts
 from treering.stores.postgres.index.words import PassageWords, settle_words
 from treering.stores.rows.fold import (
     PASSAGE_COLUMNS,
@@ -37,7 +37,7 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
-from treering.stores.rows.upkeep import SHOWN
+from treering.stores.rows.upkeep import SHOWN, CarriedIndex
 
 _TYPES = {"position": "integer", "live": "boolean"}
 _PASSAGE = (
@@ -77,14 +77,24 @@ AtOnce = Callable[[Transaction, Mapping[int, str]], None]
 
 
 def apply_changes(
-    transaction: Transaction, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None = None
+    transaction: Transaction,
+    changes: Sequence[Change],
+    extractor: Extractor,
+    at_once: AtOnce | None = None,
+    carried: CarriedIndex[Transaction] | None = None,
 ) -> None:
     """Bring the passages of changed objects, and all that is found by them, up to date."""
     for start in range(0, len(changes), _AT_ONCE):
-        _apply(transaction, changes[start : start + _AT_ONCE], extractor, at_once)
+        _apply(transaction, changes[start : start + _AT_ONCE], extractor, at_once, carried)
 
 
-def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None) -> None:
+def _apply(
+    transaction: Transaction,
+    changes: Sequence[Change],
+    extractor: Extractor,
+    at_once: AtOnce | None,
+    carried: CarriedIndex[Transaction] | None,
+) -> None:
     steps = [(change, steps_of(change)) for change in changes]
     rows = CollectedRows(transaction, steps)
     fold = PassageFold(rows)
@@ -92,10 +102,11 @@ def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extra
         fold.apply(change, taken)
     rows.finish()
     log_passages(transaction, sorted({*fold.revealed, *rows.changed}))
+    gists = carried.keep_vectors(transaction, fold.gists) if carried else fold.gists
     settle_texts(transaction, sorted(fold.texts), lost=sorted(fold.lost))
     if at_once:
-        at_once(transaction, fold.gists)
-    for ties in fold.ties(extractor):
+        at_once(transaction, gists)
+    for ties in fold.ties(extractor, carried.ties if carried else None):
         settle_ties(transaction, ties, new=rows.new)
     settle_names(transaction, gone=fold.gone, come=fold.come)
     if fold.shown:

@@ -15,7 +15,6 @@ from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, places_of, steps_of
 from treering.stores.postgres.connection.failures import body_of, from_column, to_column
 from treering.stores.postgres.connection.transactions import Row, Transaction
-from treering.stores.postgres.index.filters import stored_metadata
 from treering.stores.postgres.index.graph_rows import (
     clear_ties,
     graph_contents,
@@ -23,9 +22,16 @@ from treering.stores.postgres.index.graph_rows import (
     records_of,
     ties_contents,
 )
-from treering.stores.postgres.index.index_state import PASSAGES, PROJECTION_VERSION, read_state, write_state
+from treering.stores.postgres.index.index_state import (
+    PASSAGES,
+    PROJECTION_VERSION,
+    read_state,
+    stored_metadata,
+    write_state,
+)
 from treering.stores.postgres.index.projection import AtOnce, apply_changes
-from treering.stores.postgres.index.vectors import count_damaged, drop_damaged, forget_unused, queue_differences
+from treering.stores.postgres.index.vector_queue import forget_unused, queue_differences
+from treering.stores.postgres.index.vectors import count_damaged, drop_damaged
 from treering.stores.postgres.index.words import (
     INDEXED,
     PassageWords,
@@ -50,7 +56,7 @@ from treering.stores.rows.fold import (
     passage_values,
 )
 from treering.stores.rows.packing import unpack
-from treering.stores.rows.upkeep import EPOCH, SHOWN, Replay
+from treering.stores.rows.upkeep import EPOCH, SHOWN, CarriedIndex, Replay
 
 _AT_ONCE = 50  # objects whose histories are applied together
 _OF_PASSAGES = ("passage_endings", "passage_days", "code_names", "passage_scopes", "vector_queue", "passages")
@@ -66,13 +72,24 @@ _PASSAGES = "SELECT count(*) FROM passages WHERE space = %(space)s"
 
 
 class PostgresReplay(Replay):
-    """`rows.upkeep.Replay` over a transaction. `at_once`: what embeds texts where they are written."""
+    """`rows.upkeep.Replay` over a transaction.
+
+    `at_once`: what embeds texts where they are written; `carried`: what is not made, where another space is copied.
+    """
 
     version = PROJECTION_VERSION
 
-    def __init__(self, transaction: Transaction, extractor: Extractor, *, at_once: AtOnce | None = None) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        extractor: Extractor,
+        *,
+        at_once: AtOnce | None = None,
+        carried: CarriedIndex[Transaction] | None = None,
+    ) -> None:
         super().__init__(extractor)
         self._at_once = at_once
+        self._carried = carried
         self.transaction = transaction
 
     def remains(self, object_ids: Sequence[str]) -> int:
@@ -88,7 +105,7 @@ class PostgresReplay(Replay):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-        apply_changes(self.transaction, changes, self.extractor, self._at_once)
+        apply_changes(self.transaction, changes, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Apply whole histories to passages that know nothing of these objects."""

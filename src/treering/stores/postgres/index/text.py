@@ -19,8 +19,7 @@ from treering.retrieval.index.tables import Postings, Scores, WordTable, best
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
-from treering.stores.postgres.index.filters import PassageSight
-from treering.stores.postgres.index.index_state import sights_and_states
+from treering.stores.postgres.index.index_state import PassageSight, sights_and_states
 from treering.stores.postgres.index.word_tables import FollowedWords, Held, Keys, WordsAt, integers
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
 from treering.stores.rows.packing import REINDEX, rows_of

@@ -1,6 +1,5 @@
 """Vectors of passages: durable by content hash, searched from a table in memory that follows the database."""
 
-import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,30 +7,29 @@ from typing import Any
 from treering.core.objects import Object
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
-from treering.ports.search import Lag, Pending
+from treering.ports.search import Lag
 from treering.ports.vector_engine import ChosenEngine
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Transaction
-from treering.stores.postgres.index.filters import PassageSight
 from treering.stores.postgres.index.index_state import (
     ALL_STATES,
     LOADED_AT_ONCE,
     MODELS,
     Integers,
+    PassageSight,
     PostgresLog,
     count_waiting,
     integers,
-    is_under_way,
     log_passages,
     moment_of,
     next_numbers,
     note_states,
+    read_ahead_states,
     read_state,
     sights_and_states,
 )
+from treering.stores.postgres.index.vector_queue import IS_QUICK, MODEL, WaitingPassages, fill_queue
 from treering.stores.postgres.ledger.object_reads import ObjectReads
-from treering.stores.rows.fold import PRIORITY
-from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import (
     LOG_KEPT,
     DatabaseFeed,
@@ -39,31 +37,18 @@ from treering.stores.rows.passage_log import (
     Moment,
     Scopes,
     VectorBodies,
-    follow_log,
     short_hash,
 )
 from treering.stores.rows.upkeep import SHOWN
-from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, objects_of, texts_to_embed, vector_digest
+from treering.stores.rows.vectors import QUICK, DatabaseVectors, is_damaged, vector_digest
 
 _State = tuple[int, Moment]
 
-_MODEL = "SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s"
 _JOINED = (
     "FROM passages p JOIN passage_vectors v ON v.space = p.space AND v.text_id = p.text_id "
     "AND v.model_id = %(model)s WHERE p.space = %(space)s"
 )
 _OF_KEYS = "AND p.key = ANY(%(keys)s::bigint[])"
-_WITHOUT_VECTOR = (
-    "SELECT string_agg(int8send(p.key), '') FROM vector_queue q "
-    "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
-    "WHERE q.space = %(space)s AND q.model_id = %(model)s AND p.live AND p.until_seq IS NULL"
-)
-_STILL_WITHOUT = (
-    "SELECT p.key FROM unnest(%(keys)s::bigint[]) AS asked(key) CROSS JOIN LATERAL "
-    "(SELECT key, text_id FROM passages WHERE space = %(space)s AND key = asked.key AND live AND until_seq IS NULL "
-    "LIMIT 1) AS p WHERE EXISTS "
-    "(SELECT 1 FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = p.text_id)"
-)
 _TEXTS_OF = (
     "CROSS JOIN LATERAL (SELECT hash FROM passage_texts WHERE space = %(space)s AND id = q.text_id LIMIT 1) AS t "
     "CROSS JOIN LATERAL (SELECT object_id FROM passages WHERE space = %(space)s AND text_id = q.text_id AND live "
@@ -90,9 +75,6 @@ _EMBEDDED = (
     "DELETE FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = ANY(%(texts)s::bigint[])"
 )
 
-IS_QUICK = f"left(m.name, {len(QUICK)}) = '{QUICK}'"
-"""Whether a model is a quick one, as SQL over `passage_models m`."""
-
 # What stands for a vector that was made meanwhile.
 _OUTDATED = (
     "DELETE FROM passage_vectors v USING passage_models m WHERE v.space = %(space)s AND m.space = v.space "  # noqa: S608 - a constant
@@ -103,20 +85,15 @@ _KEEP_WAITING = (
     "SELECT q.space, made.id, %(model)s, made.vector, made.digest "
     "FROM unnest(%(texts)s::bigint[], %(vectors)s::bytea[], %(digests)s::bytea[]) AS made(id, vector, digest) "
     "JOIN vector_queue q ON q.text_id = made.id "
-    f"WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) ON CONFLICT DO NOTHING"
+    f"WHERE q.space = %(space)s AND q.model_id = ({MODEL}) ON CONFLICT DO NOTHING"
 )
 _WITHOUT = (
     "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.space = q.space AND v.text_id = q.text_id "
     "AND v.model_id = %(quick)s)"
 )
-_COUNT_QUICK = (
-    f"SELECT count(*), count(*) FILTER (WHERE {_WITHOUT}) FROM vector_queue q "  # noqa: S608 - our own SQL
-    "JOIN passages p ON p.space = q.space AND p.text_id = q.text_id "
-    f"WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND p.live AND p.until_seq IS NULL"
-)
 _PENDING_QUICK = (
     "SELECT encode(t.hash, 'hex'), p.object_id FROM "  # noqa: S608 - our own SQL
-    f"(SELECT * FROM vector_queue q WHERE q.space = %(space)s AND q.model_id = ({_MODEL}) AND {_WITHOUT} "
+    f"(SELECT * FROM vector_queue q WHERE q.space = %(space)s AND q.model_id = ({MODEL}) AND {_WITHOUT} "
     "ORDER BY priority, text_id DESC LIMIT %(limit)s) AS q "
     f"{_TEXTS_OF}"
 )
@@ -134,10 +111,10 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
         super().__init__(model, dimension, read=space.read, write=space.write)
-        self._without = PassagesWithoutVector()
+        self._waiting_passages = WaitingPassages()
 
     def _find_model(self, transaction: Transaction) -> int | None:
-        found: int | None = transaction.first(_MODEL, name=self._model, dimension=self._dimension)
+        found: int | None = transaction.first(MODEL, name=self._model, dimension=self._dimension)
         return found
 
     def _add_model(self, transaction: Transaction) -> int:
@@ -151,8 +128,13 @@ class PostgresVectors(DatabaseVectors[Transaction]):
     def _scopes_of(self, transaction: Transaction, reaches: Sequence[Reach]) -> Sequence[Scopes]:
         return [seen.scopes for seen in sights_and_states(transaction, reaches)]
 
+    def _expect_lag(self, transaction: Transaction) -> None:
+        with transaction.asking_ahead():
+            read_ahead_states(transaction)
+            self._waiting_passages.expect(transaction, **self._queue_of())
+
     def _count(self, transaction: Transaction) -> Lag:
-        pending = self._without.count(transaction, self._model_id)
+        pending = self._waiting_passages.count(transaction, **self._queue_of())
         return Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
@@ -165,6 +147,10 @@ class PostgresVectors(DatabaseVectors[Transaction]):
     def _waiting_among(self, transaction: Transaction, text_ids: Sequence[int]) -> list[int]:  # noqa: ARG002 - not asked
         # All of them: to embed a few too many costs less than to ask, and `_keep_waiting` leaves them out.
         return sorted(text_ids)
+
+    def _keep(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        kept = [(text, self._model_id, *row) for text, *row in rows]
+        transaction.insert("passage_vectors", _VECTOR, kept, conflict="ON CONFLICT DO NOTHING")
 
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         texts, vectors, digests = ([row[place] for row in rows] for place in range(3))
@@ -208,6 +194,7 @@ class PostgresQuickVectors(PostgresVectors):
     def __init__(self, space: PostgresSpace, quick: Embedder, main: tuple[str, int]) -> None:
         super().__init__(space, f"{QUICK}{quick.model_id}", quick.dimension)
         self._main = {"name": main[0], "dimension": main[1]}
+        self._bare_passages = WaitingPassages(_WITHOUT)
 
     def _add_model(self, transaction: Transaction) -> int:
         return _add_model(transaction, self._model, self._dimension)
@@ -215,9 +202,15 @@ class PostgresQuickVectors(PostgresVectors):
     def _queue_of(self) -> dict[str, Any]:
         return self._main
 
+    def _expect_lag(self, transaction: Transaction) -> None:
+        with transaction.asking_ahead():
+            read_ahead_states(transaction)
+            self._waiting_passages.expect(transaction, **self._main)
+            self._bare_passages.expect(transaction, quick=self._model_id, **self._main)
+
     def _count(self, transaction: Transaction) -> Lag:
-        [[total, pending]] = transaction.rows(_COUNT_QUICK, quick=self._model_id, **self._main)
-        return Lag(int(pending), int(total))
+        pending = self._bare_passages.count(transaction, quick=self._model_id, **self._main)
+        return Lag(pending, self._waiting_passages.count(transaction, **self._main))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
         rows = transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
@@ -234,33 +227,6 @@ class PostgresQuickVectors(PostgresVectors):
             ],
         )
         log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(hashes)))
-
-
-class PassagesWithoutVector:
-    """The current passages that wait for a vector, kept by key: all are read once, then those that the log names.
-
-    Safe to use from many threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._keys: set[int] = set()
-        self._seen: Moment | None = None
-
-    def count(self, transaction: Transaction, model_id: int) -> int:
-        """Count them, as of a moment that is not before the transaction's."""
-
-        def load() -> None:
-            self._keys = set(integers(transaction.first(_WITHOUT_VECTOR, model=model_id)).tolist())
-
-        def reread(keys: Sequence[int]) -> None:
-            waiting = transaction.column(_STILL_WITHOUT, model=model_id, keys=list(keys))
-            self._keys.difference_update(keys)
-            self._keys.update(waiting)
-
-        with self._lock:
-            self._seen = follow_log(PostgresLog(transaction), self._seen, load=load, reread=reread)
-            return len(self._keys)
 
 
 class PostgresVectorRows(PostgresLog):
@@ -312,149 +278,6 @@ def _state(transaction: Transaction) -> _State:
     return transaction.row.sequence, moment_of(transaction)
 
 
-# Which texts wait for a vector.
-
-
-# What should be in the queue, of all models or one: current texts without a vector.
-_UNEMBEDDED = (
-    f"SELECT p.space, m.id, p.text_id, {PRIORITY} AS priority FROM passages p "  # noqa: S608 - a constant
-    "JOIN passage_models m ON m.space = p.space "
-    "WHERE p.space = %(space)s AND p.live AND p.until_seq IS NULL AND {which} AND NOT EXISTS "
-    "(SELECT 1 FROM passage_vectors v WHERE v.space = p.space AND v.text_id = p.text_id AND v.model_id = m.id) "
-    "GROUP BY p.space, m.id, p.text_id"
-)
-_WAITING = f"{_UNEMBEDDED} HAVING {PRIORITY} IS NOT NULL"
-_QUEUE = "INSERT INTO vector_queue(space, model_id, text_id, priority) {waiting} "
-_REPLACE_PRIORITY = "ON CONFLICT (space, model_id, text_id) DO UPDATE SET priority = excluded.priority"
-# Of some texts each is looked up by itself: a planner that knows nothing yet of tables that grow would read all of the
-# space for them. Most changes leave nothing to forget; then no table is looked into.
-_SHOWN = "FROM passages WHERE space = %(space)s AND text_id = asked.id AND live AND until_seq IS NULL"
-_ASKED = "unnest(%(texts)s::bigint[]) AS asked(id)"
-_OF_TEXTS = (
-    f"SELECT %(space)s, m.id, asked.id, s.priority FROM {_ASKED} "  # noqa: S608 - constants
-    f"CROSS JOIN LATERAL (SELECT {PRIORITY} AS priority {_SHOWN}) AS s JOIN passage_models m ON m.space = %(space)s "
-    f"AND NOT {IS_QUICK} WHERE s.priority IS NOT NULL "
-    "AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
-    "AND model_id = m.id) IS NULL"
-)
-# What no current passage has, or what gains nothing where passages have it now.
-_UNWANTED = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT {PRIORITY} {_SHOWN}) IS NULL)"  # noqa: S608 - constants
-_HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.id LIMIT 1) IS NULL"
-_FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
-
-
-def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Sequence[int]) -> None:
-    """Queue texts that current passages have and no vector; forget those of the `lost` that no passage has any more."""
-    if text_ids:
-        transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE_PRIORITY, texts=list(text_ids))
-    if lost:
-        sql = _FORGET.format(table="vector_queue", which=_UNWANTED, column="text_id")
-        transaction.later(sql, texts=list(lost))
-        forget_unused(transaction, lost)
-
-
-def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:
-    """Forget those of the texts that no passage has, and no object whose passages are still to be made."""
-    if not text_ids:
-        return
-    holders = ["passages", *(["waiting_texts"] if is_under_way(transaction) else [])]
-    held = " AND ".join(_HELD_BY.format(holder=holder) for holder in holders)
-    unused = f"ARRAY(SELECT id FROM {_ASKED} WHERE {held})"  # noqa: S608 - our tables
-    for table, column in (("passage_vectors", "text_id"), ("passage_texts", "id")):
-        transaction.later(_FORGET.format(table=table, which=unused, column=column), texts=list(text_ids))
-
-
-def fill_queue(transaction: Transaction, model_id: int) -> None:
-    """Queue everything current that has no vector of a model the space did not know so far."""
-    transaction.later(
-        _QUEUE.format(waiting=_WAITING.format(which="m.id = %(model)s")) + _REPLACE_PRIORITY, model=model_id
-    )
-
-
-def queue_differences(transaction: Transaction) -> dict[str, int]:
-    """Count, by model, the entries that are in the queue and should not be, or the other way round.
-
-    What an older version queued, or in another order, may stay: it costs time and no answer.
-    """
-    waiting, may_wait = (
-        f"SELECT space, id, text_id FROM ({each.format(which=f'NOT {IS_QUICK}')}) AS found"  # noqa: S608 - constants
-        for each in (_WAITING, _UNEMBEDDED)
-    )
-    queued = "SELECT space, model_id AS id, text_id FROM vector_queue WHERE space = %(space)s"
-    sql = (
-        f"SELECT m.name, count(*) FROM (({waiting} EXCEPT {queued}) UNION ALL ({queued} EXCEPT {may_wait})) AS wrong "  # noqa: S608 - constants
-        "JOIN passage_models m ON m.space = wrong.space AND m.id = wrong.id GROUP BY m.name"
-    )
-    return {name: int(count) for name, count in transaction.rows(sql)}
-
-
-# Which process embeds which of the texts that wait: claims on rows of the queue, which lapse by themselves.
-
-
-_OF_MODEL = f"q.space = %(space)s AND q.model_id = ({_MODEL})"
-# Rows that another process is claiming at this moment are passed over, not waited for.
-# The free ones are found once, before the update: as a part of its join they could be looked for again for each row,
-# and more be claimed than were asked for.
-_CLAIM = f"""
-WITH free AS MATERIALIZED (
-  SELECT q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
-  ORDER BY q.priority, q.text_id DESC LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-)
-UPDATE vector_queue taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
-WHERE taken.space = %(space)s AND taken.model_id = free.model_id AND taken.text_id = free.text_id
-RETURNING taken.priority, taken.text_id
-"""  # noqa: S608 - our own SQL
-_TEXTS = (
-    "SELECT encode(t.hash, 'hex'), p.object_id FROM unnest(%(texts)s::bigint[]) WITH ORDINALITY AS claimed(id, place) "
-    "JOIN passage_texts t ON t.space = %(space)s AND t.id = claimed.id CROSS JOIN LATERAL "
-    "(SELECT object_id FROM passages WHERE space = %(space)s AND text_id = t.id AND live AND until_seq IS NULL "
-    "LIMIT 1) AS p ORDER BY claimed.place"
-)
-_RENEW = f"UPDATE vector_queue q SET claimed_until = %(until)s WHERE {_OF_MODEL} AND q.claimant = %(owner)s"  # noqa: S608
-_GIVE_BACK = (
-    "UPDATE vector_queue q SET claimant = '', claimed_until = 0 "  # noqa: S608 - our own SQL
-    f"WHERE {_OF_MODEL} AND q.claimant = %(owner)s"
-)
-_OTHERS = (
-    f"SELECT count(*) FROM vector_queue q WHERE {_OF_MODEL} "  # noqa: S608 - our own SQL
-    "AND q.claimant <> %(owner)s AND q.claimed_until > %(now)s"
-)
-
-
-class PostgresVectorClaims:
-    """`ports.search.VectorClaims` of one space and model. Time is that of the server."""
-
-    def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
-        self._space = space
-        self._model: dict[str, Any] = {"name": model, "dimension": dimension}
-
-    def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
-        """Claim texts that nobody has claimed, and return them."""
-        with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
-            asked = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
-            claimed = sorted(transaction.rows(_CLAIM, **asked, now=transaction.row.server_seconds))
-            rows = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
-            waiting = [(row[0], row[1]) for row in rows]
-            return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())
-
-    def renew(self, owner: str, *, seconds: float) -> None:
-        """Keep what `owner` still has claimed for so many seconds from now on."""
-        with self._space.beside() as transaction:
-            until = transaction.row.server_seconds + seconds
-            transaction.later(_RENEW, **self._model, owner=owner, until=until)
-
-    def give_back(self, owner: str) -> None:
-        """Let others have what `owner` has claimed and not done."""
-        with self._space.beside() as transaction:
-            transaction.later(_GIVE_BACK, **self._model, owner=owner)
-
-    def claimed_by_others(self, owner: str) -> int:
-        """Count the texts that others are at."""
-        with self._space.read() as transaction:
-            now = transaction.row.server_seconds
-            return int(transaction.first(_OTHERS, **self._model, owner=owner, now=now))
-
-
 # Finding stored vectors that are not what was kept, by their digests.
 
 
@@ -490,7 +313,7 @@ def _damaged(transaction: Transaction) -> list[tuple[int, int]]:
 
 _FEED_JOINED = (
     "FROM passages p JOIN passage_vectors v ON v.space = p.space AND v.text_id = p.text_id "
-    f"AND v.model_id = ({_MODEL}) WHERE p.space = %(space)s"
+    f"AND v.model_id = ({MODEL}) WHERE p.space = %(space)s"
 )
 _CURRENT = "AND p.live AND p.until_seq IS NULL"
 _PAGE = f"SELECT p.key, v.vector {_FEED_JOINED} {_CURRENT} AND p.key > %(after)s ORDER BY p.key LIMIT %(limit)s"

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Sequence, Set
 
+from treering.ports.index import Change
 from treering.ports.runtime import LONGEST_SECONDS, Claim, Holding, JobRow
 from treering.retrieval.index.projection import sources_in
 from treering.stores.postgres.connection.failures import from_column, to_column
 from treering.stores.postgres.connection.space import PostgresSpace
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.rows.records import (
+    WaitingJobs,
     changed_by_erasure,
     check_lease_length,
     job_of,
@@ -25,17 +27,18 @@ _KEEP = (
 )
 
 
-class PostgresJobs:
+class PostgresJobs(WaitingJobs):
     """`ports.runtime.JobLog` of one space. Erasures take what jobs tell of them in their own transaction."""
 
     def __init__(self, space: PostgresSpace) -> None:
+        super().__init__()
         self._space = space
 
     def save(self, job_id: str, row: JobRow) -> None:
         """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
         # In the turn of a writer: no erasure comes between looking and keeping.
         with self._space.write() as transaction:
-            _keep(transaction, job_id, without_erased(row, _erased_of(transaction, row)))
+            _keep(transaction, job_id, without_erased(row, _erased_among(transaction, sources_in(row))))
 
     def find(self, job_id: str) -> JobRow | None:
         """Return a job's last state."""
@@ -55,6 +58,21 @@ class PostgresJobs:
         with self._space.read() as transaction:
             return jobs_naming(((row[0], row[1]) for row in transaction.rows(_ALL)), object_ids)
 
+    def is_prepared(self, _transaction: Transaction) -> bool:
+        """Tell that the table is there: a space is opened with it."""
+        return True
+
+    def prepare(self, _transaction: Transaction) -> None:
+        """Make nothing."""
+
+    def read_ahead(self, _transaction: Transaction) -> None:
+        """Read nothing: what waits names what its transaction writes."""
+
+    def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
+        """Keep the jobs that wait for this transaction."""
+        for job, row, ids in self.come_due(changes):
+            _keep(transaction, job, without_erased(row, _erased_among(transaction, ids)))
+
 
 def forget_in_jobs(transaction: Transaction, erased: Set[str], origins: Set[str]) -> None:
     """Take out of all jobs what they tell of objects that this transaction erases, and of where they were read from."""
@@ -67,14 +85,13 @@ def _keep(transaction: Transaction, job_id: str, row: JobRow) -> None:
     transaction.later(_KEEP, id=job_id, body=packed_job(job_id, row))
 
 
-def _erased_of(transaction: Transaction, row: JobRow) -> Set[str]:
-    """Return those of the objects a job names that are in the audit log, but not in the ledger any more."""
+def _erased_among(transaction: Transaction, ids: Sequence[str]) -> Set[str]:
+    """Return those of the ids that are in the audit log, but not in the ledger any more."""
     sql = (
         "SELECT id FROM unnest(%(ids)s::text[]) AS named(id) "
         "WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.space = %(space)s AND o.id = named.id) "
         "AND EXISTS (SELECT 1 FROM audit a WHERE a.space = %(space)s AND a.target = named.id)"
     )
-    ids = sources_in(row)
     return frozenset(transaction.column(sql, ids=ids)) if ids else frozenset()
 
 

@@ -9,6 +9,7 @@ import apsw
 from treering.ports.passages import Reach
 from treering.ports.search import EdgeType
 from treering.retrieval.index.ties import HEADER, NumberedTies, Ties, pack_ties, reference, unpack_ties
+from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     FollowedGraph,
     FollowedGraphView,
@@ -20,6 +21,7 @@ from treering.stores.rows.graph import (
     object_name,
     plain_name,
     stored_name,
+    ties_kept,
 )
 from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.sqlite.database import Database
@@ -27,6 +29,11 @@ from treering.stores.sqlite.index.kept_tables import SqliteKeptTable, SqliteLog
 from treering.stores.sqlite.reading import Integers, in_batches, shown_passages, sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
+_SOME_NAMES = "SELECT id, name FROM graph_nodes WHERE id IN (?*)"
+_OF_OBJECTS = (
+    "SELECT p.object_id, p.part, g.body FROM passages p JOIN graph_passages g ON g.key = p.key "
+    "WHERE p.object_id IN (?*) AND p.live = 1 AND p.until_seq IS NULL"
+)
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
 
 
@@ -52,7 +59,7 @@ def name_code(name: bytes) -> int:
 
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
     """Return the keys of entities, the ids of objects."""
-    rows = in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
+    rows = in_batches(connection, _SOME_NAMES, numbers)
     return {number: plain_name(name) for number, name in rows}
 
 
@@ -63,6 +70,14 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
     return sum(1 for _ in in_batches(connection, sql, first))
+
+
+def kept_ties(connection: apsw.Connection, parts: Sequence[Part]) -> dict[Part, Ties]:
+    """Return what the graph holds of current passages, of those that have a whole record."""
+    rows = in_batches(connection, _OF_OBJECTS, sorted({identity for identity, _ in parts}))
+    wanted = set(parts)
+    records = {(identity, part): body for identity, part, body in rows if (identity, part) in wanted}
+    return ties_kept(records, lambda ids: dict(in_batches(connection, _SOME_NAMES, ids)))
 
 
 def graph_contents(connection: apsw.Connection) -> dict[int, int]:

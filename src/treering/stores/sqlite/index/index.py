@@ -12,11 +12,13 @@ from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import Passage
 from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, steps_of
+from treering.retrieval.index.ties import Ties
 from treering.stores.rows.fold import (
     MOST_NAMED,
     NOWHERE,
     PASSAGE_COLUMNS,
     ErasedRow,
+    Part,
     PassageFold,
     Place,
     PlacedRow,
@@ -24,11 +26,28 @@ from treering.stores.rows.fold import (
     compared,
     passage_values,
 )
+from treering.stores.rows.packing import REINDEX, rows_of
 from treering.stores.rows.passage_log import PassingCache
-from treering.stores.rows.upkeep import EPOCH, MOST_AT_ONCE, SHOWN, STEP_SECONDS, FollowingIndex, IndexUpkeep, Replay
+from treering.stores.rows.upkeep import (
+    EPOCH,
+    MOST_AT_ONCE,
+    SHOWN,
+    STEP_SECONDS,
+    CarriedIndex,
+    FollowingIndex,
+    IndexUpkeep,
+    Replay,
+)
 from treering.stores.rows.vectors import is_damaged
 from treering.stores.sqlite.database import Database
-from treering.stores.sqlite.index.graph import SqliteGraph, graph_contents, graph_damage, records_of, settle_ties
+from treering.stores.sqlite.index.graph import (
+    SqliteGraph,
+    graph_contents,
+    graph_damage,
+    kept_ties,
+    records_of,
+    settle_ties,
+)
 from treering.stores.sqlite.index.tables import (
     FULL_TEXT,
     PROJECTION_VERSION,
@@ -106,9 +125,14 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         """Hold one moment of the file; in memory, where a read keeps all others waiting, nothing is held."""
         return nullcontext() if self._database.in_memory else self._database.read()
 
+    def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
+        """Return what the graph holds of those of some current passages that it has; nothing where it is outdated."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return kept_ties(connection, parts) if self.replay(connection).is_made() else {}
+
     def replay(self, connection: apsw.Connection) -> "SqliteReplay":
         """Return what makes passages from histories over a connection."""
-        return SqliteReplay(connection, self._extractor, at_once=self._at_once)
+        return SqliteReplay(connection, self._extractor, at_once=self._at_once, carried=self.carried)
 
 
 # Making the passages from the histories of objects, and comparing them with what that would give.
@@ -123,7 +147,7 @@ AtOnce = Callable[[apsw.Connection, Mapping[int, str]], None]
 class SqliteReplay(Replay):
     """`rows.upkeep.Replay` over a connection. `ledger`: the one to read histories from, where it is another.
 
-    `at_once`: what embeds texts where they are written.
+    `at_once`: what embeds texts where they are written; `carried`: what is not made, where another space is copied.
     """
 
     version = PROJECTION_VERSION
@@ -135,9 +159,11 @@ class SqliteReplay(Replay):
         *,
         ledger: apsw.Connection | None = None,
         at_once: AtOnce | None = None,
+        carried: CarriedIndex[apsw.Connection] | None = None,
     ) -> None:
         super().__init__(extractor)
         self._at_once = at_once
+        self._carried = carried
         self._connection = connection
         self._ledger = ledger or connection
 
@@ -162,7 +188,7 @@ class SqliteReplay(Replay):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-        apply_changes(self._connection, changes, self.extractor, self._at_once)
+        apply_changes(self._connection, changes, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Apply whole histories to passages that know nothing of these objects."""
@@ -264,7 +290,11 @@ _AT_ONCE = 1_000  # passages that are collected
 
 
 def apply_changes(
-    connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor, at_once: AtOnce | None = None
+    connection: apsw.Connection,
+    changes: Sequence[Change],
+    extractor: Extractor,
+    at_once: AtOnce | None = None,
+    carried: CarriedIndex[apsw.Connection] | None = None,
 ) -> None:
     """Bring the passages of changed objects, and what the graph holds of them, up to date."""
     rows = _Rows(connection)
@@ -273,10 +303,11 @@ def apply_changes(
         fold.apply(change, steps_of(change))
     rows.write()
     log_vectors(connection, fold.revealed)
-    settle_texts(connection, sorted(fold.texts))
+    gists = carried.keep_vectors(connection, fold.gists) if carried else fold.gists
+    settle_texts(connection, sorted(fold.texts), lost=fold.lost)
     if at_once:
-        at_once(connection, fold.gists)
-    for ties in fold.ties(extractor):
+        at_once(connection, gists)
+    for ties in fold.ties(extractor, carried.ties if carried else None):
         settle_ties(connection, ties)
     settle_names(connection, gone=fold.gone, come=fold.come)
     if fold.shown:

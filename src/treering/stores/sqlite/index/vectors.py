@@ -1,6 +1,6 @@
 """Vectors of passages: durable by content hash, searched from a table in memory that follows the file."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from hashlib import blake2b
 from typing import cast
@@ -60,8 +60,11 @@ IS_QUICK = f"substr(name, 1, {len(QUICK)}) = '{QUICK}'"
 """Whether a model is a quick one, as SQL over `passage_models`."""
 
 
-def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
-    """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
+def settle_texts(connection: apsw.Connection, text_ids: Sequence[int], *, lost: Set[int]) -> None:
+    """Queue texts that current passages have and no vector; forget texts that no passage has any more.
+
+    `lost`: those of the texts that lost a passage. The others leave no queue, unless they have a vector, and no table.
+    """
     models = [model for (model,) in connection.execute(f"SELECT id FROM passage_models WHERE NOT {IS_QUICK}")]  # noqa: S608 - a constant
     sql = (
         f"SELECT text_id, {PRIORITY} FROM passages WHERE text_id IN (?*) AND live = 1 AND until_seq IS NULL "  # noqa: S608 - a constant
@@ -69,8 +72,8 @@ def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
     )
     priorities = dict.fromkeys(text_ids) | dict(in_batches(connection, sql, text_ids))
     for model in models:
-        _settle(connection, model, priorities)
-    forget_unused(connection, [text_id for text_id, priority in priorities.items() if priority is None])
+        _settle(connection, model, priorities, lost)
+    forget_unused(connection, [one for one, priority in priorities.items() if priority is None and one in lost])
 
 
 def forget_unused(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
@@ -110,12 +113,12 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
     )
 
 
-def _settle(connection: apsw.Connection, model_id: int, priorities: Mapping[int, int | None]) -> None:
+def _settle(connection: apsw.Connection, model_id: int, priorities: Mapping[int, int | None], lost: Set[int]) -> None:
     """Queue those of the texts that may wait, by how long, and have no vector; take the others out of the queue."""
     sql = "SELECT text_id FROM passage_vectors WHERE model_id = ? AND text_id IN (?*)"
     embedded = {text_id for (text_id,) in in_batches(connection, sql, list(priorities), before=(model_id,))}
     waiting = {one: priority for one, priority in priorities.items() if priority is not None and one not in embedded}
-    settled = ((model_id, text_id) for text_id in priorities if text_id not in waiting)
+    settled = ((model_id, text_id) for text_id in sorted(embedded | lost) if text_id not in waiting)
     connection.executemany("DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?", settled)
     sql = "INSERT OR REPLACE INTO vector_queue(model_id, text_id, priority) VALUES(?, ?, ?)"
     connection.executemany(sql, ((model_id, text_id, priority) for text_id, priority in waiting.items()))
@@ -188,6 +191,10 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         )
         before = (self._queue_of(connection), model)
         return sorted(text_id for (text_id,) in in_batches(connection, sql, text_ids, before=before))
+
+    def _keep(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        sql = "INSERT OR IGNORE INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
+        connection.executemany(sql, ((*row, self._model_id) for row in rows))
 
     def _keep_waiting(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         model = self._find_model(connection) or self._add_model(connection)

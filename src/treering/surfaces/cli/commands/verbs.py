@@ -260,13 +260,16 @@ def give_feedback(
     right: Annotated[list[str] | None, Option("--right", metavar="ID", help="A hit that answers; repeatable.")] = None,
     wrong: Annotated[list[str] | None, Option("--wrong", metavar="ID", help="A hit that does not.")] = None,
     used: Annotated[list[str] | None, Option("--used", metavar="ID", help="What was cited, opened or edited.")] = None,
+    neither: Annotated[
+        list[str] | None, Option("--neither", metavar="ID", help="Take back that it is right or wrong.")
+    ] = None,
 ) -> None:
     """Say which hits of an answer were right, wrong or used.
 
     It counts a little, for questions that are much alike, in this scope only,
     and less with time; it changes no trust. --explain shows it.
     """
-    given = {"right": right or [], "wrong": wrong or [], "used": used or []}
+    given = {"right": right or [], "wrong": wrong or [], "used": used or [], "neither": neither or []}
     verbs.give_feedback(asked, scope, given, access, writing)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import TYPES
@@ -15,6 +16,8 @@ from treering.retrieval.search import question as asked
 from treering.retrieval.text.analysis import content_words, index_text, query_terms, stem
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
+from treering.verbs.envelope import Envelope, parse
+from treering.verbs.feedback import FEEDBACK, GIVEN_BY_PERSON, MARKS, AnswerMarks
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ShownHit
@@ -48,12 +51,14 @@ def ask(view: PageView) -> Rendered:
         "command": _command(view),
         "hits": None,
         "report": None,
+        "feedback": None,
     }
     if question and values["wants_pack"]:
         values["report"] = _pack(view, question)
     elif question:
         values["report"] = report = _search(view, question)
         values["hits"] = [AnsweringHit(hit, marked(hit.text, question), reasons(hit, question)) for hit in report.hits]
+        values["feedback"] = _feedback(view, report)
     return Rendered("ask.html", values)
 
 
@@ -101,6 +106,69 @@ def _command(view: PageView) -> tuple[str, ...]:
     scope = ("--scope", view.scope) if view.scope != ROOT else ()
     at = ("--at", view.text("at")) if view.text("at") else ()
     return ("treering", "query", question, *mode, *scope, *at, "--descend")
+
+
+# What whoever looks at an answer says of it: that a hit is right, or wrong.
+
+
+_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn")
+"""The parameters that an answer depends on: they go with what is said of it, and lead back to it."""
+_VERDICTS = ("right", "wrong", "neither")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFeedback:
+    """What was said of an answer, and what its page sends to say more."""
+
+    marks: AnswerMarks
+    fields: Mapping[str, str]
+    said: str
+    """What was just said, to confirm it."""
+
+    def of(self, hit: ShownHit) -> str:
+        """Return what was said of a hit; empty: nothing."""
+        return self.marks.marks.get(self.place(hit), "")
+
+    def place(self, hit: ShownHit) -> str:
+        """Name a hit as feedback does."""
+        return f"{hit.object_id} {hit.segment_id}".strip()
+
+    def anchor(self, hit: ShownHit) -> str:
+        """Name the element that shows a hit."""
+        return _anchor(self.place(hit))
+
+
+def _feedback(view: PageView, report: SearchReport) -> AnswerFeedback | None:
+    """Return what was said of an answer; `None` where whoever asks cannot say anything of it."""
+    if not (report.hits and report.answer) or view.as_of or not view.space.grants(FEEDBACK):
+        return None
+    by_person = view.space.grants(GIVEN_BY_PERSON)
+    asked_of = {"question": report.answer, "scope": report.scope, "by_person": by_person}
+    told = view.perform(MARKS, asked_of)
+    if not told.accepted:
+        return None
+    fields = {name: value for name in _ASKED_WITH if (value := view.text(name))}
+    said = view.text("said")
+    return AnswerFeedback(told, {**fields, "answer": report.answer}, said if said in _VERDICTS else "")
+
+
+def mark(view: PageView) -> Rendered:
+    """Note that a hit is right or wrong, or neither, as the form says, and lead back to the answer.
+
+    It is said as a person where whoever asks may decide as one. Raises `InvalidInput` for another verdict.
+    """
+    verdict, _, place = view.text("mark").partition(" ")
+    if verdict not in _VERDICTS:
+        raise InvalidInput(f"{verdict[:40]!r} is not a verdict.", hint=f"Choose {', '.join(_VERDICTS)}.")
+    given = {"question": view.text("answer"), verdict: [place]}
+    envelope = parse(Envelope, {"mode": "feedback", "scope": view.scope, "input": given}, where="page")
+    view.space.call("crystallize", envelope, as_person=view.space.grants(GIVEN_BY_PERSON))
+    back = view.link(**{name: view.text(name) for name in _ASKED_WITH}, said=verdict)
+    return Rendered("", redirect=f"{back}#{quote(_anchor(place), safe=':')}")
+
+
+def _anchor(place: str) -> str:
+    return place.replace(" ", ".")
 
 
 # Why a hit is there, in words: what each way of searching found of the question in it.
