@@ -1,11 +1,12 @@
 """What benchmarks read, what they keep of a run, and how another run is compared with it."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import peers
+from benchmarks import page, peers
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.data import beam
 from benchmarks.figures import Figure, Missing
@@ -148,6 +149,27 @@ def _paragraphs(folder: Path) -> None:
     folder.mkdir()
     for name, rows in (("corpus", told), ("queries", asked)):
         (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_the_page_of_benchmarks_shows_what_was_kept_question_by_question() -> None:
+    assert page.FOLDER.joinpath("index.md").read_text(encoding="utf-8") == page.page()
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/comparison.md"])
+def test_figures_of_recall_elsewhere_are_those_that_were_kept(file: str) -> None:
+    kept_ones = page.read()
+    named = {"MuSiQue": "musique", "HotpotQA": "hotpotqa", "LoCoMo": "locomo", "LongMemEval": "longmemeval"}
+    text = (page.ROOT / file).read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (\w+)[^|]*R@(\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|.*?([\d.]+)\D*?(?: with)? \|$", text, re.MULTILINE
+    )
+
+    assert {name for name, *_ in rows} == set(named)
+    for name, cutoff, *told in rows:
+        ours = ("musique-triples" if file != "README.md" and name == "MuSiQue" else named[name]), int(cutoff)
+        ways = kept_ones[named[name], int(cutoff)]
+        shown = [*(ways[way] for way in (page.BM25, page.VECTORS, page.BY_RANK)), kept_ones[ours][page.OURS]]
+        assert told == [f"{column.mean():.1f}" for column in shown]
 
 
 def test_cases_of_precision_tell_noise_and_what_was_superseded_before_what_holds(tmp_path: Path) -> None:
