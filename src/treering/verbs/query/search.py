@@ -8,6 +8,7 @@ from pydantic import Field
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge
+from treering.core.patch import Link
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
@@ -100,7 +101,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
-    found = replace(found, hits=_outdated_behind(call, found.hits, reach))
+    found = replace(found, hits=_outdated_behind(call, found, reach))
     note_recalled(engine, found.hits)
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
@@ -132,20 +133,21 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     )
 
 
-def _outdated_behind(call: Call, hits: Sequence[Hit], reach: Reach) -> tuple[Hit, ...]:
+def _outdated_behind(call: Call, found: Retrieval, reach: Reach) -> tuple[Hit, ...]:
     """Put passages that superseded knowledge rests on behind the hit that superseded it.
 
     What knowledge among the hits rests on, too, stays where it is; so does everything in a read of the past.
     """
+    hits = found.hits
     current = {hit.item.id: hit.item for hit in hits if isinstance(hit.item, Knowledge)}
     if reach.at is not None or len(current) in (0, len(hits)):
-        return tuple(hits)
-    successors = _superseded_evidence(call, list(current))
+        return hits
+    successors = _superseded_evidence(call, {one: found.links.get(one, ()) for one in current})
     for item in current.values():
         for ref in item.evidence_refs:
             successors.pop((ref.source_id, ref.segment_id), None)
     if not successors:
-        return tuple(hits)
+        return hits
     waiting: dict[str, list[Hit]] = {}
     told: list[Hit] = []
     seen: set[str] = set()
@@ -159,25 +161,28 @@ def _outdated_behind(call: Call, hits: Sequence[Hit], reach: Reach) -> tuple[Hit
     return tuple(told)
 
 
-def _superseded_evidence(call: Call, known: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Return by segment which of some knowledge superseded what rests on it, however many steps ago."""
-    newest = {identity: identity for identity in known}
+def _superseded_evidence(call: Call, links: Mapping[str, Sequence[Link]]) -> dict[tuple[str, str], str]:
+    """Return by segment which of some knowledge superseded what rests on it, however many steps ago.
+
+    `links`: those of that knowledge. The ledger is asked only for what they lead to.
+    """
+    newest = {identity: identity for identity in links}
     evidence: dict[tuple[str, str], str] = {}
-    asked, objects = tuple(known), tuple[str, ...]()
-    while asked:
-        (read,) = call.engine.ledger.read([ObjectRequest(links=asked, objects=objects)])
+    while True:
+        older = {
+            link.target: newest[link.source]
+            for identity, several in links.items()
+            for link in several
+            if link.type == "supersedes" and link.source == identity and link.target not in newest
+        }
+        if not older:
+            return evidence
+        newest |= older
+        (read,) = call.engine.ledger.read([ObjectRequest(links=tuple(older), objects=tuple(older))])
         for item in read.objects.values():
             for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
                 evidence.setdefault((ref.source_id, ref.segment_id), newest[item.id])
-        older = {
-            link.target: newest[link.source]
-            for links in read.links.values()
-            for link in links
-            if link.type == "supersedes" and link.source in asked and link.target not in newest
-        }
-        newest |= older
-        asked = objects = tuple(older)
-    return evidence
+        links = read.links
 
 
 def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:
