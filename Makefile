@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Where bytecode is not kept, each process compiles what it imports, and each run all tests, which takes a minute of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: try check check-all locked lint types typed style exam docs packages release bench torture soak attack frameworks conformance mutants clean
+.PHONY: try check check-all locked lint types typed style exam docs packages release bench torture soak attack frameworks clients conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -119,6 +119,12 @@ attack: $(VENV)/.developed
 frameworks: $(VENV)/.developed
 	$(BIN)/python tests/run_frameworks.py $(FRAMEWORKS)
 
+# Coding agents as they are published, against a scripted model; needs npm, and half a gigabyte for their programs.
+CLIENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai
+clients: $(VENV)/.developed
+	npm install --no-audit --no-fund --no-save --prefix $(VENV)-clients $(CLIENTS)
+	PATH="$(abspath $(VENV)-clients)/node_modules/.bin:$$PATH" $(BIN)/python -m pytest -n 0 -m nightly tests/clients
+
 # The conformance suite of the Model Context Protocol, with the Node that it needs.
 conformance: $(VENV)/.developed
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.1.16 node@22
@@ -129,4 +135,4 @@ mutants: $(VENV)-mutants/.developed
 	$(VENV)-mutants/bin/python tests/mutants.py $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-mutants $(VENV)-packages dist .venv-frameworks mutants site .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-mutants $(VENV)-packages $(VENV)-clients dist .venv-frameworks mutants site .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

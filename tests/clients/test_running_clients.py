@@ -1,0 +1,135 @@
+"""Coding agents as they run, connected as a person connects them: what hooks told reached the model, and was kept.
+
+Each needs its program on the search path; `make clients` installs them all. The model is scripted, nothing else is.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from scripted_model import SAID, scripted_model
+
+pytestmark = pytest.mark.nightly
+
+RECORD = """\
+# Sessions in SQLite
+
+Status: accepted
+
+## Decision
+
+Sessions are kept in one SQLite file, opened by `src/sessions.py`. Nothing else writes to it.
+"""
+CODE = "import sqlite3\n\n\ndef open_sessions(path):\n    return sqlite3.connect(path)\n"
+DECIDED, LEARNED = "Nothing else writes to it", "came from two writers"
+TREERING = [sys.executable, "-m", "treering"]
+_WAIT_SECONDS = 60
+
+
+def claude(home, url, asked):
+    del home
+    environment = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "IS_SANDBOX": "1"}
+    environment |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1"}
+    return ["claude", "-p", asked, "--permission-mode", "bypassPermissions"], environment
+
+
+def codex(home, url, asked):
+    provider = f'[model_providers.local]\nname = "local"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
+    trusted = f'[projects."{home.parent / "shop"}"]\ntrust_level = "trusted"\n'
+    (home / ".codex").mkdir()
+    (home / ".codex/config.toml").write_text(f'model = "gpt-5.5"\nmodel_provider = "local"\n{provider}{trusted}')
+    flags = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
+    return ["codex", "exec", *flags, asked], {}
+
+
+def gemini(home, url, asked):
+    (home / ".gemini").mkdir()
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}}
+    settings |= {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
+    (home / ".gemini/settings.json").write_text(json.dumps(settings))
+    environment = {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": url}
+    return ["gemini", "--yolo", "-m", "gemini-2.5-flash", "-p", asked], environment
+
+
+def opencode(home, url, asked):
+    place = home / ".config/opencode"
+    place.mkdir(parents=True)
+    known = {"name": "m", "tool_call": True, "limit": {"context": 100_000, "output": 8_000}}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "none"}}
+    told = {"provider": {"local": {**provider, "models": {"m": known}}}, "model": "local/m", "small_model": "local/m"}
+    (place / "opencode.json").write_text(json.dumps({**told, "autoupdate": False, "permission": {"*": "allow"}}))
+    environment = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+    return ["opencode", "run", asked], environment
+
+
+CLIENTS = {"claude-code": claude, "codex": codex, "gemini-cli": gemini, "opencode": opencode}
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A connected repository, whose space holds a decision and what was learned from a failure."""
+    folder, home = tmp_path / "shop", tmp_path / "home"
+    home.mkdir()
+    for path, text in {"docs/decisions/0001-sessions.md": RECORD, "src/sessions.py": CODE}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder, home, {**os.environ, "HOME": str(home)}
+
+
+def call(command, folder, environment):
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_client(name, shop, asked, **settings):
+    """Connect a client, have it work by the script, and return what its model was told."""
+    folder, home, environment = shop
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for command in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "Keep sessions in SQLite"]):
+        call(["git", *command], folder, environment)
+    learned = "sqlite3.OperationalError: database is locked came from two writers; a timeout cured it"
+    debug = ["--kind", "debug", "--title", "Locked database", "--summary", learned, "--outcome", "success"]
+    for command in (["init"], ["ingest", "."], ["crystallize", *debug], ["connect", name]):
+        call([*TREERING, *command], folder, environment)
+    with scripted_model(str(folder / "src/sessions.py")) as model:
+        command, more = CLIENTS[name](home, model.url, asked)
+        if not shutil.which(command[0]):
+            pytest.skip(f"{command[0]} is not installed")
+        assert SAID in call(command, folder, {**environment, **more, **settings})
+        assert "timeout=5" in (folder / "src/sessions.py").read_text()
+        return model.told()
+
+
+def discussions(shop):
+    folder, _, environment = shop
+    ids = [one.split()[0] for one in call([*TREERING, "discussion", "list"], folder, environment).splitlines()]
+    return [call([*TREERING, "discussion", "show", one], folder, environment) for one in ids]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_its_session_is_kept(name, shop):
+    asked = "Where are sessions kept in SQLite?"
+    told = run_client(name, shop, asked)
+    assert DECIDED in told
+    assert LEARNED in told
+    end = time.monotonic() + _WAIT_SECONDS
+    while not (kept := discussions(shop)) and time.monotonic() < end:
+        time.sleep(0.5)
+    [kept] = discussions(shop)
+    assert asked in kept
+    assert SAID in kept
+    assert DECIDED not in kept
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_is_told_what_governs_a_file_that_it_edits(name, shop):
+    told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure")
+    assert told.count(DECIDED) == 1
+    assert LEARNED not in told
