@@ -77,7 +77,8 @@ def shop(tmp_path):
     for path, text in {"docs/decisions/0001-sessions.md": RECORD, "src/sessions.py": CODE}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    return folder, home, {**os.environ, "HOME": str(home)}
+    # OpenCode works where PWD says, not where it was started.
+    return folder, home, {**os.environ, "HOME": str(home), "PWD": str(folder)}
 
 
 def call(command, folder, environment):
