@@ -10,10 +10,9 @@ import subprocess
 import sys
 import time
 
+import httpx
 import pytest
 from scripted_model import SAID, scripted_model
-
-pytestmark = pytest.mark.nightly
 
 RECORD = """\
 # Sessions in SQLite
@@ -114,6 +113,7 @@ def discussions(shop):
     return [call([*TREERING, "discussion", "show", one], folder, environment) for one in ids]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_its_session_is_kept(name, shop):
     asked = "Where are sessions kept in SQLite?"
@@ -129,8 +129,30 @@ def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_i
     assert DECIDED not in kept
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_is_told_what_governs_a_file_that_it_edits(name, shop):
     told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure")
     assert told.count(DECIDED) == 1
     assert LEARNED not in told
+
+
+ASKED = {
+    "/v1/messages": {"messages": [], "tools": [{"name": "Edit"}]},
+    "/v1/responses": {"input": [], "tools": [{"type": "custom", "name": "apply_patch"}]},
+    "/v1/chat/completions": {"messages": [], "tools": [{"function": {"name": "edit"}}]},
+    "/v1beta/models/m:streamGenerateContent": {
+        "contents": [],
+        "tools": [{"functionDeclarations": [{"name": "replace"}]}],
+    },
+}
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_the_scripted_model_has_an_agent_work_where_it_has_tools_and_else_speaks(path):
+    with scripted_model("src/sessions.py") as model:
+        works = httpx.post(model.url + path, json={"model": "m", **ASKED[path]}).text
+        speaks = httpx.post(model.url + path, json={"model": "m", **ASKED[path], "tools": []}).text
+    assert "src/sessions.py" in works
+    assert SAID not in works
+    assert SAID in speaks
