@@ -14,6 +14,7 @@ from treering.core.characters import digest, normalise_text, unmarked, visible, 
 _START = "<<treering:"
 _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')
 _MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>)?")
+_SURROUNDINGS = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
 _ORIGIN_CHARS = 200
 _NESTED = 4
 
@@ -29,6 +30,11 @@ def fence(text: str, *, origin: str) -> str:
     key = _key(inner)
     name = unmarked(origin, most=_ORIGIN_CHARS)
     return f'{_START}recalled origin="{name}" {key}>>\n{inner}\n{_START}end {key}>>'
+
+
+def without_surroundings(text: str) -> str:
+    """Return what a person said, without what Gemini CLI and its hooks put around it."""
+    return _SURROUNDINGS.sub("", text).strip()
 
 
 def is_fenced(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
-from treering.core.fencing import without_recalled
+from treering.core.fencing import without_recalled, without_surroundings
 from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.address import file_address
 from treering.system.machine import OWN_PROCESS, make_folder, replace_file, sync_folder, write_new
@@ -39,8 +38,6 @@ _COMES = (
 )
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode context."
 _RESUMED = "resume"
-_PUT_AROUND = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)
-"""What Gemini CLI puts before a prompt: what hooks told already."""
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10  # of 19, as `nice` counts
@@ -166,7 +163,7 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     (table, _), asked = _table_of(folder, space), given.get("prompt")
     if space is None or table is None or not isinstance(asked, str):
         return _EMPTY
-    own, _ = without_recalled(_PUT_AROUND.sub("", asked))
+    own, _ = without_recalled(without_surroundings(asked))
     entries = hook_memory.speaking_of(table, own[:_MOST_ASKED])
     return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
 

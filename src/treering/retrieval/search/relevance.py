@@ -124,8 +124,7 @@ class RelevanceEvidence:
             return None
         if meaning is not None and meaning.quick is not None:
             return None
-        texts = [index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split() for hit in hits]
-        covered, terms = max((idf.coverage(text), len(text)) for text in texts)
+        covered, terms = max((idf.coverage(text), len(text)) for text in map(_said_terms, hits))
         unknown = idf.unknown_share(_names_written(question.text))
         compared = [_cosine(hit) for hit in hits if _is_compared(hit)]
         near = None
@@ -203,12 +202,17 @@ def _least(hit: Hit, *, far: bool) -> float:
 
 def _terms_of(hit: Hit) -> frozenset[str]:
     """Return the index terms of a hit as it is shown."""
+    return frozenset(_said_terms(hit))
+
+
+def _said_terms(hit: Hit) -> tuple[str, ...]:
+    """Return the terms of a hit as the index has them, each as often as it is said."""
     return _terms_in(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}")
 
 
 @lru_cache(maxsize=32)  # each of the best hits is looked at several times for one answer
-def _terms_in(shown: str) -> frozenset[str]:
-    return frozenset(index_text(shown).split())
+def _terms_in(shown: str) -> tuple[str, ...]:
+    return tuple(index_text(shown).split())
 
 
 def _is_compared(hit: Hit) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import BinaryIO
 
+from treering.core.fencing import without_surroundings
 from treering.sources.conversations import messages
 from treering.sources.conversations.conversation import (
     OTHER_PARTS,
@@ -210,12 +211,6 @@ def read_gemini(lines: Iterable[GeminiLine]) -> Iterator[Parsed]:
 
 
 _GEMINI_ROLES = {"user": "user", "gemini": "assistant"}
-_PUT_AROUND = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
-
-
-def without_hooks(text: str) -> str:
-    """Return what a person said, without what Gemini CLI and its hooks put around it."""
-    return _PUT_AROUND.sub("", text).strip()
 
 
 def _is_head_of_gemini(line: Record) -> bool:
@@ -229,7 +224,7 @@ def _add_gemini(line: Record, draft: ConversationDraft) -> None:
         return
     spoken = said(parts)
     draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
-    own = without_hooks(spoken.words) if role == "user" else spoken.words
+    own = without_surroundings(spoken.words) if role == "user" else spoken.words
     calls = map(record, listed(line.get("toolCalls")))
     tools = [tool_line(first_words(call, "name") or "tool", _gist(call.get("args"))) for call in calls]
     if content := "\n".join(filter(None, [own, *spoken.tools, *tools])):
