@@ -128,7 +128,7 @@ class RelevanceEvidence:
 
     @classmethod
     def at_least(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
-        """Weigh hits before their texts are analysed, as if they had no word of the question and were as long as can be.
+        """Weigh hits whose texts are not analysed, as if they had no word of the question and were as long as can be.
 
         Where chance does not even bring this, it does not bring the hits. `None` as for `of`.
         """
