@@ -296,12 +296,15 @@ def _packed(
     sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown)))
     if not found.answers:
         return name_nearest(sources)
-    seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
+    alone = pack(sources, max_tokens=max_tokens)
+    seen = {(cited.object_id, cited.segment_id) for cited in alone.citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
     resting = knowledge_on(call, near, reach, altered)
     answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
     beliefs = _beliefs(call, found, objects, reach, altered)
+    if not beliefs and not resting:
+        return alone
     return pack([*beliefs, *outdated_last(sources, resting)], max_tokens=max_tokens)
 
 
