@@ -188,7 +188,7 @@ class PostgresSpace:
                     if late:
                         late.saw(begun.row.sequence)
                 holding.callback(begun.end)
-                return Beginning(begun.connection, begun.home.number, begun.row, begun.answers)
+                return Beginning(begun.connection, begun.home.rows_at, begun.row, begun.answers)
 
             yield Transaction(begin)
 
