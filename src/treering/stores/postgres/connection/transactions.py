@@ -284,7 +284,7 @@ class SpaceRow:
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
-class Place(NamedTuple):
+class SpaceRows(NamedTuple):
     """Where the rows of a space are: its number in a database, and that of their partitions.
 
     `None`: which partitions these are is for the server to find, on Citus, or where a role may name tables only.
@@ -299,7 +299,7 @@ class Beginning:
     """A transaction that was begun, with its first statements in the same round trip."""
 
     connection: PreparingConnection
-    place: "Place"
+    place: "SpaceRows"
     """Where the space's rows are in the database where it was begun."""
     row: SpaceRow
     answers: list[list[Row]]
@@ -326,7 +326,7 @@ class Transaction:
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None
         self._begun_with: SpaceRow | None = None
-        self._place = Place(0)
+        self._place = SpaceRows(0)
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
@@ -477,7 +477,7 @@ class Transaction:
         return answers[len(waiting) :]
 
 
-def bound(statements: Sequence[Statement], place: Place) -> list[Statement]:
+def bound(statements: Sequence[Statement], place: SpaceRows) -> list[Statement]:
     """Return statements with the number of the space among their values, about its partitions."""
     number, part = place
     return [
