@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2, sqrt
+from unicodedata import normalize
 
 from treering.core.characters import label
 from treering.core.evidence import Turn
@@ -119,18 +120,30 @@ class RelevanceEvidence:
     @classmethod
     def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
         """Weigh hits; `None` where nothing was fitted: small spaces, code, knowledge, long questions, quick vectors."""
+        least = cls.at_least(idf, question, hits)
+        if least is None:
+            return None
+        covered, terms = max((idf.coverage(text), len(text)) for text in map(_said_terms, hits))
+        return replace(least, covered=covered, length=log2(1 + terms))
+
+    @classmethod
+    def at_least(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
+        """Weigh hits whose texts are not analysed, as if they had no word of the question and were as long as can be.
+
+        Where chance does not even bring this, it does not bring the hits. `None` as for `of`.
+        """
         meaning = question.meaning
         if not hits or idf.largeness < _FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
             return None
         if meaning is not None and meaning.quick is not None:
             return None
-        covered, terms = max((idf.coverage(text), len(text)) for text in map(_said_terms, hits))
         unknown = idf.unknown_share(_names_written(question.text))
         compared = [_cosine(hit) for hit in hits if _is_compared(hit)]
         near = None
         if meaning is not None and compared:
             near = max((max(compared) - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
-        return cls(near, covered, unknown, idf.largeness, log2(1 + terms))
+        most = _TERMS_PER_CHAR * max(len(normalize("NFKC", _shown(hit))) for hit in hits)
+        return cls(near, 0.0, unknown, idf.largeness, log2(1 + most))
 
     @property
     def signals(self) -> tuple[float, ...]:
@@ -149,6 +162,8 @@ _WITH_VECTORS = (9.75, 2.5, -5.0, -3.5, -0.75, 7.7)
 """Weights of the signals, as `python -m benchmarks.chance` fits them (`docs/decisions`)."""
 _BY_WORDS = (5.0, -6.0, -4.0, 2.0)
 
+_TERMS_PER_CHAR = 3
+"""A text has no more terms: a sign of a script without spaces gives two, and a letter one of a compound and a stem."""
 _FITTED_FROM = 0.74
 """`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
 _FARTHEST = -0.3
@@ -207,7 +222,11 @@ def _terms_of(hit: Hit) -> frozenset[str]:
 
 def _said_terms(hit: Hit) -> tuple[str, ...]:
     """Return the terms of a hit as the index has them, each as often as it is said."""
-    return _terms_in(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}")
+    return _terms_in(_shown(hit))
+
+
+def _shown(hit: Hit) -> str:
+    return f"{hit.head.title}\n{hit.head.heading}\n{hit.text}"
 
 
 @lru_cache(maxsize=32)  # each of the best hits is looked at several times for one answer
@@ -408,6 +427,9 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
         return True
     if not any_relevant(known.idf, question, hits):
         return False
+    least = RelevanceEvidence.at_least(known.idf, question, hits)
+    if least is None or not least.is_chance:
+        return True
     evidence = RelevanceEvidence.of(known.idf, question, hits)
     return evidence is None or not evidence.is_chance
 
