@@ -148,7 +148,7 @@ def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searc
     with sent_by(monkeypatch) as sent:
         assert index.vectors.lag() == Lag(_MANY - 1, _MANY + 2)
     assert not any("JOIN passages p" in statement for statement in sent.statements)
-    assert len(sent.trips) == 2
+    assert len(sent.trips) == 1
 
 
 def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(server, monkeypatch):
@@ -165,7 +165,7 @@ def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(serve
         with sent_by(monkeypatch) as sent:
             assert index.quick.lag() == Lag(0, 6)
         assert not any("JOIN passages p" in statement for statement in sent.statements)
-        assert len(sent.trips) == 2
+        assert len(sent.trips) == 1
         assert lag_of(index) == Lag(6, 7, quick=6)
 
 
@@ -388,6 +388,34 @@ def test_a_thousand_marks_of_answers_cost_a_query_one_row_that_an_index_finds(se
     assert "pkey" in next(line for line in plan.splitlines() if " on jobs" in line), plan
     with psycopg.connect(server.url(user="postgres")) as administrator:
         administrator.execute("DELETE FROM treering.jobs WHERE space < 0")
+
+
+def test_a_note_is_eight_round_trips_of_which_four_write_it(server, monkeypatch):
+    with open_space(server.url(space=new_space()), embedder=EMBEDDER) as space:
+        for number in range(3):
+            with sent_by(monkeypatch) as sent:
+                space.ingest("source", input={"text": f"Bees hum in hive {number}.", "origin": f"{number}.md"})
+        assert len(sent.trips) == 8, sent.trips
+        assert sum(trip[-1] == "COMMIT" for trip in sent.trips) == 3
+
+
+def test_what_is_asked_once_is_one_round_trip_and_what_is_asked_after_it_is_of_a_later_moment(filled, monkeypatch):
+    ledger, sources, _, make = filled
+    origins = [one.origin for one in sources]
+    with sent_by(monkeypatch) as sent:
+        assert ledger.sources_at(scope="/", origins=origins).keys() == set(origins)
+        assert ledger.sequence() == 3 * _MANY
+        assert ledger.policy == Policy()
+    assert len(sent.trips) == 3
+    count = "SELECT count(*) FROM objects WHERE space = %(space)s"
+    with ledger._space.ask() as transaction:
+        assert transaction.first(count) == 2 * _MANY
+        assert transaction.row.sequence == 3 * _MANY
+        ledger.commit(make.patch(make.node("New")))
+        assert transaction.first(count + " AND true") == 2 * _MANY + 1
+        assert transaction.row.sequence == 3 * _MANY + 1
+        with pytest.raises(RuntimeError, match="ends with its answers"):
+            next(transaction.stream("one", count))
 
 
 _TABLE = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?:{'|'.join(TABLES)})\b")

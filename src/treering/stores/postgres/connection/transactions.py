@@ -284,7 +284,7 @@ class SpaceRow:
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
-class SpaceRows(NamedTuple):
+class SpacePlace(NamedTuple):
     """Where the rows of a space are: its number in a database, and that of their partitions.
 
     `None`: which partitions these are is for the server to find, on Citus, or where a role may name tables only.
@@ -298,8 +298,9 @@ class SpaceRows(NamedTuple):
 class Beginning:
     """A transaction that was begun, with its first statements in the same round trip."""
 
-    connection: PreparingConnection
-    place: "SpaceRows"
+    connection: PreparingConnection | None
+    """`None` where it has ended already."""
+    place: "SpacePlace"
     """Where the space's rows are in the database where it was begun."""
     row: SpaceRow
     answers: list[list[Row]]
@@ -326,7 +327,7 @@ class Transaction:
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None
         self._begun_with: SpaceRow | None = None
-        self._place = SpaceRows(0)
+        self._place = SpacePlace(0)
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
@@ -338,7 +339,11 @@ class Transaction:
     @property
     def row(self) -> SpaceRow:
         """What the space's row says; what is changed here is written with the commit."""
-        return self._begun()[1]
+        if self._row is None:
+            self._exchange(())
+        if self._row is None:
+            raise RuntimeError("a transaction that begins gives the space's row")
+        return self._row
 
     @row.setter
     def row(self, row: SpaceRow) -> None:
@@ -395,8 +400,7 @@ class Transaction:
     def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
         """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
         self.flush()
-        connection, _ = self._begun()
-        with connection.cursor(name, binary=True) as cursor:
+        with self._begun().cursor(name, binary=True) as cursor:
             cursor.itersize = at_once
             # A cursor is planned for its values. A planner that reads the number of a space which it does not know yet
             # takes all of it for one row, and compares each of one table with each of the other.
@@ -456,13 +460,13 @@ class Transaction:
         for finish in finishing:
             finish(self)
 
-    def _begun(self) -> tuple[PreparingConnection, SpaceRow]:
-        """Return the connection, and what the space's row says now; begin where that is still to be done."""
+    def _begun(self) -> PreparingConnection:
+        """Return the connection; begin where that is still to be done."""
         if self._connection is None:
             self._exchange(())
-        if self._connection is None or self._row is None:
-            raise RuntimeError("a transaction that begins gives its connection and the space's row")
-        return self._connection, self._row
+        if self._connection is None:
+            raise RuntimeError("a transaction that ends with its answers has no connection")
+        return self._connection
 
     def _exchange(self, queries: Sequence[Statement]) -> list[list[Row]]:
         """Send what waits and some queries in one round trip, which begins the transaction where it has not begun."""
@@ -477,7 +481,7 @@ class Transaction:
         return answers[len(waiting) :]
 
 
-def bound(statements: Sequence[Statement], place: SpaceRows) -> list[Statement]:
+def bound(statements: Sequence[Statement], place: SpacePlace) -> list[Statement]:
     """Return statements with the number of the space among their values, about its partitions."""
     number, part = place
     return [
