@@ -356,19 +356,21 @@ def _drafts(
     max_tokens: int,
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
-    shown = spread_over_sources(found.sources.hits)
-    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown)))
+    left_out = found.weak if found.answers and found.strong_alone else frozenset()
+    shown = spread_over_sources([hit for hit in found.sources.hits if hit.head.key not in left_out])
+    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown), found.weak))
     if not found.answers:
         return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
     resting = knowledge_on(call, near, reach, altered)
-    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
+    beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
+    answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
-    beliefs = _beliefs(call, found, objects, reach, altered)
+    believed = _beliefs(call, found, objects, reach, altered)
     held = [item for item, _ in objects]
     standing = without_replaced(call, sources, resting, held, found.question, reach)
-    return [*beliefs, *standing]
+    return [*believed, *standing]
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
