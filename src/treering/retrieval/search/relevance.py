@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2, sqrt
+from unicodedata import normalize
 
 from treering.core.characters import label
 from treering.core.evidence import Turn
@@ -137,26 +138,44 @@ class RelevanceEvidence:
     @classmethod
     def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
         """Weigh hits; `None` where nothing was fitted: small spaces, code, knowledge, long questions, quick vectors."""
-        meaning = question.meaning
-        if not hits or idf.largeness < FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
-            return None
-        if meaning is not None and meaning.quick is not None:
+        least = cls.at_least(idf, question, hits)
+        if least is None:
             return None
         said = list(map(_said_terms, hits))
         covered = list(map(idf.coverage, said))
-        nearness = _nearness(meaning, hits)
+        nearness = _nearness(question.meaning, hits)
         both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
         names = idf.weights.keys() & set(_names_written(question.text))
         names -= set(said[both.index(max(both))]).union(*map(query_words, _speakers(hits)))
         known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST]
         rare = set(known) & set[str]().union(*said[:_FIRST])
-        return cls(
-            near=max(nearness) if meaning is not None and any(map(_is_compared, hits)) else None,
+        return replace(
+            least,
             covered=max(covered),
-            largeness=idf.largeness,
             length=log2(1 + max(zip(covered, map(len, said), strict=True))[1]),
             missing=idf.share(names),
             rare=idf.share(rare) / (idf.share(known) or 1.0),
+        )
+
+    @classmethod
+    def at_least(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
+        """Weigh hits whose texts are not analysed, as if they had no word of the question and were as long as can be.
+
+        Where chance does not even bring this, it does not bring the hits. `None` as for `of`.
+        """
+        meaning = question.meaning
+        if not hits or idf.largeness < FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
+            return None
+        if meaning is not None and meaning.quick is not None:
+            return None
+        most = _TERMS_PER_CHAR * max(len(normalize("NFKC", _shown(hit))) for hit in hits)
+        return cls(
+            near=max(_nearness(meaning, hits)) if meaning is not None and any(map(_is_compared, hits)) else None,
+            covered=0.0,
+            largeness=idf.largeness,
+            length=log2(1 + most),
+            missing=idf.share(_names_written(question.text)),
+            rare=0.0,
             talk=is_talk(hits),
         )
 
@@ -180,6 +199,8 @@ _WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
 }
 """Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""
 
+_TERMS_PER_CHAR = 3
+"""A text has no more terms: a sign of a script without spaces gives two, and a letter one of a compound and a stem."""
 FITTED_FROM = 0.74
 """`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
 _FARTHEST = -0.3
@@ -272,7 +293,11 @@ def _terms_of(hit: Hit) -> frozenset[str]:
 
 def _said_terms(hit: Hit) -> tuple[str, ...]:
     """Return the terms of a hit as the index has them, each as often as it is said."""
-    return _terms_in(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}")
+    return _terms_in(_shown(hit))
+
+
+def _shown(hit: Hit) -> str:
+    return f"{hit.head.title}\n{hit.head.heading}\n{hit.text}"
 
 
 @lru_cache(maxsize=32)  # each of the best hits is looked at several times for one answer
@@ -474,6 +499,9 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
     idf = known.idf.undated() if is_talk(hits) else known.idf
     if not any_relevant(idf, question, hits):
         return False
+    least = RelevanceEvidence.at_least(idf, question, hits)
+    if least is None or not least.is_chance:
+        return True
     evidence = RelevanceEvidence.of(idf, question, hits)
     return evidence is None or not evidence.is_chance
 

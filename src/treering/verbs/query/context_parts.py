@@ -381,7 +381,7 @@ def next_reads_of(packed: Packed, attached: Sequence[Attached], found: Sequence[
         if "cut" in item.flags
     ]
     if files:
-        return (*tuple(dict.fromkeys([*more, *cut]))[:_READS], *files)
+        return (*tuple(dict.fromkeys(more))[:_READS], *files)
     return tuple(dict.fromkeys([*more, *cut, *left]))[:_READS]
 
 
