@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, compress
 
 from tree_sitter import Node
 
@@ -234,14 +233,14 @@ def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
 
 def _named(file: _File, data: bytes, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     """Find the names in a text that stand for something, outside of comments, strings and imports."""
-    line_starts = list(accumulate([len(line) + 1 for line in data.split(b"\n")], initial=0))
+    line_starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
     seen: set[tuple[str | None, int]] = set()
-    starts = file.starts
+    chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used
-    pattern = _LINKED if file.language in _LINKING else _DOTTED
-    # Most of what is written says nothing: it is passed by without a step of this loop.
-    says = list(map(_Chains(file).__getitem__, pattern.findall(data)))
-    for match, found in zip(compress(pattern.finditer(data), says), filter(None, says), strict=True):
+    for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
+        found = chains[match[0]]
+        if found is None:
+            continue
         line = bisect_right(line_starts, match.start())
         use = file.placed(found, line)
         key = (use, bisect_right(starts, line))
