@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Iterable
 
 import apsw
@@ -262,6 +263,12 @@ def test_a_word_at_the_end_of_a_sentence_has_the_terms_it_has_elsewhere() -> Non
 
 def test_a_word_at_the_end_of_a_sentence_is_no_name() -> None:
     assert identifier_text("It ends here. Now go") == ""
+
+
+@given(st.one_of(ANY_TEXT, st.text("aB1_-é日本 ", max_size=40)))
+@settings(max_examples=200, deadline=None)
+def test_a_text_has_at_most_three_terms_for_each_character(text: str) -> None:
+    assert len(index_text(text).split()) <= 3 * len(unicodedata.normalize("NFKC", text))
 
 
 def test_terms_and_names_of_one_reading_of_a_text_are_those_of_two() -> None:

@@ -144,13 +144,13 @@ def query_words(text: str, *, most: int = MAX_WORDS) -> tuple[str, ...]:
 def telling_terms(text: str) -> list[str]:
     """Return the terms of a question in order, each as often as it occurs, without stop words if others remain."""
     language = language_of(text)
-    sought = [_Sought.of(token, language) for token in _tokens(text)]
+    sought = [_sought(token, language) for token in _tokens(text)]
     return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
 def terms_in(language: str, word: str) -> tuple[str, ...]:
     """Return the terms under which texts have a word of a language; none for a function word."""
-    return _Sought.of(word, language).telling
+    return _sought(word, language).telling
 
 
 def content_words(text: str) -> list[str]:
@@ -261,16 +261,26 @@ class _Sought:
     terms: tuple[str, ...]
     telling: tuple[str, ...]
 
-    @classmethod
-    def of(cls, token: str, language: str | None) -> "_Sought":
-        words = tuple(_analysed(token, query=True))
-        stop = _STOP_WORDS | _CONTRACTIONS if _APOSTROPHE.search(token) else _STOP_WORDS
-        terms = tuple(map(stem, words))
-        if language is None:
-            return cls(terms, tuple(stem(word) for word in words if word not in stop))
-        # A text that is too short to tell its language has the words as they are written, others their stems as well.
-        telling = [stem(word) for word in words if not is_function_word(language, word)]
-        return cls(terms, (*telling, *(stemmed for stemmed in stems_in(language, token) if stemmed not in telling)))
+
+def _sought(token: str, language: str | None) -> _Sought:
+    # Odd input shall not fill the memory.
+    return _known_sought(token, language) if len(token) <= _LONGEST_TOKEN else _sought_anew(token, language)
+
+
+def _sought_anew(token: str, language: str | None) -> _Sought:
+    words = tuple(_analysed(token, query=True))
+    stop = _STOP_WORDS | _CONTRACTIONS if _APOSTROPHE.search(token) else _STOP_WORDS
+    terms = tuple(map(stem, words))
+    if language is None:
+        return _Sought(terms, tuple(stem(word) for word in words if word not in stop))
+    # A text that is too short to tell its language has the words as they are written, others their stems as well.
+    telling = [stem(word) for word in words if not is_function_word(language, word)]
+    more = (stemmed for stemmed in stems_in(language, token) if stemmed not in telling)
+    return _Sought(terms, (*telling, *more))
+
+
+_known_sought = lru_cache(maxsize=1 << 12)(_sought_anew)
+"""One question is analysed several times: whole, word by word, and for the name of its answer."""
 
 
 def _analysed(token: str, *, query: bool) -> Iterator[str]:
