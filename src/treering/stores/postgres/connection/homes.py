@@ -16,9 +16,9 @@ from treering.stores.postgres.connection.pools import Connections, give_back, sh
 from treering.stores.postgres.connection.schema import PARTITIONS, POLICIES, SCHEMA, TABLES, is_current, migrate
 from treering.stores.postgres.connection.target import Target
 from treering.stores.postgres.connection.transactions import (
-    Place,
     PreparingConnection,
     Row,
+    SpacePlace,
     SpaceRow,
     Statement,
     bound,
@@ -106,7 +106,7 @@ class Kind:
     """Settings of the transaction, each by an expression of SQL."""
     row: str = _SPACE_ROW
 
-    def beginning(self, place: Place) -> list[Statement]:
+    def beginning(self, place: SpacePlace) -> list[Statement]:
         """Return the statements that begin it; the last gives the space's row."""
         number = str(place.number)
         settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
@@ -159,7 +159,7 @@ class Begun:
 class Home:
     """A space in one database. `server`: its name in a directory; empty where there is none."""
 
-    def __init__(self, pool: Connections, rows_at: Place, place: str, server: str = "") -> None:
+    def __init__(self, pool: Connections, rows_at: SpacePlace, place: str, server: str = "") -> None:
         self.place = place
         self.server = server
         self.rows_at = rows_at
@@ -247,7 +247,7 @@ def open_home(
         except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
             pool.give_up()
             raise
-    return Home(pool, Place(number, partition), target.shown, server)
+    return Home(pool, SpacePlace(number, partition), target.shown, server)
 
 
 def _found(connection: psycopg.Connection, target: Target, *, create: bool, server: str, mark: Mark | None) -> int:

@@ -284,7 +284,7 @@ class SpaceRow:
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
-class Place(NamedTuple):
+class SpacePlace(NamedTuple):
     """Where the rows of a space are: its number in a database, and that of their partitions.
 
     `None`: which partitions these are is for the server to find, on Citus, or where a role may name tables only.
@@ -300,7 +300,7 @@ class Beginning:
 
     connection: PreparingConnection | None
     """`None` where it has ended already."""
-    place: "Place"
+    place: "SpacePlace"
     """Where the space's rows are in the database where it was begun."""
     row: SpaceRow
     answers: list[list[Row]]
@@ -327,7 +327,7 @@ class Transaction:
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None
         self._begun_with: SpaceRow | None = None
-        self._place = Place(0)
+        self._place = SpacePlace(0)
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
@@ -481,7 +481,7 @@ class Transaction:
         return answers[len(waiting) :]
 
 
-def bound(statements: Sequence[Statement], place: Place) -> list[Statement]:
+def bound(statements: Sequence[Statement], place: SpacePlace) -> list[Statement]:
     """Return statements with the number of the space among their values, about its partitions."""
     number, part = place
     return [
