@@ -94,7 +94,7 @@ def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
 def _trees(access: FileAccess) -> Callable[[], TreeLookup]:
     @cache
     def looked_up() -> TreeLookup:
-        from treering.sources.repository.trees import RepositoryTrees
+        from treering.sources.repository.repo_selection import RepositoryTrees
 
         return RepositoryTrees(access)
 

@@ -6,7 +6,7 @@ another of the same shape, so that withdrawn text neither costs nor distorts eve
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
 from itertools import chain, starmap
@@ -17,7 +17,7 @@ import numpy as np
 
 from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
-from treering.retrieval.index.projection import names_of, words_of
+from treering.retrieval.index.projection import terms_of
 from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
 from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
 from treering.stores.sqlite.database import ReadConnection, remembered
@@ -36,11 +36,15 @@ _SHORTEST_NAME = 3  # a trigram index finds no less
 def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage]], *, current: bool) -> None:
     """Index the texts of passages, by key."""
     words, names = _tables(current)
-    connection.executemany(
-        f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        ((key, *words_of(one), " ".join(place_terms(one))) for key, one in passages),
-    )
-    named = ((key, names_of(one)) for key, one in passages)
+    named: list[tuple[int, str]] = []
+
+    def rows() -> Iterator[tuple[int, str, str, str, str]]:
+        for key, one in passages:
+            found = terms_of(one)
+            named.append((key, found.names))
+            yield key, found.title, found.heading, found.body, " ".join(place_terms(one))
+
+    connection.executemany(f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)", rows())
     connection.executemany(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", named)
 
 
