@@ -330,7 +330,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         behind = f"{plan.branch.branch} was read at {known[:12]} in {other}, and is behind that here"
         yield Skipped(
             plan.root,
-            f"{behind}, at {plan.branch.commit[:12]}: `git pull`, or `--option commit=` with its id to read it all the same",
+            f"{behind}, at {plan.branch.commit[:12]}: `git pull`, or read it all the same by the option commit",
         )
         return
     yield plan.branch
