@@ -133,7 +133,7 @@ def test_what_people_decided_enters_though_passages_repeat_more_of_the_task(acme
 def test_knowledge_comes_along_only_with_evidence_that_is_in_the_pack(space):
     for at in range(20):
         note(space, f"The flux compensator number {at} needs gigawatts. " + f"coil{at} " * 40, origin=f"flux{at}.md")
-    rests = note(space, "A flux tube.", origin="tube.md")
+    rests = note(space, "A flux tube for the compensator.", origin="tube.md")
     known = decide(space, "Buy a bigger battery", rests)
     narrow = context(space, "flux compensator gigawatts", max_tokens=400)
     assert rests["source_id"] not in [item.object_id for item in narrow.items]
