@@ -317,3 +317,13 @@ def test_a_job_tells_what_became_stale_by_the_note_it_was_kept_with(tmp_path):
         assert report.staled == (held,)
         told = space.ingest("status", input={"job": report.job})
         assert (told.state, told.staled) == ("done", (held,))
+
+
+def test_a_reading_that_leaves_nothing_but_what_waits_already_names_no_job(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        reviewed = Policy(direct_channels=frozenset({"user", "system"}))
+        space.engine.ledger.change_policy(reviewed, by=Author(actor="eve", channel="user"))
+        proposed = space.ingest("source", input=items(2))
+        assert (proposed.counts, space.ingest("status", input={"job": proposed.job}).state) == ({"proposed": 2}, "done")
+        again = space.ingest("source", input=items(2))
+        assert (again.counts, again.job) == ({"proposed": 2}, "")

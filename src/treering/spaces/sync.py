@@ -34,7 +34,7 @@ from treering.system.proof_checking import NotProven, check_signature
 from treering.verbs.envelope import Value
 
 FORMAT = "treering-bundles"
-VERSION = 1
+VERSION = 2
 TOOL = "sync"
 MANIFEST = "manifest.json"
 MOST_BUNDLES = 48

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from treering.core.errors import Corrupt, NotFound, Unavailable
+from treering.core.errors import Corrupt, NotFound, TreeringError, Unavailable
 from treering.core.filters import And, Compare
 from treering.core.objects import Node
 from treering.core.patch import (
@@ -342,9 +342,14 @@ class Run:
         if not isinstance(jobs, JobsInCommits):
             yield
             return
+        before = self._job
         row = self._row("done", self._engine.clock.now(), self.account.with_results(results))
         with jobs.kept_in_commit(row.id, row.model_dump(mode="json")) as is_kept:
-            yield
+            try:
+                yield
+            except TreeringError:
+                self._job = before
+                raise
             if is_kept():
                 self._kept, self._saved_at = row, row.updated_at
 

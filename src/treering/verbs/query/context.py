@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from treering.core.filters import matches
-from treering.core.objects import Fact, Knowledge, Object
+from treering.core.objects import Fact, Knowledge, Object, title_of
 from treering.ports.ledger import Altered, ObjectRequest, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
@@ -48,7 +48,7 @@ from treering.verbs.query.context_parts import (
     source_items,
     summary_of,
 )
-from treering.verbs.query.search import reranking_of, reranking_warnings
+from treering.verbs.query.search import reranking_of, reranking_warnings, superseded_evidence
 from treering.verbs.reading import (
     Asked,
     Empty,
@@ -191,22 +191,59 @@ def resting_on(
     return sorted(found, key=lambda pair: (-pair[1], pair[0].id))[:_BELIEFS]
 
 
-def outdated_last(sources: Sequence[UnnumberedItem], resting: Sequence[Knowledge]) -> list[UnnumberedItem]:
-    """Put passages last, and flag them, that only superseded knowledge rests on: what they say was replaced."""
-    statuses: dict[tuple[str, str], set[str]] = {}
+def without_replaced(
+    call: Call,
+    sources: Sequence[UnnumberedItem],
+    resting: Sequence[Knowledge],
+    shown: Sequence[Object],
+    question: Question,
+    reach: Reach,
+) -> list[UnnumberedItem]:
+    """Leave out passages that only superseded knowledge rests on, where what is `shown` superseded it.
+
+    One that says more of what is asked than that knowledge, or whose successor is not shown, is put last and flagged.
+    """
+    older: dict[tuple[str, str], list[Knowledge]] = {}
     for item in resting:
         for ref in item.evidence_refs:
-            statuses.setdefault((ref.source_id, ref.segment_id), set()).add(item.status)
-    outdated = {place for place, held in statuses.items() if held - {"archived"} == {"superseded"}}
+            older.setdefault((ref.source_id, ref.segment_id), []).append(item)
+    outdated = {
+        place: held for place, held in older.items() if {one.status for one in held} - {"archived"} == {"superseded"}
+    }
+    if not outdated:
+        return list(sources)
+    successors = (
+        {} if reach.withdrawn else _successors(call, [item.id for item in shown if isinstance(item, Knowledge)])
+    )
+    words = {item.id: _terms_of(item) for item in shown}
     first: list[UnnumberedItem] = []
     last: list[UnnumberedItem] = []
     for draft in sources:
-        if (draft.item.object_id, draft.item.segment_id) in outdated:
+        place = (draft.item.object_id, draft.item.segment_id)
+        if place not in outdated:
+            first.append(draft)
+        elif (by := successors.get(place, "")) not in words or _says_more(
+            draft, words[by].union(*map(_terms_of, outdated[place])), question
+        ):
             flags = (*draft.item.flags, "superseded")
             last.append(replace(draft, item=draft.item.model_copy(update={"flags": flags})))
-        else:
-            first.append(draft)
     return [*first, *last]
+
+
+def _successors(call: Call, ids: Sequence[str]) -> Mapping[tuple[str, str], str]:
+    (read,) = call.engine.ledger.read([ObjectRequest(links=tuple(ids))])
+    return superseded_evidence(call, {identity: read.links.get(identity, ()) for identity in ids})
+
+
+def _says_more(draft: UnnumberedItem, told: Set[str], question: Question) -> bool:
+    """Tell whether a passage mostly speaks of other things than what was told, and maybe of what is asked."""
+    said = frozenset(telling_terms(f"{draft.item.title}\n{draft.item.text}"))
+    asked = said.intersection(question.terms.words)
+    return 2 * len(said & told) < len(said) and (not asked or not asked <= told)
+
+
+def _terms_of(item: Object) -> frozenset[str]:
+    return frozenset(telling_terms(f"{title_of(item)}\n{passages_of(item)[0].text}"))
 
 
 def objects_of(
@@ -319,17 +356,21 @@ def _drafts(
     max_tokens: int,
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
-    shown = spread_over_sources(found.sources.hits)
-    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown)))
+    left_out = found.weak if found.answers and found.strong_alone else frozenset()
+    shown = spread_over_sources([hit for hit in found.sources.hits if hit.head.key not in left_out])
+    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown), found.weak))
     if not found.answers:
         return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
     resting = knowledge_on(call, near, reach, altered)
-    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
+    beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
+    answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
-    beliefs = _beliefs(call, found, objects, reach, altered)
-    return [*beliefs, *outdated_last(sources, resting)]
+    believed = _beliefs(call, found, objects, reach, altered)
+    held = [item for item, _ in objects]
+    standing = without_replaced(call, sources, resting, held, found.question, reach)
+    return [*believed, *standing]
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:

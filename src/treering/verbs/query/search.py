@@ -13,7 +13,7 @@ from treering.core.screening import instruction_flags
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
-from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words
+from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, weak_among
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -107,7 +107,17 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
     notes = notes_of(call.tree, engine.ledger, found.hits)
-    hits = tuple(show(hit, now=now, explanations=explanations, note=notes.get(hit.head.key, "")) for hit in found.hits)
+    weak = weak_among(found) if is_answered else {hit.head.key for hit in found.hits}
+    hits = tuple(
+        show(
+            hit,
+            now=now,
+            explanations=explanations,
+            note=notes.get(hit.head.key, ""),
+            weak=hit.head.key in weak,
+        )
+        for hit in found.hits
+    )
     if by_source:
         hits = tuple(_grouped(hits))[: options.limit]
     shown, left_out = _fit(hits, options.max_tokens)
@@ -142,7 +152,7 @@ def _outdated_behind(call: Call, found: Retrieval, reach: Reach) -> tuple[Hit, .
     current = {hit.item.id: hit.item for hit in hits if isinstance(hit.item, Knowledge)}
     if reach.at is not None or len(current) in (0, len(hits)):
         return hits
-    successors = _superseded_evidence(call, {one: found.links.get(one, ()) for one in current})
+    successors = superseded_evidence(call, {one: found.links.get(one, ()) for one in current})
     for item in current.values():
         for ref in item.evidence_refs:
             successors.pop((ref.source_id, ref.segment_id), None)
@@ -161,7 +171,7 @@ def _outdated_behind(call: Call, found: Retrieval, reach: Reach) -> tuple[Hit, .
     return tuple(told)
 
 
-def _superseded_evidence(call: Call, links: Mapping[str, Sequence[Link]]) -> dict[tuple[str, str], str]:
+def superseded_evidence(call: Call, links: Mapping[str, Sequence[Link]]) -> dict[tuple[str, str], str]:
     """Return by segment which of some knowledge superseded what rests on it, however many steps ago.
 
     `links`: those of that knowledge. The ledger is asked only for what they lead to.
