@@ -263,8 +263,9 @@ def gather(
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
     weak = weak_among(sources) | weak_among(beliefs)
-    gone = (*withdrawn, *over)
-    return FoundForTask(question, sources, beliefs, gone, known, tuple(nodes), tuple(histories), altered, weak)
+    return FoundForTask(
+        question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, weak
+    )
 
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
