@@ -6,6 +6,7 @@ them as the steps say, and remembers from which audit sequence number to which e
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -155,12 +156,19 @@ def _read(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extract
 
 def terms_of(passage: Passage) -> IndexTerms:
     """Return what a passage is found by in the index of words and in that of parts of names."""
-    fields = (called(passage), passage.heading, passage.text)
-    stretches = [stretches_of(field) for field in fields]
-    title, heading, body = map(text_terms, fields, stretches)
+    title, in_title = _of_title(called(passage))
+    in_heading, in_text = stretches_of(passage.heading), stretches_of(passage.text)
     # Every word of a signature is a name. In bodies of code plain words are many, and the word index finds them.
-    names = names_in(chain.from_iterable(stretches), any_word=passage.role == "symbol")
-    return IndexTerms(title, heading, body, " ".join(names))
+    names = names_in(chain(in_title, in_heading, in_text), any_word=passage.role == "symbol")
+    return IndexTerms(
+        title, text_terms(passage.heading, in_heading), text_terms(passage.text, in_text), " ".join(names)
+    )
+
+
+@lru_cache(maxsize=256)  # that of all passages of a file, which come one after another
+def _of_title(title: str) -> tuple[str, tuple[str, ...]]:
+    stretches = stretches_of(title)
+    return text_terms(title, stretches), tuple(stretches)
 
 
 def places_of(passage: Passage) -> tuple[str, ...]:
