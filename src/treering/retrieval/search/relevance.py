@@ -474,7 +474,8 @@ def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
     before: Counter[str] = Counter()
     spread = []
     for hit in hits:
-        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT ** before[hit.head.object_id]))
+        further = before[hit.head.object_id]
+        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT**further) if further else hit)
         before[hit.head.object_id] += not isinstance(hit.locator, Turn)
     return sorted(spread, key=lambda hit: -hit.score)
 

@@ -396,13 +396,13 @@ def _within(
     Also return it as it is written, and what is left out. What stands around depends on what is packed: drafts are
     packed anew with as much less as was too much.
     """
-    built, room = build(packed), max_tokens
+    built, around = build(packed), 0
     for _ in range(_ATTEMPTS):
         excess = estimate_written(built) - max_tokens
         if excess <= 0 or not packed.items:
             break
-        room = max(0, room - excess)
-        packed = pack(drafts, max_tokens=room)
+        around += excess
+        packed = pack(drafts, max_tokens=max_tokens, around=around)
         built = build(packed)
     left_out = [_ref(item) for item in packed.left_out]
     text = render(built)
@@ -449,7 +449,9 @@ def _build(
         conflicts=contested,
         may_break=tuple(told for place, told in users.items() if place in kept),
         missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(packed, attached, [hit for hit in files if hit.head.key not in elsewhere]),
+        recommended_next_reads=next_reads_of(
+            packed, attached, [hit for hit in files if hit.head.key not in elsewhere], found.histories
+        ),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,
