@@ -1,15 +1,17 @@
 """Fit the rule that tells what answers a question from what chance brings (`treering.retrieval.search.relevance`).
 
-`python -m benchmarks.chance` prints what the rule does to each set when it is fitted without it, and then the weights
-fitted on all, as they stand in the code; both for questions that are asked with vectors. It reads the half of the
-questions that is for tuning (`benchmarks.precision`); what it tells of a set that was left out is of the other half.
-Spaces are whole sets, parts of them of 300 and 1,000 passages, and the conversations of LoCoMo in one.
+`python -m benchmarks.chance` fits it for talk and for prose, with vectors and by words alone, and prints the weights as
+they stand in the code and what they do to the questions they were fitted on and to those held out; and what a set gets
+from weights that were fitted on the other set of its form. It is fitted on the half of the questions that is for
+tuning (`benchmarks.precision`). Spaces are whole sets, parts of them of 300 and 1,000 passages, and the conversations
+of LoCoMo in one.
 """
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -25,17 +27,24 @@ from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import MOST_CHECKED, RelevanceEvidence, any_relevant, known_words
+from treering.retrieval.search.relevance import MOST_CHECKED, RelevanceEvidence, any_relevant, is_talk, known_words
 from treering.retrieval.search.retrieval import retrieval
 
 _SIZES = (300, 1_000)
-_KNOWN, _STRANGE = 120, 24
+_KNOWN, _STRANGE = 200, 60
 """Questions of its own, and of every other set, that a space is asked."""
-_REFUSED = 2.0
+_REFUSED = 1.5
 """Percent of the known questions of the hardest set that the rule may refuse."""
-_FLATTENING = 1e-3
+_FLATTENING = 3e-3
 _NOW: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _HITS = 20
+_SIGNALS = ("near", "covered", "largeness", "length", "missing", "rare")
+_NOT_WEIGHED: Mapping[tuple[str, str], frozenset[str]] = {
+    ("near", "prose"): frozenset({"rare"}),
+    ("words", "talk"): frozenset({"near"}),
+    ("words", "prose"): frozenset({"near", "missing"}),
+}
+"""Signals that gained nothing on the tuning halves."""
 
 Numbers = npt.NDArray[np.float64]
 
@@ -50,44 +59,47 @@ class Weighed:
     nature: Nature
     held_out: bool
     relevant: bool
-    signals: tuple[float, ...]
+    evidence: RelevanceEvidence
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Name the weights it is told by."""
+        return "words" if self.evidence.near is None else "near", "talk" if self.evidence.talk else "prose"
 
 
 def main() -> None:
-    """Print the leave-one-out figures, with the length of what covers most and without, and the weights."""
+    """Fit the weights of each kind; print them and their errors."""
     rows = list(_all_weighed(CachedEmbedder(Plan.read(quick=False).cache / "vectors.db")))
-    print("Refused of known, answered of akin and of foreign, in %: the held-out half of a set that was left out")
-    for name, some in (("with length", rows), ("without", list(map(_without_length, rows)))):
-        for left_out in dict.fromkeys(one.set for one in some):
-            weights = fit([one for one in some if one.set != left_out and not one.held_out])
-            told = _told(weights, [one for one in some if one.set == left_out and one.held_out])
-            print(f"  {name:11}  {left_out:11}  {told}")
-    weights = fit([one for one in rows if not one.held_out])
-    print("Fitted on all sets, their held-out halves")
-    for name in dict.fromkeys(one.set for one in rows):
-        print(f"  {'':11}  {name:11}  {_told(weights, [one for one in rows if one.set == name and one.held_out])}")
-    print(f"_WITH_VECTORS = {weights}")
+    print("Refused of known, answered of akin and of foreign, in %")
+    for kind in sorted({one.kind for one in rows}):
+        some = [one for one in rows if one.kind == kind]
+        columns = [name not in _NOT_WEIGHED.get(kind, ()) for name in _SIGNALS]
+        weights = fit([one for one in some if not one.held_out], columns)
+        print(f"    {kind}: {weights},")
+        for name in dict.fromkeys(one.set for one in some):
+            of_set = [one for one in some if one.set == name]
+            others = fit([one for one in some if one.set != name and not one.held_out], columns)
+            print(f"  {name:11}  fitted on   {_told(weights, [one for one in of_set if not one.held_out])}")
+            print(f"  {'':11}  held out    {_told(weights, [one for one in of_set if one.held_out])}")
+            print(f"  {'':11}  left out    {_told(others, of_set)}")
 
 
-def _without_length(one: Weighed) -> Weighed:
-    *signals, _, always = one.signals
-    return replace(one, signals=(*signals, always))
-
-
-def fit(rows: Sequence[Weighed]) -> tuple[float, ...]:
+def fit(rows: Sequence[Weighed], columns: Sequence[bool]) -> tuple[float, ...]:
     """Fit a logistic rule, every set and every nature of question counting alike; round its weights.
 
-    The last weight is such that of the known questions of the hardest set `_REFUSED` percent are refused.
+    The last weight is such that of the known questions of the hardest set, in all its spaces and in the whole ones,
+    `_REFUSED` percent are refused.
     """
-    signals = np.array([one.signals[:-1] for one in rows])
+    signals = np.array([one.evidence.signals[:-1] for one in rows])
     known = np.array([one.nature == "known" for one in rows], np.float64)
-    centre, spread = signals.mean(axis=0), signals.std(axis=0)
+    centre, spread = signals.mean(axis=0), np.where(columns, signals.std(axis=0), np.inf)
     slopes = _logistic((signals - centre) / spread, known, _shares(rows)) / spread
     rounded = np.round(slopes * 4) / 4
-    scores = {
-        name: [float(rounded @ one.signals[:-1]) for one in rows if (one.set, one.nature) == (name, "known")]
-        for name in dict.fromkeys(one.set for one in rows)
-    }
+    scores: dict[tuple[str, bool], list[float]] = {}
+    for one in rows:
+        if one.nature == "known":
+            for whole in {False, one.whole}:
+                scores.setdefault((one.set, whole), []).append(float(rounded @ one.evidence.signals[:-1]))
     least = min(float(np.percentile(some, _REFUSED)) for some in scores.values())
     return (*map(float, rounded), round(-least, 1))
 
@@ -120,7 +132,7 @@ def _told(weights: Sequence[float], rows: Sequence[Weighed]) -> str:
     errors: dict[Nature, list[bool]] = {"known": [], "akin": [], "foreign": []}
     for one in rows:
         if one.whole:
-            answered = one.relevant and float(np.dot(weights, one.signals)) >= 0
+            answered = one.relevant and float(np.dot(weights, one.evidence.signals)) >= 0
             errors[one.nature].append(answered != (one.nature == "known"))
     return "  ".join(f"{nature} {100 * np.mean(some):.1f} of {len(some)}" for nature, some in errors.items())
 
@@ -137,10 +149,9 @@ def _all_weighed(embedder: Embedder) -> Iterator[Weighed]:
             held = LabelledSpace.of(collection, embedder)
             held.cover(100)
             space = f"{name}/{collection.name}"
-            for nature, text in _asked(name, collection, data, others):
-                if weighed := _weigh(held, text, embedder):
-                    relevant, evidence = weighed
-                    yield Weighed(name, space, whole, nature, is_held_out(text), relevant, evidence.signals)
+            for (nature, text), asker in product(_asked(name, collection, data, others), (embedder, None)):
+                if weighed := _weigh(held, text, asker):
+                    yield Weighed(name, space, whole, nature, is_held_out(text), *weighed)
             held.space.close()
 
 
@@ -183,7 +194,7 @@ def _some(texts: Sequence[str] | set[str], most: int) -> Sequence[str]:
     return sorted(texts, key=digest_of)[:most]
 
 
-def _weigh(held: LabelledSpace, text: str, embedder: Embedder) -> tuple[bool, RelevanceEvidence] | None:
+def _weigh(held: LabelledSpace, text: str, embedder: Embedder | None) -> tuple[bool, RelevanceEvidence] | None:
     engine = held.space.engine
     question = Question.of(text, embedder=embedder, now=_NOW, lag=engine.index.vectors.lag())
     reach = Reach("/")
@@ -192,10 +203,9 @@ def _weigh(held: LabelledSpace, text: str, embedder: Embedder) -> tuple[bool, Re
     hits = found.hits[:MOST_CHECKED]
     if found.trace["route"] == "lookup" or not known.idf.weights:
         return None
-    evidence = RelevanceEvidence.of(known.idf, question, hits)
-    if evidence is None or evidence.near is None:
-        return None
-    return any_relevant(known.idf, question, hits), evidence
+    idf = known.idf.undated() if is_talk(hits) else known.idf
+    evidence = RelevanceEvidence.of(idf, question, hits)
+    return (any_relevant(idf, question, hits), evidence) if evidence else None
 
 
 if __name__ == "__main__":

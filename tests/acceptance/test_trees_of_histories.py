@@ -106,8 +106,9 @@ class History:
         self.git("push", "-q", "--force", "origin", "HEAD")
 
     def remove(self):
-        self.git("rm", "-q", self.chance.choice(self.files()))
-        self.scratch.commit()
+        if len(self.files()) > 1:
+            self.git("rm", "-q", self.chance.choice(self.files()))
+            self.scratch.commit()
 
     def delete_branch(self):
         name = self.other()
@@ -234,3 +235,32 @@ def test_segments_of_a_source_are_those_of_its_contents(tmp_path):
                 several = one.fingerprint.startswith("versions:") and one.fingerprint.count('"],') > 0
                 assert all(part.position == at for at, part in enumerate(one.segments)), several
                 assert len({part.segment_id for part in one.segments}) == len(one.segments)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_spaces_that_read_different_branches_are_merged_to_one_that_answers_as_if_it_had_read_each(tmp_path, seed):
+    history = History(tmp_path, seed)
+    folder, places = history.scratch.folder, [f"sqlite:{tmp_path / name}.db" for name in ("ours", "theirs")]
+    ours, theirs = (treering.open(place, background=False) for place in places)
+    with ours, theirs:
+
+        def read():
+            ingest(theirs if history.git("branch", "--show-current")[-1] in "13579" else ours, folder)
+
+        for _ in range(STEPS):
+            history.step()
+            read()
+            if history.chance.random() < 0.2:
+                ours.merge(places[1])
+        for branch in history.branches:
+            history.git("switch", "-q", branch)
+            read()
+        ours.merge(places[1])
+        theirs.merge(places[0])
+        for branch in history.branches:
+            history.git("switch", "-q", branch)
+            with opened() as fresh:
+                ingest(fresh, folder)
+                assert held(ours, branch) == held(fresh, branch)
+                assert held(theirs, branch) == held(fresh, branch)
+        assert ours.lint("audit").status == "ok"

@@ -31,6 +31,9 @@ from treering.core.screening import instruction_flags
 )
 def test_text_shaped_like_an_instruction_is_flagged(text: str, flag: str) -> None:
     assert flag in instruction_flags(text)
+    for filling in ("Bees carry pollen home.\n", "Пчёлы несут пыльцу домой.\n"):
+        assert instruction_flags(filling * 200) == ()
+        assert instruction_flags(f"{filling * 100}\n{text}\n{filling * 100}") == instruction_flags(f"\n{text}\n")
 
 
 @pytest.mark.parametrize(

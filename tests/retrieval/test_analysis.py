@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Iterable
 
 import apsw
@@ -14,7 +15,10 @@ from treering.retrieval.text.analysis import (
     MAX_WORDS,
     identifier_text,
     index_text,
+    names_in,
     query_terms,
+    stretches_of,
+    terms_of,
 )
 from treering.retrieval.text.languages import language_of
 from treering.stores.sqlite.index.tables import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
@@ -259,3 +263,18 @@ def test_a_word_at_the_end_of_a_sentence_has_the_terms_it_has_elsewhere() -> Non
 
 def test_a_word_at_the_end_of_a_sentence_is_no_name() -> None:
     assert identifier_text("It ends here. Now go") == ""
+
+
+@given(st.one_of(ANY_TEXT, st.text("aB1_-é日本 ", max_size=40)))
+@settings(max_examples=200, deadline=None)
+def test_a_text_has_at_most_three_terms_for_each_character(text: str) -> None:
+    assert len(index_text(text).split()) <= 3 * len(unicodedata.normalize("NFKC", text))
+
+
+def test_terms_and_names_of_one_reading_of_a_text_are_those_of_two() -> None:
+    text = "don't open src/app.py:12 or l'heure/d'été; a..b core::run_all and/or the user's `x.y-z`"
+    stretches = stretches_of(text)
+    assert terms_of(text, stretches) == index_text(text)
+    assert " ".join(names_in(stretches, any_word=False)) == identifier_text(text)
+    assert index_text("open src/app.py:12") == "open src apppi app py 12"
+    assert identifier_text("don't open src/app.py:12 and a::b") == "src/app.py:12 a::b"

@@ -11,10 +11,9 @@ from treering.retrieval.index.projection import (
     Forgotten,
     Touched,
     entries_of,
-    names_of,
     steps_of,
+    terms_of,
     ties_in,
-    words_of,
 )
 from treering.retrieval.text.analysis import index_text
 from treering.testing.builders import Builder
@@ -78,18 +77,18 @@ def test_a_passage_whose_file_moved_ends_and_begins_anew_for_its_path_is_searche
 
 def test_a_passage_is_found_by_its_path_where_its_title_does_not_say_it(make: Builder) -> None:
     [apart], [named] = entries_of(code(make, "hum()")), entries_of(code(make, "hum()", title="hive/bees.py"))
-    assert words_of(apart.passage).title == index_text("bees hive/bees.py")
-    assert words_of(named.passage).title == index_text("hive/bees.py")
-    assert "hive/bees.py" in names_of(apart.passage).split()
+    assert terms_of(apart.passage).title == index_text("bees hive/bees.py")
+    assert terms_of(named.passage).title == index_text("hive/bees.py")
+    assert "hive/bees.py" in terms_of(apart.passage).names.split()
     [bare] = entries_of(make.source("Bees.", title="Swarm"))
-    assert words_of(bare.passage).title == index_text("Swarm")
+    assert terms_of(bare.passage).title == index_text("Swarm")
 
 
 def test_every_word_of_a_signature_is_a_name_and_of_a_body_only_what_looks_like_one(make: Builder) -> None:
     [signature] = entries_of(code(make, "gather nectar", role="symbol"))
     [body] = entries_of(code(make, "gather nectar from_flower"))
-    assert {"gather", "nectar"} <= set(names_of(signature.passage).split())
-    assert {"gather", "nectar", "from_flower"} & set(names_of(body.passage).split()) == {"from_flower"}
+    assert {"gather", "nectar"} <= set(terms_of(signature.passage).names.split())
+    assert {"gather", "nectar", "from_flower"} & set(terms_of(body.passage).names.split()) == {"from_flower"}
 
 
 def test_work_is_not_tied_to_who_owns_it(make: Builder) -> None:

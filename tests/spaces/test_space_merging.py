@@ -26,6 +26,7 @@ from treering.core.writing.versions import same_words
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces.merging import difference, log_name, merge_ledger
+from treering.surfaces.cli import run
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
@@ -44,18 +45,16 @@ class Replica:
         self.commits = 0
         self.ledger: Ledger = MemoryLedger(clock=clock)
 
-    def read_branch(self, branch: str, words: str | None) -> None:
-        """Read `a.py` of a branch, as ingest does; `None`: the branch has no such file. A word is a line."""
+    def read_branch(self, branch: str, words: str | None, path: str = "a.py") -> None:
+        """Read a file of a branch, as ingest does; `None`: the branch has no such file. A word is a line."""
         here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status == "active"}
         known = here["repo"].payload if isinstance(here.get("repo"), Source) else {}
         self.commits += 1
         read = BranchRead(root="repo", branch=branch, commit=f"{self.commits:07}", known=known)
-        file = SourceGone("repo#a.py")
+        file = SourceGone(f"repo#{path}")
         if words is not None:
-            lines = [
-                SegmentDraft(Lines(path="a.py", start=at, end=at), word) for at, word in enumerate(words.split(), 1)
-            ]
-            draft = SourceDraft("file", "repo#a.py", "a.py", f"git-blob:{words}", "text", lines)
+            lines = [SegmentDraft(Lines(path=path, start=at, end=at), word) for at, word in enumerate(words.split(), 1)]
+            draft = SourceDraft("file", f"repo#{path}", path, f"git-blob:{words}", "text", lines)
             file = SourceToWrite(draft)
         top = SourceToWrite(SourceDraft("repo", "repo", "repo", f"map:{self.commits}", "repo_map"))
         changes = SourceChanges(
@@ -68,9 +67,9 @@ class Replica:
         if operations := changes.operations():
             self.ledger.commit(self.make.patch(*operations))
 
-    def held(self) -> dict[str, str]:
-        """Return the lines of `a.py` by the branches that they stand on, by the segments that say so."""
-        found = [one for one in self.current().values() if getattr(one, "origin", "") == "repo#a.py"]
+    def held(self, path: str = "a.py") -> dict[str, str]:
+        """Return the lines of a file by the branches that they stand on, by the segments that say so."""
+        found = [one for one in self.current().values() if getattr(one, "origin", "") == f"repo#{path}"]
         (file,) = [one for one in found if isinstance(one, Source) and one.status == "active"] or [None]
         told: dict[str, str] = {}
         for one in HeldContents.parse(file.fingerprint).each if file else ():
@@ -154,6 +153,63 @@ def test_people_who_never_met_and_read_different_branches_of_one_repository_know
     assert ada.held() == {"main": "one two", "feature/a": "one a two", "feature/b": "one b two"}
     assert alike(ada, bob)
     assert ada.ledger.get(fact.id).status == "active", "its words stand on feature/b"
+
+
+def test_a_file_that_one_reader_knew_on_every_branch_stands_on_the_branches_which_that_reader_knew() -> None:
+    ada, bob, eve = Replica("ada", 0), Replica("bob", 0), Replica("eve", 0)
+    ada.read_branch("main", "one")
+    ada.read_branch("main", "ours", "ada.py")
+    bob.read_branch("feature", "one")
+    bob.read_branch("feature", "clover", "bob.py")
+    met(ada, bob)
+    eve.take(bob)
+    for who in (ada, bob, eve):
+        assert who.held() == {"*": "one"}
+        assert who.held("ada.py") == {"main": "ours"}
+        assert who.held("bob.py") == {"feature": "clover"}
+        who.ledger.verify()
+    assert alike(ada, bob)
+    ada.read_branch("main", "clover", "bob.py")
+    eve.read_branch("later", "one")
+    met(ada, bob, eve)
+    assert ada.held() == {"*": "one"}
+    assert ada.held("bob.py") == {"feature": "clover", "main": "clover"}, "eve did not know that it is on each"
+    assert alike(ada, eve)
+
+
+def test_who_changes_a_file_knowing_one_branch_does_not_change_the_branch_that_another_read_meanwhile() -> None:
+    first = Replica("first", 0)
+    first.read_branch("main", "one")
+    first.read_branch("main", "both", "b.py")
+    ada, bob = grown(first, "ada", "bob")
+    bob.read_branch("dev", "one")
+    ada.read_branch("main", "one two")
+    ada.read_branch("main", None, "b.py")
+    met(ada, bob)
+    assert ada.held() == {"main": "one two", "dev": "one"} == bob.held()
+    assert ada.held("b.py") == {"dev": "both"} == bob.held("b.py"), "whoever removed it knew main alone"
+    assert alike(ada, bob)
+    ada.read_branch("dev", None, "b.py")
+    ada.read_branch("main", "anew", "b.py")
+    met(ada, bob)
+    assert bob.held("b.py") == {"main": "anew"}
+    assert alike(ada, bob)
+
+
+def test_a_branch_that_somebody_reads_who_knew_a_file_everywhere_has_it_too() -> None:
+    first = Replica("first", 0)
+    first.read_branch("main", "one")
+    ada, bob = grown(first, "ada", "bob")
+    bob.read_branch("main", "zero", "b.py")
+    ada.read_branch("dev", "one")
+    met(ada, bob)
+    assert ada.held() == {"*": "one"} == bob.held()
+    assert ada.held("b.py") == {"main": "zero"} == bob.held("b.py")
+    ada.read_branch("topic", "one")
+    ada.read_branch("topic", "zero", "b.py")
+    met(ada, bob)
+    assert bob.held("b.py") == {"main": "zero", "topic": "zero"}
+    assert alike(ada, bob)
 
 
 def test_of_one_branch_what_was_read_last_stands_and_of_another_what_it_had() -> None:
@@ -425,6 +481,26 @@ def test_what_was_erased_in_one_is_erased_in_the_other_and_no_older_copy_brings_
         assert identity not in treering.merge(str(place), str(old)).created
         for file in tmp_path.glob(f"{place.name}*"):
             assert b"quetzalcoatlus" not in file.read_bytes()
+
+
+def test_patches_that_wait_for_review_stay_where_they_are_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    ours, theirs, remote = (str(tmp_path / name) for name in ("ours.db", "theirs.db", "remote"))
+    note(Path(ours), "Ours.", "ours")
+    note(Path(theirs), "Theirs.", "theirs")
+    Path(remote).mkdir()
+    make = Builder(SteppingClock(START, seed="waiting"))
+    with closing(treering.open_ledger(theirs)) as ledger:
+        waiting = [ledger.propose(make.patch(make.source(f"Later {number}.", origin=f"{number}"))) for number in (1, 2)]
+    assert set(treering.merge(ours, theirs).waiting) == {one.id for one in waiting}
+    assert run(["merge", theirs, "--space", ours]) == 0
+    assert "Patches that wait for review stay in the other space: 2" in capsys.readouterr().out
+    assert run(["sync", remote, "--space", theirs]) == 0
+    assert "Patches that wait for review are not sent: 2" in capsys.readouterr().out
+    assert run(["merge", ours, "--space", theirs]) == 0
+    assert "wait for review" not in capsys.readouterr().out, "none waits there"
 
 
 def test_what_lies_in_a_private_scope_does_not_come(tmp_path: Path) -> None:

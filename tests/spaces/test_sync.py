@@ -11,6 +11,7 @@ import pytest
 from examples import team_memory
 
 import treering
+from sources.git_scratch import Scratch
 from treering.core.errors import Denied, InvalidInput
 from treering.core.patch import Erase
 from treering.core.policy import Policy
@@ -183,3 +184,24 @@ def test_a_remote_that_is_none_is_refused(tmp_path: Path) -> None:
     git("init", "--quiet", str(tmp_path))
     with pytest.raises(InvalidInput, match="no remote 'nowhere'"):
         ada.sync()
+
+
+def test_who_reads_a_branch_sends_along_which_branches_they_knew(remote: Path, tmp_path: Path) -> None:
+    ada, bob = (Clone(tmp_path, name, remote) for name in ("ada", "bob"))
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"docs/queue.md": "# Queue\n\nThe queue keeps lavender.\n"})
+    for clone, branch in ((ada, "main"), (bob, "feature")):
+        scratch.git("switch", "-q", *(["-c"] if branch == "feature" else []), branch)
+        scratch.commit({f"docs/{branch}.md": f"# {branch}\n\nOnly {branch} keeps clover.\n"})
+        with treering.open(str(clone.file), background=False) as space:
+            space.ingest("repo", "/", {"path": str(scratch.folder)})
+    scratch.git("switch", "-q", "main")
+    for clone in (ada, bob, ada):
+        clone.sync()
+    for clone in (ada, bob):
+        with treering.open(str(clone.file), background=False) as space:
+            for branch, found in (("main", ["docs/main.md"]), ("feature", ["docs/feature.md", "docs/main.md"])):
+                hits = space.query("search", "/", {"text": "clover"}, {"at": branch}).hits
+                assert sorted(hit.place.partition("#")[0] for hit in hits if "clover" in hit.text) == found
+    with closing(treering.open_ledger(str(ada.file))) as ours, closing(treering.open_ledger(str(bob.file))) as theirs:
+        assert difference(ours, theirs).differences == ()

@@ -273,6 +273,48 @@ def test_who_found_another_at_work_takes_over_when_that_one_is_gone(space, clock
     vectoriser.stop()
 
 
+def test_work_that_nobody_waits_for_rests_before_each_batch_but_the_first_while_others_are_busy(
+    space, clock, monkeypatch
+):
+    monkeypatch.setattr("treering.models.vectoriser._LOOKS_AT_LOAD", 0.01)
+    embedder, rests = Held(), []
+    embedder.go_on.set()
+
+    def is_busy():
+        rests.append(len(embedder.batches))
+        clock.set(clock.now() + timedelta(seconds=16))
+        return True
+
+    def vectoriser():
+        return BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, is_busy=is_busy, batch=1)
+
+    vectoriser().work_alone()
+    assert space.index.vectors.lag() == Lag(0, 3)
+    assert rests == [1, 1, 2, 2]
+    space.add("Wasps sting.", "Owls hoot.", origin="p")
+    vectoriser().finish()
+    assert space.index.vectors.lag() == Lag(0, 5)
+    assert len(rests) == 4
+
+
+def test_who_works_alone_leaves_what_waits_to_the_process_that_is_at_it(space, clock):
+    assert space.leases.take(VECTORS, "another", seconds=60)
+    BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), clock).work_alone()
+    assert space.index.vectors.lag() == Lag(3, 3)
+    assert space.leases.holder(VECTORS) == "another"
+
+
+def test_who_works_alone_ends_after_the_batch_in_which_its_lease_is_taken_away(space, clock):
+    class Unlocked(HashingEmbedder):
+        def embed_documents(self, texts):
+            space.leases.clear(VECTORS)
+            return super().embed_documents(texts)
+
+    BackgroundVectoriser(space.index.vectors, space.leases, Unlocked(), clock, batch=1).work_alone()
+    assert space.index.vectors.lag() == Lag(2, 3)
+    assert space.leases.holder(VECTORS) is None
+
+
 def test_a_turn_makes_so_many_batches_and_leaves_the_rest(space, clock):
     embedder = Held()
     embedder.go_on.set()

@@ -9,14 +9,16 @@ import psycopg
 import pytest
 from postgres_spaces import new_space, open_target, sent_by
 
+import postgres_server
 from space_parts import note, open_space
 from treering.core.filters import Compare
-from treering.core.patch import AddLink, Author, Link
+from treering.core.patch import AddLink, Author, Link, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, TextRequest
 from treering.retrieval.index.rounds import lag_of
+from treering.stores.postgres.connection.schema import TABLES
 from treering.stores.postgres.connection.transactions import Transaction
 from treering.stores.postgres.index.index import PostgresIndex
 from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
@@ -146,7 +148,7 @@ def test_what_waits_for_a_vector_is_counted_once_and_followed_from_then_on(searc
     with sent_by(monkeypatch) as sent:
         assert index.vectors.lag() == Lag(_MANY - 1, _MANY + 2)
     assert not any("JOIN passages p" in statement for statement in sent.statements)
-    assert len(sent.trips) == 2
+    assert len(sent.trips) == 1
 
 
 def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(server, monkeypatch):
@@ -163,7 +165,7 @@ def test_what_has_a_quick_vector_is_counted_once_and_followed_from_then_on(serve
         with sent_by(monkeypatch) as sent:
             assert index.quick.lag() == Lag(0, 6)
         assert not any("JOIN passages p" in statement for statement in sent.statements)
-        assert len(sent.trips) == 2
+        assert len(sent.trips) == 1
         assert lag_of(index) == Lag(6, 7, quick=6)
 
 
@@ -386,3 +388,80 @@ def test_a_thousand_marks_of_answers_cost_a_query_one_row_that_an_index_finds(se
     assert "pkey" in next(line for line in plan.splitlines() if " on jobs" in line), plan
     with psycopg.connect(server.url(user="postgres")) as administrator:
         administrator.execute("DELETE FROM treering.jobs WHERE space < 0")
+
+
+def test_a_note_is_eight_round_trips_of_which_four_write_it(server, monkeypatch):
+    with open_space(server.url(space=new_space()), embedder=EMBEDDER) as space:
+        for number in range(3):
+            with sent_by(monkeypatch) as sent:
+                space.ingest("source", input={"text": f"Bees hum in hive {number}.", "origin": f"{number}.md"})
+        assert len(sent.trips) == 8, sent.trips
+        assert sum(trip[-1] == "COMMIT" for trip in sent.trips) == 3
+
+
+def test_what_is_asked_once_is_one_round_trip_and_what_is_asked_after_it_is_of_a_later_moment(filled, monkeypatch):
+    ledger, sources, _, make = filled
+    origins = [one.origin for one in sources]
+    with sent_by(monkeypatch) as sent:
+        assert ledger.sources_at(scope="/", origins=origins).keys() == set(origins)
+        assert ledger.sequence() == 3 * _MANY
+        assert ledger.policy == Policy()
+    assert len(sent.trips) == 3
+    count = "SELECT count(*) FROM objects WHERE space = %(space)s"
+    with ledger._space.ask() as transaction:
+        assert transaction.first(count) == 2 * _MANY
+        assert transaction.row.sequence == 3 * _MANY
+        ledger.commit(make.patch(make.node("New")))
+        assert transaction.first(count + " AND true") == 2 * _MANY + 1
+        assert transaction.row.sequence == 3 * _MANY + 1
+        with pytest.raises(RuntimeError, match="ends with its answers"):
+            next(transaction.stream("one", count))
+
+
+_TABLE = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?:{'|'.join(TABLES)})\b")
+
+
+def test_a_note_and_a_search_name_the_partitions_of_their_space_alone(server, monkeypatch):
+    with open_space(server.url(space=new_space()), embedder=EMBEDDER) as space, sent_by(monkeypatch) as sent:
+        note(space, "Bees hum in the hive.", origin="a.md")
+        note(space, "Bees sleep in the hive.", origin="a.md")
+        space.embed_pending()
+        assert space.query("search", input={"text": "bees"}).hits
+        assert not [statement for statement in sent.statements if _TABLE.search(statement)]
+        assert len({number for each in sent.statements for number in re.findall(r"FROM passages_(\d)\b", each)}) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "REVOKE INSERT ON treering.objects_{} FROM {}",
+        "CREATE POLICY mine ON treering.objects AS RESTRICTIVE USING (true)",
+        "ALTER TABLE treering.jobs_{} NO FORCE ROW LEVEL SECURITY",
+    ],
+)
+def test_where_a_partition_is_not_the_same_as_its_table_statements_name_tables(server, monkeypatch, changed):
+    name = new_space()
+    with closing(open_target(server, name)) as opened:
+        part = opened._home.rows_at.partition
+    with psycopg.connect(server.url("tests"), autocommit=True) as owner:
+        owner.execute(changed.format(part, postgres_server.OWNER))
+    try:
+        with open_space(server.url(space=name), embedder=EMBEDDER) as space, sent_by(monkeypatch) as sent:
+            note(space, "Bees hum in the hive.", origin="a.md")
+            assert space.query("search", input={"text": "bees"}).hits
+            assert not [each for each in sent.statements if re.search(r"\b(objects|jobs|passages)_\d", each)]
+    finally:
+        with psycopg.connect(server.url("tests"), autocommit=True) as owner:
+            owner.execute("DROP POLICY IF EXISTS mine ON treering.objects")
+            owner.execute(f"ALTER TABLE treering.jobs_{part} FORCE ROW LEVEL SECURITY")
+            owner.execute(f"GRANT INSERT ON treering.objects_{part} TO {postgres_server.OWNER}")
+
+
+def test_verifying_reads_every_revision_once(filled, monkeypatch):
+    ledger, sources, _, make = filled
+    ledger.commit(make.patch(Update(id=sources[0].id, expected_revision=1, changes={"title": "Another"})))
+    with sent_by(monkeypatch) as sent:
+        assert ledger.verify().seq == ledger.sequence()
+    # They come by a cursor; the one statement looks for rows of objects that have none.
+    assert sum(" FROM revisions_" in statement for statement in sent.statements) == 1
+    assert len(sent.statements) <= 20

@@ -196,3 +196,23 @@ def test_branches_that_two_people_read_stand_in_the_merged_space_on_a_server(rep
             assert any("Bob keeps clover" in hit.text for hit in hits) == is_there
         assert space.lint("audit").verified
         assert space.lint("reindex").differences == ()
+
+
+def test_of_two_spaces_that_read_a_repository_apart_each_stands_on_the_branch_that_it_read(
+    repository, address, tmp_path
+):
+    file = f"sqlite:{tmp_path / 'bob.db'}"
+    repository.git("switch", "-q", "-c", "feature")
+    repository.commit({"docs/bob.md": "# Bob\n\nBob keeps clover.\n"})
+    with open_space(file, channel="user", actor="bob") as space:
+        ingest(space, repository.folder)
+    for place, other in ((address, file), (file, address)):
+        assert run(["merge", other, "--space", place]) == 0
+        with open_space(place) as space:
+            for at, is_there in (("feature", True), ("main", False)):
+                hits = space.query("search", "/", {"text": "clover"}, {"at": at}).hits
+                assert any("Bob keeps clover" in hit.text for hit in hits) == is_there
+            assert space.lint("audit").verified
+            assert space.lint("reindex").differences == ()
+    with closing(treering.open_ledger(address)) as ours, closing(treering.open_ledger(file)) as theirs:
+        assert difference(ours, theirs).differences == ()

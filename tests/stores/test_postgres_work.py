@@ -7,15 +7,15 @@ import pytest
 from postgres_spaces import new_space, open_target, target_in
 
 from treering.models.vectoriser import BackgroundVectoriser
-from treering.ports.runtime import MEMORIES
+from treering.ports.runtime import MEMORIES, VECTORS
 from treering.ports.search import Lag
-from treering.spaces.space_worker import SpaceWorker
 from treering.stores.postgres.connection.schema import FINDING, QUEUES
 from treering.stores.postgres.index.index import PostgresIndex
 from treering.stores.postgres.index.vector_queue import PostgresVectorClaims
 from treering.stores.postgres.ledger.jobs import PostgresBacklog, PostgresLeases
 from treering.stores.postgres.ledger.ledger import PostgresLedger
 from treering.stores.postgres.opening import WaitingSpaces
+from treering.surfaces.cli.databases import SpaceWorker
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 
@@ -42,8 +42,9 @@ class Process:
         self.ledger = PostgresLedger(space, clock=self.clock, server_time=False, followers=[self.index])
         self.claims = PostgresVectorClaims(space, embedder.model_id, embedder.dimension)
         self.backlog = PostgresBacklog(space)
+        self.leases = PostgresLeases(space)
         self.vectoriser = BackgroundVectoriser(
-            self.index.vectors, PostgresLeases(space), embedder, self.clock, claims=self.claims, batch=batch
+            self.index.vectors, self.leases, embedder, self.clock, claims=self.claims, batch=batch
         )
 
     def add(self, count, about="bees"):
@@ -83,6 +84,21 @@ def test_two_processes_share_the_texts_of_one_space_and_embed_each_once(server):
     assert [name for name, _ in noted] == ["one"] * 150 + ["other"] * 50
     assert {text for _, text in noted[150:]} == {each.text for each in theirs}
     assert len({text for _, text in noted}) == 200
+
+
+def test_one_process_in_the_background_is_enough_for_a_space_and_servers_share_its_texts(server):
+    space, noted = new_space(), []
+    with process(server, space, "one", noted) as one, process(server, space, "other", noted) as other:
+        one.add(5)
+        assert one.leases.take(VECTORS, "at it", seconds=60)
+        other.vectoriser.work_alone()
+        assert one.index.vectors.lag() == Lag(5, 5)
+        other.vectoriser.take_turn(100)
+        assert one.index.vectors.lag() == Lag(0, 5)
+        one.add(5, about="ants")
+        one.leases.clear(VECTORS)
+        one.vectoriser.work_alone()
+        assert one.index.vectors.lag() == Lag(0, 10)
 
 
 def test_a_claim_takes_no_more_than_it_asks_for_where_the_server_expects_few_rows(server):

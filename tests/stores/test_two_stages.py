@@ -12,8 +12,8 @@ from treering.retrieval.index.rounds import lag_of
 
 BREAD = "On Sunday they made a sourdough loaf with rye and caraway."
 TRIP = "Maria spent two weeks hiking in the Dolomites in August."
-ASKED = "a summer holiday walking through the Italian Alps"
-"""A question that shares no word with what answers it."""
+ASKED = "summer vacation trekking through Italian mountains"
+"""A question that shares no word with what answers it, and is well above the threshold of either model."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

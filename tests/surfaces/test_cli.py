@@ -276,6 +276,7 @@ class TestQuery:
             (("query", "--input", '{"task": "\\ud800"}'), "surrogate"),
             (("query", "--input", "@gone.json"), "gone.json cannot be read"),
             (("query", "x", "--mode", "serach"), "Did you mean 'search'?"),
+            (("search", "x"), "Write: treering query --mode search …"),
             (("query", "x", "--limit", "0"), "limit"),
             (("query", "x", "--limit", "many"), "--limit"),
             (("query", "x", "--as-of", "yesterday"), "Write 2026-01-31T12:00:00Z."),
@@ -286,6 +287,11 @@ class TestQuery:
         told = known.run(*arguments)
         assert (told.code, told.out) == (2, "")
         assert said in told.err
+
+    def test_a_mode_before_a_question_is_taken_as_a_word_and_that_is_said(self, known: Stage) -> None:
+        told = known.run("query", "search", "where are sessions kept")
+        assert told.code == 0
+        assert "note: `search` is a word of the question here; as a mode: treering query --mode search …" in told.err
 
     def test_every_wrong_field_is_listed(self, known: Stage) -> None:
         told = known.run("query", "x", "--option", "limit=0", "--option", "max_tokens=1")

@@ -1,16 +1,23 @@
 """The process that makes vectors behind a command, started in whatever folder the command was."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from treering.models.vectoriser import BATCH
 from treering.surfaces.cli.flags import WriteFlags
 from treering.surfaces.cli.session import embed_later
 from treering.surfaces.python.space import open_space
 from treering.system.address import parse_address
+from treering.system.machine import is_busy
+from treering.verbs.query.overview import note_pace
 
 TREERING = (sys.executable, "-P", "-m", "treering")
 MINUTE = 60
@@ -42,16 +49,119 @@ def test_a_password_reaches_it_by_its_environment_and_by_no_argument(tmp_path, m
         started.append((arguments, options["env"]["TREERING_SPACE"]))
         return real([sys.executable, "-c", ""], **options)
 
-    monkeypatch.setattr(subprocess, "Popen", note)
     monkeypatch.setenv("TREERING_BACKGROUND", "1")
     address = parse_address("served://ada:hunter2@db/x", named=tmp_path)
     with open_space(f"sqlite:{tmp_path / 'space.db'}", background=False) as space:
         space.ingest("source", input={"text": "We retry three times."})
+        monkeypatch.setattr(subprocess, "Popen", note)
         # No store behind a server is here yet: this one is a file under the address of one.
         embed_later(replace(space, address=address), WriteFlags())
     ((arguments, given),) = started
     assert tuple(arguments) == (*TREERING, "vectors", "--quiet")
     assert given == "served://ada:hunter2@db/x"
+
+
+@pytest.fixture
+def at_work(tmp_path, monkeypatch):
+    """A space of some hundred texts, and the number of the process that makes their vectors."""
+    monkeypatch.setenv("TREERING_BACKGROUND", "1")
+    space = tmp_path / "space.db"
+    with open_space(f"sqlite:{space}", background=False) as opened:
+        texts = [f"Note {number}: " + "the outbox retries three times. " * 40 for number in range(150)]
+        opened.ingest("source", input={"items": [{"text": text} for text in texts]})
+        embed_later(opened, WriteFlags())
+        until = time.monotonic() + 2 * MINUTE
+        while not (held := opened.engine.leases.held()) and time.monotonic() < until:
+            time.sleep(0.02)
+    yield space, held[0].process
+    with suppress(ProcessLookupError):
+        os.kill(held[0].process, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows gives it its priority when it is started")
+def test_it_lets_everybody_else_go_first_and_status_tells_of_it(at_work):
+    space, process = at_work
+    assert os.getpriority(os.PRIO_PROCESS, process) == 19
+    if sys.platform == "linux":
+        assert os.sched_getscheduler(process) == os.SCHED_BATCH
+    told = treering("status", "--space", f"sqlite:{space}")
+    assert f"Process {process} makes these vectors. To stop it: treering unlock vectors" in told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
+def test_asked_to_end_it_leaves_within_a_text_and_somebody_else_can_go_on_at_once(at_work):
+    space, process = at_work
+    before = pending(space)
+    os.kill(process, signal.SIGTERM)
+    wait_for_the_end_of(process)
+    with open_space(f"sqlite:{space}", background=False) as opened:
+        assert before - BATCH <= opened.engine.index.vectors.lag().pending
+        assert opened.engine.leases.holder("vectors") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_killed_it_loses_nothing_and_unlock_stops_the_next_one(at_work, monkeypatch):
+    space, process = at_work
+    os.kill(process, signal.SIGKILL)
+    wait_for_the_end_of(process)
+    with open_space(f"sqlite:{space}", background=False) as opened:
+        left = opened.engine.index.vectors.lag()
+        assert left.total == 150
+        assert opened.engine.index.upkeep.differences() == []
+        assert opened.engine.leases.clear("vectors").process == process
+        embed_later(opened, WriteFlags())
+        until = time.monotonic() + 2 * MINUTE
+        while not (held := opened.engine.leases.held()) and time.monotonic() < until:
+            time.sleep(0.02)
+        treering("unlock", "vectors", "--space", f"sqlite:{space}")
+        wait_for_the_end_of(held[0].process)
+        assert 0 < opened.engine.index.vectors.lag().pending <= left.pending
+        assert opened.engine.leases.held() == []
+
+
+def test_status_tells_how_long_it_will_take_at_the_pace_so_far(tmp_path):
+    space = tmp_path / "space.db"
+    with open_space(f"sqlite:{space}", background=False) as opened:
+        opened.ingest("source", input={"text": "We retry three times."})
+        opened.engine.leases.take("vectors", "somebody", seconds=60)
+        note_pace(opened.engine, made=1, seconds=300)
+    told = treering("status", "--space", f"sqlite:{space}")
+    assert f"Process {os.getpid()} makes these vectors, for about 5 more minutes." in told
+
+
+@pytest.mark.parametrize(("load", "busy"), [(0.0, False), (4.4, False), (4.6, True), (90.0, True)])
+def test_a_machine_is_busy_where_more_wants_to_run_than_it_has_cores(monkeypatch, load, busy):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 9.0, 9.0), raising=False)
+    assert is_busy() is busy
+
+
+def test_a_machine_that_tells_no_load_is_never_busy(monkeypatch):
+    monkeypatch.delattr(os, "getloadavg", raising=False)
+    assert not is_busy()
+
+
+def treering(*arguments: str) -> str:
+    done = subprocess.run([*TREERING, *arguments], check=True, capture_output=True, text=True, timeout=5 * MINUTE)
+    return done.stdout
+
+
+def wait_for_the_end_of(process: int) -> None:
+    until = time.monotonic() + 2 * MINUTE
+    while is_running(process) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_running(process)
+
+
+def is_running(process: int) -> bool:
+    """Tell whether a process runs; one of this process's children that has ended is taken away."""
+    with suppress(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def pending(space: Path) -> int:

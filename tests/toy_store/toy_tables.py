@@ -18,10 +18,9 @@ from treering.retrieval.index.projection import (
     Forgotten,
     Step,
     Touched,
-    names_of,
     steps_of,
+    terms_of,
     ties_in,
-    words_of,
 )
 from treering.retrieval.index.ties import Ties
 from treering.testing.index_contract.graph import MemoryGraph
@@ -44,10 +43,10 @@ class Row:
     text_hash: str = ""
 
     def __post_init__(self) -> None:
-        words = words_of(self.passage)
+        words = terms_of(self.passage)
         self.fields = tuple(each.split() for each in (words.title, words.heading, words.body))
         self.counts = tuple(map(Counter, self.fields))
-        self.names = names_of(self.passage)
+        self.names = words.names
         self.text_hash = gist_hash(self.passage)
 
     @property

@@ -133,9 +133,25 @@ def test_what_people_decided_enters_though_passages_repeat_more_of_the_task(acme
 def test_knowledge_comes_along_only_with_evidence_that_is_in_the_pack(space):
     for at in range(20):
         note(space, f"The flux compensator number {at} needs gigawatts. " + f"coil{at} " * 40, origin=f"flux{at}.md")
-    rests = note(space, "A flux tube.", origin="tube.md")
+    rests = note(space, "A flux tube for the compensator.", origin="tube.md")
     known = decide(space, "Buy a bigger battery", rests)
     narrow = context(space, "flux compensator gigawatts", max_tokens=400)
     assert rests["source_id"] not in [item.object_id for item in narrow.items]
     assert known not in [item.object_id for item in narrow.items]
     assert known in [item.object_id for item in context(space, "flux compensator gigawatts", max_tokens=8000).items]
+
+
+def test_a_pack_does_not_tell_the_beginning_of_an_outcome_a_second_time(space, tmp_path):
+    (tmp_path / "decisions").mkdir()
+    outcome = (
+        "Messages wait in the lavender queue for a week. " + "A worker reads them in order of their arrival. " * 12
+    )
+    record = f"# Messages wait in a queue\n\n## Context\n\nThe mail server is slow.\n\n## Decision\n\n{outcome}\n"
+    (tmp_path / "decisions" / "0001-queue.md").write_text(record)
+    space.ingest("path", input={"path": str(tmp_path)})
+
+    pack = context(space, "How long do messages wait in the lavender queue?")
+
+    (decision,) = (item for item in pack.items if item.kind == "decision")
+    assert decision.text.count("lavender queue for a week") == 1
+    assert "Outcome: Messages wait in the lavender queue" in decision.text

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from space_parts import note
+from space_parts import decide, note
+from treering.retrieval.text.analysis import estimate_tokens
 from treering.surfaces.mcp.answers import text_of
 
 
@@ -28,7 +29,7 @@ def test_one_page_does_not_fill_a_pack_where_others_speak_of_the_task_too(space)
         ]
         for at in range(6)
     }
-    found = sources(context(space, "How does the uploader retry uploads with backoff?", max_tokens=1000))
+    found = sources(context(space, "How does the uploader retry uploads with backoff?", max_tokens=1600))
     assert found[whole] <= 4
     assert len(found.keys() & others) >= 3
 
@@ -86,3 +87,17 @@ def test_a_file_that_does_not_fit_an_answer_over_mcp_is_named_in_it(project):
     text = text_of(report, max_tokens=900)
     assert all(item.title.partition(" ")[0] in text for item in report.pack.items)
     assert report.text.count("treering:recalled") > text.count("treering:recalled")
+
+
+@pytest.mark.parametrize("budget", [50, 120, 300, 1000, 2000, 8192])
+def test_a_pack_keeps_to_its_budget_with_all_that_stands_around_its_items(project, budget):
+    for at in range(12):
+        told = note(project, f"Uploads of region {at} are retried with backoff {at}.", origin=f"region/{at}.md")
+        decide(project, f"Retry an upload of region {at} with backoff", told)
+    task = f"{RETRY} Nobody knows of flux compensators. " * 3
+    report = project.query("context", input={"task": task}, options={"max_tokens": budget, "semantic": False})
+    assert estimate_tokens(report.text) <= budget
+    assert report.pack.budget["used_tokens"] == estimate_tokens(report.text)
+    assert report.pack.budget["left_out"] == len(report.left_out)
+    assert report.text.count("treering:recalled") == len(report.pack.items)
+    assert all(f"`{item.object_id} {item.segment_id}".rstrip() in report.text for item in report.pack.items)

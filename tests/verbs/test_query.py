@@ -51,18 +51,41 @@ class TestContext:
         note(space, "We use SQLite.")
         assert space.query(input={"task": "SQLite"}).mode == "context"
 
-    def test_the_text_that_only_superseded_knowledge_rests_on_stands_last_and_is_flagged(self, space):
-        was, now = (
-            note(space, "Orders are kept in MySQL.", origin="a"),
-            note(space, "Orders moved to Postgres.", origin="b"),
-        )
+    def test_the_text_that_only_superseded_knowledge_rests_on_is_left_out(self, space):
+        texts = ("Orders are kept in SQLite.", "Orders are kept in MySQL.", "Orders moved to Postgres.")
+        first, second, third = (note(space, text, origin=text) for text in texts)
+        sqlite, mysql = decide(space, "Keep orders in SQLite", first), decide(space, "Keep orders in MySQL", second)
+        postgres = decide(space, "Keep orders in Postgres", third)
+        asked = "Are orders kept in MySQL?"
+        outdated = {first["source_id"], second["source_id"]}
+        assert outdated <= set(in_pack(context(space, asked)))
+        space.crystallize("supersede", input={"id": sqlite, "by": mysql})
+        space.crystallize("supersede", input={"id": mysql, "by": postgres})
+        report = context(space, asked)
+        assert set(in_pack(report)) == {postgres, third["source_id"]}
+        assert any(mysql in line and "superseded" in line for line in report.pack.missing_context)
+        withdrawn = {item.object_id: item.flags for item in context(space, asked, withdrawn=True).pack.items}
+        assert second["source_id"] in withdrawn
+
+    def test_an_outdated_text_that_says_more_of_what_is_asked_stands_last_and_is_flagged(self, space):
+        was = note(space, "Orders are kept in MySQL, which Priya installed in a cellar.", origin="a")
+        now = note(space, "Orders moved to Postgres.", origin="b")
         old, new = decide(space, "Keep orders in MySQL", was), decide(space, "Keep orders in Postgres", now)
-        before = context(space, "Are orders kept in MySQL?").pack.items
+        asked = "Who installed the MySQL of the orders, and where?"
+        before = context(space, asked).pack.items
         assert [item.flags for item in before if item.object_id == was["source_id"]] == [()]
         space.crystallize("supersede", input={"id": old, "by": new})
-        items = context(space, "Are orders kept in MySQL?").pack.items
+        items = context(space, asked).pack.items
         assert new in [item.object_id for item in items[:-1]]
         assert (items[-1].object_id, items[-1].flags) == (was["source_id"], ("superseded",))
+
+    def test_an_outdated_text_is_shown_and_flagged_where_nothing_else_answers(self, space):
+        was = note(space, "Cards are charged through Stripe.", origin="a")
+        old = decide(space, "Charge cards through Stripe", was)
+        new = decide(space, "Adyen takes all payments", note(space, "Adyen takes all payments.", origin="b"))
+        space.crystallize("supersede", input={"id": old, "by": new})
+        (item,) = context(space, "Is Stripe what charges cards?").pack.items
+        assert (item.object_id, item.flags) == (was["source_id"], ("superseded",))
 
     def test_a_text_that_other_knowledge_still_rests_on_is_not_outdated(self, space):
         both = note(space, "Orders are kept in MySQL, and backups are made at night.", origin="a")
@@ -301,6 +324,15 @@ class TestSearch:
         assert [hit.score for hit in report.hits] == sorted((hit.score for hit in report.hits), reverse=True)
         past = search(space, asked, as_of=space.engine.ledger.sequence())
         assert found(past)[0] == first["source_id"]
+
+    def test_what_has_much_less_to_do_with_a_question_than_the_best_is_weak(self, space):
+        backup = note(space, "The backup of the database runs every night at two.", origin="a")["source_id"]
+        dog = note(space, "A dog in the village barks all night.", origin="b")["source_id"]
+        space.embed_pending()
+        asked = "When does the backup of the database run every night?"
+        flags = {hit.object_id: hit.flags for hit in search(space, asked).hits}
+        assert flags == {backup: (), dog: ("weak",)}
+        assert in_pack(context(space, asked)) == [backup]
 
     def test_explain_shows_rank_and_score_in_each_arm(self, space):
         note(space, "Uploads are retried.")

@@ -5,9 +5,10 @@ A new field or a new kind of object is screened without a word about it here: wh
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -15,6 +16,9 @@ from pydantic import BaseModel
 from treering.core.canonical import digest
 
 if TYPE_CHECKING:
+    from numpy import intp, uint16
+    from numpy.typing import NDArray
+
     from treering.core.secrets.redaction import Redacted
 
 _Value = TypeVar("_Value")
@@ -197,7 +201,8 @@ def instruction_flags(text: str) -> tuple[str, ...]:
     characters, bidirectional overrides, runs of invisible characters).
     """
     plain = without_disguise(text)
-    flags = dict.fromkeys(shape.flag for shape in _SHAPES if shape.shows_in(plain))
+    shown = _shown_in(plain) if len(plain) < _LONG else _shown_in_long(plain)
+    flags = dict.fromkeys(shape.flag for shape in shown)
     hidden = ("hidden_unicode",) if _is_hiding(text) else ()
     return (*flags, *hidden)
 
@@ -223,11 +228,11 @@ class _Shape:
         # Plain loops: most texts are told by them, and generators would cost more than what they look for.
         for need in self.needs:
             if need in text:
-                return self._stands_in(text)
+                return self.stands_behind(self.triggers, text)
         return False
 
-    def _stands_in(self, text: str) -> bool:
-        for trigger in self.triggers:
+    def stands_behind(self, triggers: Iterable[str], text: str) -> bool:
+        for trigger in triggers:
             at = text.find(trigger)
             while at >= 0:
                 if self.pattern.match(text, at):
@@ -396,3 +401,53 @@ _SHAPES = (
         ),
     ),
 )
+
+
+# What a long text shows: one pass lists what stands next to what in it, which tells of most words that they do not.
+
+
+_LONG = 2_000
+"""Characters; in a shorter text it costs less to look for each word."""
+
+_NUMBERS = 1 << 16
+_ANYTHING = _NUMBERS
+"""The number of a word of fewer than three bytes, which may stand in any text."""
+
+
+def _shown_in(text: str) -> Iterator[_Shape]:
+    return (shape for shape in _SHAPES if shape.shows_in(text))
+
+
+def _shown_in_long(text: str) -> Iterator[_Shape]:
+    """Return the shapes that a text shows; only words of which each three bytes stand in it are looked for."""
+    import numpy as np  # who only reads short texts needs none of it
+
+    data = text.encode("utf-8", "surrogatepass")
+    numbers, starts = _sought()
+    held = np.zeros(_NUMBERS + 1, np.bool_)
+    held[_neighbours(data)] = held[_ANYTHING] = True
+    possible = iter(np.logical_and.reduceat(held[numbers], starts).tolist())
+    for shape in _SHAPES:
+        triggers = [word for word in shape.triggers if next(possible)]
+        needs = [word for word in shape.needs if next(possible)]
+        # In bytes a word is looked for several times faster than in a text of other letters than Latin ones.
+        if triggers and needs and shape.stands_behind([word for word in triggers if word.encode() in data], text):
+            yield shape
+
+
+@cache
+def _sought() -> "tuple[NDArray[intp], list[int]]":
+    """Return the numbers of all triggers and needs, shape by shape, and where those of each word begin."""
+    import numpy as np
+
+    words = [word for shape in _SHAPES for word in (*shape.triggers, *shape.needs)]
+    numbers = [_neighbours(word.encode()).tolist() or [_ANYTHING] for word in words]
+    return np.array([*chain.from_iterable(numbers)], np.intp), list(accumulate(map(len, numbers[:-1]), initial=0))
+
+
+def _neighbours(data: bytes) -> "NDArray[uint16]":
+    """Return a number for every three bytes that stand next to each other; some share one."""
+    import numpy as np
+
+    wide = np.frombuffer(data, np.uint8).astype(np.uint16)
+    return wide[:-2] * 961 + wide[1:-1] * 31 + wide[2:] if len(data) > 2 else wide[:0]

@@ -4,6 +4,7 @@ import atexit
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from treering.core.errors import Unavailable
 from treering.ports.index import Upkeep
@@ -24,7 +25,11 @@ _POLL_SECONDS = 0.2
 _LOOKS = 6  # per length of a lease, while another process is at it
 _STOP_SECONDS = 30.0
 _PATIENCE_LEASES = 3  # lengths of a lease that another process may hold without making a vector
-_DOING = "embedding"
+_REST_SECONDS = 15.0
+"""How long a batch waits for other programs at most: far less than a lease, and what waits gets its vector some day."""
+_LOOKS_AT_LOAD = 1.0  # seconds
+EMBEDDING = "embedding"
+"""What progress is told of."""
 _INDEXING = "indexing"
 
 
@@ -35,6 +40,8 @@ class BackgroundVectoriser:
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
     Where `quick` is given, texts that have no vector at all get one of the quick model first.
     Where `follow` is given, what follows the vectors is brought up to date after them, for as long as it may go on.
+    While `is_busy` tells that other programs need the machine, work that nobody waits for rests before each batch but
+    the first, for 15 seconds at most.
     Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
     stays in `last_error` until a run succeeds. Call `stop` before the index is closed; where nobody did, the thread is
     stopped when the process ends.
@@ -51,6 +58,7 @@ class BackgroundVectoriser:
         quick: tuple[Vectors, Embedder] | None = None,
         upkeep: Upkeep | None = None,
         follow: Callable[[Callable[[], bool]], None] | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
         budget_seconds: float = BUDGET_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
         batch: int = BATCH,
@@ -64,6 +72,7 @@ class BackgroundVectoriser:
         self._quick = quick
         self._upkeep = upkeep
         self._follow = follow
+        self._is_busy = is_busy
         self._budget = budget_seconds
         self._lease_seconds = lease_seconds
         self._batch = batch
@@ -106,12 +115,23 @@ class BackgroundVectoriser:
         patience = _Patience(self._clock, _PATIENCE_LEASES * self._lease_seconds)
         while not self._embed(self._stopping.is_set, progress):
             lag = self._vectors.lag()
-            progress(_DOING, lag.total - lag.pending, lag.total)
+            progress(EMBEDDING, lag.total - lag.pending, lag.total)
             if patience.is_over((lag.behind, lag.pending)):
                 raise self._stuck()
             if self._stopping.wait(_POLL_SECONDS):
                 return
         self.last_error = None
+
+    def work_alone(self, progress: Progress = silent) -> None:
+        """Embed what waits, here and now, and give way to other programs. Where another process is at it, do nothing.
+
+        Ends after the batch it is at when its lease is taken away. Raises what the embedder or the index raises.
+        """
+        self.stop()
+        self._stopping.clear()
+        run = self._new_run()
+        if run.hold():
+            self._embed(lambda: self._stopping.is_set() or not run.hold(), progress, run=run, gives_way=True)
 
     def take_turn(self, steps: int) -> None:
         """Do some of what waits, here and now: so many steps of an index that is being made anew, or batches."""
@@ -135,8 +155,9 @@ class BackgroundVectoriser:
         deadline = self._clock.elapsed() + self._budget
         try:
             while self._goes_on(deadline):
+                over = partial(self._is_over, deadline)
                 # Where another process is at it and dies, its work is taken over.
-                while not (self._embed(lambda: self._is_over(deadline), silent) or self._is_over(deadline)):
+                while not (self._embed(over, silent, gives_way=True) or over()):
                     self._stopping.wait(self._lease_seconds / _LOOKS)
                 self.last_error = None
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; what happened is kept and shown
@@ -170,15 +191,21 @@ class BackgroundVectoriser:
             details={"lease": VECTORS, "process": holding.process if holding else None},
         )
 
-    def _embed(self, is_over: Callable[[], bool], progress: Progress) -> bool:
+    def _new_run(self) -> "_Run":
+        return _Run(self._leases, self._owner, self._clock, self._lease_seconds)
+
+    def _embed(
+        self, is_over: Callable[[], bool], progress: Progress, *, run: "_Run | None" = None, gives_way: bool = False
+    ) -> bool:
         """Embed until nothing waits or the run is over; give `False` where another owner is at it."""
-        run = _Run(self._leases, self._owner, self._clock, self._lease_seconds)
+        run = run or self._new_run()
         # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
         with self._embedding:
             try:
                 done = self._index(run, is_over, progress)
                 if done and self._quick:
                     self._embed_quickly(*self._quick, is_over)
+                is_over = self._rested(is_over) if gives_way else is_over
                 done = done and self._make_vectors(run, is_over, progress)
                 if done and self._follow:
                     done = run.hold()
@@ -186,6 +213,25 @@ class BackgroundVectoriser:
                 return done
             finally:
                 run.release()
+
+    def _rested(self, is_over: Callable[[], bool]) -> Callable[[], bool]:
+        """Return what tells the same after a rest, where a batch was made since the last one and others are busy."""
+        rested = self._steps
+
+        def is_over_after_rest() -> bool:
+            nonlocal rested
+            if self._steps > rested and self._is_busy():
+                self._rest(is_over)
+            rested = self._steps
+            return is_over()
+
+        return is_over_after_rest
+
+    def _rest(self, is_over: Callable[[], bool]) -> None:
+        until = self._clock.elapsed() + _REST_SECONDS
+        while not self._stopping.wait(_LOOKS_AT_LOAD) and self._clock.elapsed() < until and not is_over():
+            if not self._is_busy():
+                return
 
     def _index(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
         """Finish an index that is being made anew; give `False` where another owner took over."""
@@ -251,7 +297,7 @@ class BackgroundVectoriser:
 
     def _tell(self, progress: Progress) -> None:
         lag = self._vectors.lag()
-        progress(_DOING, lag.total - lag.pending, lag.total)
+        progress(EMBEDDING, lag.total - lag.pending, lag.total)
 
 
 _AT_WORK: set[BackgroundVectoriser] = set()
@@ -287,24 +333,29 @@ class _Patience:
 
 @dataclass(slots=True)
 class _Run:
-    """The lease while one run lasts, renewed in good time."""
+    """The lease while one run lasts, renewed in good time. Once lost, or not got, it is not taken by this run again."""
 
     leases: Leases
     owner: str
     clock: Clock
     seconds: float
     renewed: float | None = None
+    lost: bool = False
 
     def hold(self) -> bool:
+        """Take the lease, or renew it in good time; tell whether it is held."""
         now = self.clock.elapsed()
+        if self.lost:
+            return False
         if self.renewed is not None and now - self.renewed < self.seconds / 3:
-            return True
-        held = self.leases.take(VECTORS, self.owner, seconds=self.seconds)
-        self.renewed = now if held else None
-        return held
+            self.lost = self.leases.holder(VECTORS) != self.owner
+        else:
+            self.lost = not self.leases.take(VECTORS, self.owner, seconds=self.seconds)
+            self.renewed = now
+        return not self.lost
 
     def release(self) -> None:
-        if self.renewed is not None:
+        if self.renewed is not None and not self.lost:
             self.leases.take(VECTORS, self.owner, seconds=0)
             self.renewed = None
 
@@ -357,3 +408,7 @@ class OnRequest:
     def finish(self, progress: Progress) -> None:
         """Embed everything that waits."""
         self._inner.finish(progress)
+
+    def work_alone(self, progress: Progress) -> None:
+        """Embed what waits, giving way to other programs."""
+        self._inner.work_alone(progress)

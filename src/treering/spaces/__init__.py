@@ -1,1 +1,1 @@
-"""Spaces: how one is opened, moved, exported, and worked on in the background."""
+"""Spaces: how one is opened, moved and exported."""

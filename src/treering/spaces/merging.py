@@ -9,12 +9,14 @@ from typing import Any, Literal
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.evidence import Segment
+from treering.core.filters import Compare
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Author
 from treering.core.scope import is_within
+from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.core.writing.merging import Incoming, Merged, Parent
-from treering.core.writing.versions import ERASED, MergeEntry, entry_of, same_words
+from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, same_words
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces import wiring
@@ -26,6 +28,7 @@ from treering.verbs.envelope import Value
 TOOL = "merge"
 _TRIES = 5
 _BATCH = 500  # events whose objects are read together
+_MOST_WAITING = 10_000
 _MANY = 1_000
 """Events of another log that are written down as merged also where nothing of them was new: fewer are read again."""
 
@@ -68,6 +71,8 @@ class MergeReport(Value):
     """Changes that were left out because their object was erased."""
     patch_id: str
     head: Anchor | None
+    waiting: tuple[str, ...] = ()
+    """Patches of the other space that wait for review there: they stay where they are."""
     warnings: tuple[str, ...] = ()
 
 
@@ -113,14 +118,14 @@ def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> Me
     after = known.seq if known else 0
     coming = list(entries(source, after=after, upto=head.seq, without=_merged_from(target, source)))
     parent = Parent(log, head, whole=True)
-    return receive(
-        target,
-        coming,
-        (parent,),
-        by=by,
-        reason=f"Merged {name}",
-        told_anyway=head.seq - after >= _MANY,
-    )
+    told_anyway = head.seq - after >= _MANY
+    report = receive(target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway)
+    return report.model_copy(update={"waiting": waiting_patches(source)})
+
+
+def waiting_patches(ledger: Ledger) -> tuple[str, ...]:
+    """Return the ids of the patches that wait for review in a ledger, the newest first."""
+    return tuple(record.id for record in ledger.patches(status="proposed", limit=_MOST_WAITING))
 
 
 def merged_up_to(target: Ledger, source: Ledger) -> Anchor | None:
@@ -185,8 +190,16 @@ def receive(
     """
     for _ in range(_TRIES):
         after, touched = touched_since_merge(target)
+        maps = maps_held(target)
         incoming = Incoming(
-            coming, parents, replace_tool(by), reason, touched=touched, after=after, told_anyway=told_anyway
+            coming,
+            parents,
+            replace_tool(by),
+            reason,
+            touched=touched | files_unknown_to_readers(target, coming, maps),
+            after=after,
+            told_anyway=told_anyway,
+            maps=maps,
         )
         try:
             merged = target.merge(incoming)
@@ -211,6 +224,31 @@ def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
     return head, frozenset(touched)
 
 
+def files_unknown_to_readers(
+    ledger: Ledger, coming: Sequence[MergeEntry], held: Mapping[tuple[str, str], Sequence[str]]
+) -> frozenset[str]:
+    """Return the sources here that whoever read another branch, by what comes, did not know of as they are.
+
+    What stands on every branch by what is known here may not stand on that one. `held`: the maps here.
+    """
+    maps = {one.event: one for one in coming if isinstance(one.after, Source) and one.after.kind == MAP}
+    if not maps:
+        return frozenset()
+    readings = LoggedReadings(held, ledger.events_of)
+    unknown = {readings.first_unknown(one, maps) for one in maps.values() if _brings_branches(one)} - {0}
+    events = ledger.events(after=min(unknown)) if unknown else ()
+    touched = {one.target for one in events if one.event_type != ERASED and "revision" in (one.after or {})}
+    heads = ledger.heads(touched)
+    return frozenset(name for name in touched if name in heads and heads[name].type == "source")
+
+
+def _brings_branches(entry: MergeEntry) -> bool:
+    before, after = (
+        known_branches(item.payload) if isinstance(item, Source) else {} for item in (entry.before, entry.after)
+    )
+    return bool(after.keys() - before.keys())
+
+
 def head_of(ledger: Ledger, seq: int) -> Anchor:
     """Return the head of a log as it was at a sequence number."""
     event = next(ledger.events(after=seq - 1, limit=1), None) if seq else None
@@ -232,12 +270,25 @@ def entries(
     """
     private = ledger.policy.private_scopes
     events = ledger.events(after=after, limit=None if upto is None else max(upto - after, 0))
+    readings = LoggedReadings(maps_held(ledger), ledger.events_of)
     while batch := [*islice((event for event in events if event.patch_id not in without), _BATCH)]:
         changes = ledger.changes(batch[0].seq - 1, batch[-1].seq - batch[0].seq + 1)
-        yield from _public(_told_by(batch, changes, ledger), private, ledger)
+        yield from _public(_told_by(batch, changes, ledger, readings), private, ledger)
 
 
-def _told_by(events: Sequence[AuditEvent], changes: Sequence[Change], ledger: Ledger) -> Iterator[MergeEntry]:
+def maps_held(ledger: Ledger) -> Mapping[tuple[str, str], Sequence[str]]:
+    """Return by scope and origin the ids of the maps of repositories that a ledger holds, whatever their status."""
+    found: dict[tuple[str, str], list[str]] = {}
+    where = Compare("kind", "eq", MAP)
+    for item in ledger.select(Selection(descend=True, types=("source",), where=where)):
+        if isinstance(item, Source):
+            found.setdefault((item.scope, item.origin), []).append(item.id)
+    return found
+
+
+def _told_by(
+    events: Sequence[AuditEvent], changes: Sequence[Change], ledger: Ledger, readings: LoggedReadings
+) -> Iterator[MergeEntry]:
     held: dict[tuple[str, int], Object] = {}
     for change in changes:
         held.update(((item.id, item.revision), item) for item in (change.before, change.after) if item)
@@ -249,7 +300,8 @@ def _told_by(events: Sequence[AuditEvent], changes: Sequence[Change], ledger: Le
         return held.get((identity, number))
 
     for event in events:
-        if event.event_type != MERGED and event.target not in (MERGE, POLICY) and (entry := entry_of(event, revision)):
+        is_change = event.event_type != MERGED and event.target not in (MERGE, POLICY)
+        if is_change and (entry := entry_of(event, revision, readings)):
             yield entry
 
 

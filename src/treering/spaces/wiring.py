@@ -28,7 +28,7 @@ from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at
 from treering.stores.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
 from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVectors, SelectedEngine
 from treering.system.address import MEMORY, Address
-from treering.system.machine import SystemClock
+from treering.system.machine import SystemClock, is_busy
 from treering.system.settings import Settings
 from treering.verbs.engine import Engine
 
@@ -94,7 +94,7 @@ def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
 def _trees(access: FileAccess) -> Callable[[], TreeLookup]:
     @cache
     def looked_up() -> TreeLookup:
-        from treering.sources.repository.trees import RepositoryTrees
+        from treering.sources.repository.repo_selection import RepositoryTrees
 
         return RepositoryTrees(access)
 
@@ -208,6 +208,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             quick=(meanwhile, quick) if quick and (meanwhile := quick_vectors(stores.index)) else None,
             upkeep=None if stores.read_only else upkeep,
             follow=selected.follow if selected and not stores.read_only else None,
+            is_busy=is_busy,
         )
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)

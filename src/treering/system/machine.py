@@ -1,11 +1,11 @@
-"""The computer's clock and its source of chance."""
+"""The computer: its clock and source of chance, private files, locks, and how our processes are started and behave."""
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,3 +197,48 @@ class StartCommand:
 # -P: without it Python imports from the working folder first, such as a repository's treering.py or numpy.py.
 OWN_PROCESS = StartCommand(sys.executable, ("-P", "-m", "treering"))
 """How this installation is started, in whatever folder, without a program on the PATH."""
+
+
+LOWEST_PRIORITY = 19
+"""As `nice` counts."""
+
+
+def start_behind(
+    *arguments: str, niceness: int, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> None:
+    """Start a command of this installation that outlives this process, holds no terminal and lets others go first.
+
+    `niceness`: from 0 to `LOWEST_PRIORITY`. Raises `OSError` where no process can be started.
+    """
+    import subprocess  # not loaded by who starts nothing
+
+    worker = subprocess.Popen(  # noqa: S603 - our own command
+        [OWN_PROCESS.program, *OWN_PROCESS.arguments, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "IDLE_PRIORITY_CLASS", 0),
+    )
+    with suppress(OSError):  # it is over already
+        if sys.platform != "win32":
+            os.setpriority(os.PRIO_PROCESS, worker.pid, niceness)
+        if sys.platform == "linux":
+            # Not SCHED_IDLE: that gets almost nothing of a busy core, also while it holds the lock for writing.
+            os.sched_setscheduler(worker.pid, os.SCHED_BATCH, os.sched_param(0))
+    # Nobody waits for it; without a return code Python would warn that nobody did.
+    worker.returncode = 0
+
+
+def is_busy() -> bool:
+    """Tell whether more wants to run than there are cores, by the load of the last minute; never on Windows.
+
+    The half is for whoever asks, which is a part of the load.
+    """
+    try:
+        load, *_ = os.getloadavg()
+    except (AttributeError, OSError):
+        return False
+    return load > (os.cpu_count() or 1) + 0.5

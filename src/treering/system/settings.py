@@ -48,7 +48,7 @@ class Settings:
     policy: str = ""
     """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` beside the space."""
     background: bool = True
-    """`TREERING_BACKGROUND=0`: make no vectors in the background."""
+    """`TREERING_BACKGROUND=0`: make no vectors in the background; `treering vectors` makes them when it suits."""
     resident: str = ""
     """`TREERING_RESIDENT=0`: no process stays loaded for the next command; `1`: in a checkout and in CI one does."""
     resident_minutes: float = 10.0

@@ -46,6 +46,10 @@ class Vectoriser(Protocol):
         """Embed everything that waits, or wait until another process has."""
         ...
 
+    def work_alone(self, progress: Progress) -> None:
+        """Embed what waits unless another process is at it, giving way to other programs."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:

@@ -34,6 +34,9 @@ from treering.verbs.trees import notes_of_objects
 
 _LAST_SEQUENCE = 2**63 - 1
 
+WEAK = "weak"
+"""The flag of a hit that has much less to do with the question than the best one, or of all where none answers it."""
+
 EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
 
 
@@ -131,6 +134,7 @@ class ShownHit(Value):
     """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
     updated_at: Instant
     flags: tuple[str, ...] = ()
+    """Warnings, such as `ignore_instructions`; `weak`: it has much less to do with the question than the best hit."""
     channel: str
     """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
     trust: TrustLevel
@@ -214,10 +218,12 @@ def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
         engine.vectoriser.prefer(keys)
 
 
-def show(hit: Hit, *, now: datetime, explanations: "Explanations | None", note: str = "") -> ShownHit:
+def show(
+    hit: Hit, *, now: datetime, explanations: "Explanations | None", note: str = "", weak: bool = False
+) -> ShownHit:
     """Show a hit as a read about the time `now` found it, with why it is there where that is asked for.
 
-    `note`: why it does not hold in the tree that is asked about.
+    `note`: why it does not hold in the tree that is asked about. `weak`: it is flagged as such.
     """
     head, state = hit.head, hit.state
     return ShownHit(
@@ -235,7 +241,7 @@ def show(hit: Hit, *, now: datetime, explanations: "Explanations | None", note: 
         heading=head.heading,
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         updated_at=state.updated_at,
-        flags=hit.flags,
+        flags=(*hit.flags, *([WEAK] if weak else [])),
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
         reply=_shown_reply(hit),

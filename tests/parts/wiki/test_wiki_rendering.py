@@ -16,8 +16,16 @@ from treering.parts.wiki.files.links import (
     heading_anchors,
     with_addresses,
 )
-from treering.parts.wiki.files.manifest import WikiManifest, check_page_paths, manifest_text, read_manifest
-from treering.parts.wiki.files.regions import KEEP, block_digests, merged, part
+from treering.parts.wiki.files.manifest import (
+    KEEP,
+    WikiManifest,
+    block_digests,
+    check_page_paths,
+    manifest_text,
+    merged,
+    part,
+    read_manifest,
+)
 from treering.parts.wiki.files.rendering import KnownFile, changes_for, render_pages
 from wiki_by_hand import COMMIT, page, small_wiki, wiki
 

@@ -11,7 +11,7 @@ import pytest
 from treering.core.errors import NotFound
 from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.links import FileAddresses
-from treering.parts.wiki.files.regions import KEEP
+from treering.parts.wiki.files.manifest import KEEP
 from treering.parts.wiki.operations import broken_links
 from treering.parts.wiki.rules.architecture_page import Arrow, flowchart
 from treering.parts.wiki.showing import WikiBrowser, html_of, wiki_server

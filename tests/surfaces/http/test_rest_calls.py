@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rest_parts import EXAMPLES, running
 
+from treering.surfaces.python import operations
 from treering.verbs.catalog import TOOLS
 
 NOTE = {"items": [{"text": "Releases are cut on Tuesdays.", "origin": "note:releases"}]}
@@ -102,6 +103,11 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
 
 def test_every_operation_that_takes_a_body_has_examples():
     assert {*EXAMPLES} == {*PLACES, *NEEDS_A_PERSON, *NEEDS_AN_ID, "chat_completions"}
+
+
+@pytest.mark.parametrize("operation", operations.EXAMPLES)
+def test_an_example_of_an_operation_has_no_more_than_its_route_takes(operation):
+    assert all({*body} <= {"input", "options"} for body in operations.EXAMPLES[operation].values())
 
 
 @pytest.mark.parametrize("operation", PLACES)

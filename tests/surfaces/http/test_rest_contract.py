@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.contract import misfits
 
 GOLDEN = Path(__file__).with_name("openapi.json")
+DECIMAL = r'\n *"pattern": "\^\(\?!\^\[-\+\.\]\*\$\).*",'
+"""The pattern of a decimal number in text, which only some releases of pydantic write."""
 
 
 def test_the_contract_reads_as_it_was_approved(tmp_path):
@@ -19,6 +22,7 @@ def test_the_contract_reads_as_it_was_approved(tmp_path):
         told = client.get("/openapi.json").json()
     assert told["info"].pop("version") == __version__
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    text = re.sub(DECIMAL, "", text)
     if os.environ.get("REWRITE_GOLDEN"):
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."

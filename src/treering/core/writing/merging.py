@@ -6,7 +6,7 @@ sources of one origin become one, what lost its support becomes stale. What was 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
@@ -23,7 +23,18 @@ from treering.core.writing.draft import Draft, Linked, Put, Unlinked, effect_of
 from treering.core.writing.journal import MERGE, MERGED, POLICY_CHANGED
 from treering.core.writing.settling import settle_together
 from treering.core.writing.transaction import Session, carry_out, event_ids, policy_in_force, time_in
-from treering.core.writing.versions import ERASED, MergeEntry, entries_of, folded, same_words, with_bases
+from treering.core.writing.versions import (
+    ERASED,
+    MAP,
+    BranchReadings,
+    LoggedReadings,
+    MergeEntry,
+    entries_of,
+    folded,
+    root_of,
+    same_words,
+    with_bases,
+)
 
 MOST_AHEAD = timedelta(days=30)
 """How far the clock of another copy may be ahead: time here goes on behind the latest that was merged."""
@@ -59,6 +70,8 @@ class Incoming:
     """The head of the log that `touched` was read at; `None`: it does not matter."""
     told_anyway: bool = False
     """Whether the heads of the parents are written down also where nothing new came."""
+    maps: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    """By scope and origin, the ids of all maps of repositories that are held here, whatever their status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +227,13 @@ class _Work:
     withheld: int = 0
     twins: list[tuple[str, str]] = field(default_factory=list)
     """What gave way to what: sources of one origin, nodes of one name."""
+    logged: LoggedReadings = field(init=False)
+    _fresh_maps: dict[tuple[str, str], dict[str, None]] | None = None
+    readings: dict[tuple[str, str], BranchReadings] = field(default_factory=dict)
+    """By scope and origin, the readings of a repository that are told of here and come."""
+
+    def __post_init__(self) -> None:
+        self.logged = LoggedReadings(self.incoming.maps, self.session.events_of)
 
     def read(self) -> None:
         """Read what is known of the objects that entries tell of, and keep what is new."""
@@ -295,7 +315,7 @@ class _Work:
     def _story(self, identity: str) -> list[MergeEntry]:
         if identity not in self.stories:
             events = self.session.events_of(identity)
-            self.stories[identity] = entries_of(identity, events, self.held.revision)
+            self.stories[identity] = entries_of(identity, events, self.held.revision, self.logged)
         return self.stories[identity]
 
     def _told(self, identity: str) -> Sequence[MergeEntry]:
@@ -319,11 +339,28 @@ class _Work:
             state = here if is_one else folded(self._told(identity))
             if state is None:
                 continue
-            if is_one:
+            if is_one and not (isinstance(here, Source) and self._maps_that_come(here.scope, root_of(here))):
                 self.single.add(identity)
             self.states[identity] = state
             for item in (state, here) if here else (state,):
                 waiting += [one for one in self._near(item) if one not in self.states]
+
+    def _maps_that_come(self, scope: str, root: str) -> tuple[str, ...]:
+        if self._fresh_maps is None:
+            self._fresh_maps = {}
+            for identity, entries in self.fresh.items():
+                for item in (one.after for one in entries):
+                    if isinstance(item, Source) and item.kind == MAP:
+                        self._fresh_maps.setdefault((item.scope, item.origin), {})[identity] = None
+        return tuple(self._fresh_maps.get((scope, root), ()))
+
+    def _readings(self, item: Source) -> BranchReadings:
+        """Return the readings of the repository that a source is a file of; none where it is of none."""
+        key = (item.scope, root_of(item))
+        if key not in self.readings:
+            maps = dict.fromkeys([*self.incoming.maps.get(key, ()), *self._maps_that_come(*key)])
+            self.readings[key] = BranchReadings(one for identity in maps for one in self._told(identity))
+        return self.readings[key]
 
     def _near(self, item: Object) -> Iterator[str]:
         view = self.session.view
@@ -347,7 +384,7 @@ class _Work:
     def _derived(self) -> dict[str, Object]:
         """Return the objects that were reached, with what follows from all of them."""
         draft = Draft(view=self.session.view, policy=self.policy, now=self.now, patch_id="", objects=dict(self.states))
-        self.twins = sorted(settle_together(draft, self._told, self.single).items())
+        self.twins = sorted(settle_together(draft, self._told, self.single, self._readings).items())
         return draft.objects
 
     def _keep_links(self, writer: "_Writer") -> None:
@@ -505,12 +542,14 @@ def _told_of(parent: Parent) -> dict[str, Any]:
 
 
 def _told(entry: MergeEntry, *, base: int) -> dict[str, Any]:
+    knew = {} if entry.knew is None else {"knew": list(entry.knew)}
     return {
         "event": entry.event,
         "at": render_time(entry.at),
         "seq": entry.seq,
         "base": base,
         "patch": entry.patch,
+        **knew,
     }
 
 

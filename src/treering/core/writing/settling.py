@@ -11,21 +11,23 @@ from treering.core.objects import Knowledge, Node, Object, Source, Summary, name
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE
 from treering.core.writing.draft import Draft, merge_unique
 from treering.core.writing.integrity import contradict, is_backed, is_functional, may_meet, rename_references
-from treering.core.writing.versions import MergeEntry, with_each_branch
+from treering.core.writing.versions import MAP, BranchReadings, MergeEntry, root_of, with_each_branch
 
 _GOES_FIRST = {"active": 0, "contested": 1, "candidate": 2, "stale": 3}
 
 
 Told = Callable[[str], Sequence[MergeEntry]]
 """Gives all entries of an object."""
+Readings = Callable[[Source], BranchReadings]
+"""Gives the readings of the repository that a source is a file of."""
 
 
-def settle_together(draft: Draft, told: Told, single: Collection[str]) -> dict[str, str]:
+def settle_together(draft: Draft, told: Told, single: Collection[str], readings: Readings) -> dict[str, str]:
     """Settle the objects of a draft; return the ids that gave way to others of their name, with these.
 
-    `single`: ids of objects that have one entry.
+    `single`: ids of objects that have one entry, to which nothing was added that could change what they come to.
     """
-    gave_way = _join_names(draft.objects, told, single)
+    gave_way = _join_names(draft.objects, told, single, readings)
     _point_again(draft.objects, gave_way, draft, told)
     _join_duplicates(draft.objects)
     _withdraw(draft.objects, draft)
@@ -33,20 +35,21 @@ def settle_together(draft: Draft, told: Told, single: Collection[str]) -> dict[s
     return gave_way
 
 
-def _join_names(objects: dict[str, Object], told: Told, single: Collection[str]) -> dict[str, str]:
+def _join_names(objects: dict[str, Object], told: Told, single: Collection[str], readings: Readings) -> dict[str, str]:
     """Let one object keep each name: the newest reading of an origin, the oldest node. Return what gave way.
 
     A source that keeps its name holds what was read last of each branch, by whichever of them.
     """
     groups: dict[tuple[str, ...], list[Object]] = {}
     for item in objects.values():
-        if name := name_held(item):
+        if name := name_held(item) or _name_on_branches(item, told, readings):
             groups.setdefault(name, []).append(item)
     gave_way: dict[str, str] = {}
     for group in groups.values():
         best = max(group, key=_newest) if isinstance(group[0], Source) else min(group, key=lambda one: one.id)
         if isinstance(best, Source) and (len(group) > 1 or best.id not in single):
-            best = objects[best.id] = with_each_branch(best, [one for item in group for one in told(item.id)])
+            entries = [one for item in group for one in told(item.id)]
+            best = objects[best.id] = with_each_branch(best, entries, readings(best))
         for item in sorted(group, key=lambda one: one.id):
             if item.id == best.id:
                 continue
@@ -59,6 +62,13 @@ def _join_names(objects: dict[str, Object], told: Told, single: Collection[str])
                 objects[item.id] = item.model_copy(update={"status": "archived"})
         objects[best.id] = best
     return gave_way
+
+
+def _name_on_branches(item: Object, told: Told, readings: Readings) -> tuple[str, ...] | None:
+    """Return the name of a file that is archived, where it stands on a branch that whoever archived it did not know."""
+    if not isinstance(item, Source) or item.kind == MAP or item.status != "archived" or not (known := readings(item)):
+        return None
+    return (item.scope, item.origin) if known.contents(told(item.id), root_of(item)) else None
 
 
 def _newest(item: Object) -> tuple[Any, ...]:

@@ -14,15 +14,18 @@ from treering.core.evidence import Segment, find_lines
 from treering.core.objects import Constraint, Decision, Knowledge, WorkItem
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
-from treering.parts.checks.change import Belief, BranchChange, RestingLines, states
-from treering.parts.checks.gone_names import (
+from treering.parts.checks.change import (
     DOCUMENTS,
     HISTORY,
     NAMED_CODE,
     NAMED_PATH,
+    Belief,
+    BranchChange,
+    RestingLines,
     by_name,
     mentions,
     removed_names,
+    states,
     still_there,
 )
 from treering.registry import PARTS

@@ -47,7 +47,7 @@ from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, parse_address
 from treering.system.machine import StartCommand, one_after_another
 from treering.system.settings import Settings
-from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus
+from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
 if TYPE_CHECKING:
     from treering.parts.discussions.operations import RecordReport
@@ -229,6 +229,8 @@ def _standing(address: str, why: str, told: SpaceStatus) -> Iterator[IndentedLin
         "wait for review": told.waiting,
     }
     yield line(", ".join(f"{number:,} {what}" for what, number in waiting.items() if number), indent=2)
+    if told.pending_vectors:
+        yield line(_of_vectors(told.making_vectors), indent=2)
     if kept := told.protection:
         yield line(_of_role(kept), indent=2)
     for one in told.writes:
@@ -236,6 +238,13 @@ def _standing(address: str, why: str, told: SpaceStatus) -> Iterator[IndentedLin
             f"{render_time(one.at)[:16].replace('T', ' ')}  {one.what} {one.target}  by {one.actor} ({one.channel})",
             indent=2,
         )
+
+
+def _of_vectors(work: VectorWork | None) -> str:
+    if work is None:
+        return "To make these vectors now: treering vectors"
+    left = f", for about {max(round(work.minutes_left), 1)} more minutes" if work.minutes_left is not None else ""
+    return f"Process {work.process} makes these vectors{left}. To stop it: treering unlock vectors"
 
 
 def _of_role(kept: SpaceProtection) -> str:

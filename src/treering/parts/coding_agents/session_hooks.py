@@ -1,8 +1,6 @@
 """What the hooks of coding agents call: they answer at once with a pack kept ready, and leave the work to a process."""
 
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +16,7 @@ from treering.core.errors import TreeringError
 from treering.core.fencing import without_recalled, without_surroundings
 from treering.stores.sqlite.files import Standing, ready_folder, standing
 from treering.system.address import file_address
-from treering.system.machine import OWN_PROCESS, make_folder, replace_file, sync_folder, write_new
+from treering.system.machine import make_folder, replace_file, start_behind, sync_folder, write_new
 from treering.system.repository_place import GitPlace, repository_at
 from treering.system.settings import Settings
 
@@ -40,7 +38,8 @@ _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.
 _RESUMED = "resume"
 _NEW = ".new"
 _COPY = ".jsonl"
-_PATIENT = 10  # of 19, as `nice` counts
+_PATIENT = 10
+"""As `nice` counts: whoever sits at the machine goes first, and the next session waits for this before vectors."""
 _LEFT_SECONDS = 3600
 
 
@@ -81,7 +80,7 @@ def start_work(folder: Path) -> None:
 
     It outlives this one, and says nothing. Raises `OSError`.
     """
-    _start("work", "--for", str(folder), folder=folder)
+    start_behind("session", "work", "--for", str(folder), niceness=_PATIENT, folder=folder)
 
 
 def waiting_folder(settings: Settings) -> Path:
@@ -222,7 +221,8 @@ def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             _take_on(transcript, folder)
         except OSError:
-            _start("keep", "--now", str(transcript), folder=folder)  # it could not be written down: it is done now
+            # It could not be written down: it is done now.
+            start_behind("session", "keep", "--now", str(transcript), niceness=_PATIENT, folder=folder)
             raise
         start_work(folder)
     return _EMPTY
@@ -251,23 +251,6 @@ def _take_on(transcript: Path | None, folder: Path, copy: bytes = b"") -> None:
     write_new(new, json.dumps(told).encode())
     new.replace(record)
     sync_folder(place)
-
-
-def _start(*arguments: str, folder: Path) -> None:
-    worker = subprocess.Popen(  # noqa: S603 - our own command
-        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "session", *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
-    )
-    if sys.platform != "win32":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, worker.pid, _PATIENT)  # whoever sits at the machine goes first
-    # Nobody waits for it; without a return code Python would warn that nobody did.
-    worker.returncode = 0
 
 
 def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:

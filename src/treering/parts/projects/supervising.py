@@ -5,11 +5,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -37,14 +36,13 @@ from treering.parts.projects.supervisor import (
 from treering.parts.projects.ticket import Ticket, TicketMemory
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line, tell
-from treering.surfaces.cli.session import answer
+from treering.surfaces.cli.session import answer, terminable
 from treering.system.machine import SystemClock
 
 if TYPE_CHECKING:
     from treering.parts.projects.commands import SuperviseFlags
 
 _NOT_DONE = 1
-_TERMINATED = 143
 _DONE = frozenset({"completed", "already_completed"})
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -56,7 +54,7 @@ def supervise(asked: "SuperviseFlags") -> None:
     if not asked.folder.is_dir():
         raise InvalidInput(f"{asked.folder} is not a folder.", hint="Name the work tree with --folder.")
     project = asked.project or _name_of(asked.folder)
-    with _terminable(), _memory(asked) as memory:
+    with terminable(), _memory(asked) as memory:
         supervisor = Supervisor(
             assessor,
             ShellWorker(asked.worker, asked.folder),
@@ -92,16 +90,6 @@ def _memory(asked: "SuperviseFlags") -> AbstractContextManager[ProjectMemory | N
 def _name_of(folder: Path) -> str:
     """Make a project id of a folder's name."""
     return _UNFIT.sub("-", folder.resolve().name).strip("-_")[:64] or "project"
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Leave in order when asked to end, so that no worker is left behind in the work tree."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _ceilings(asked: "SuperviseFlags", count: int, project: str) -> str:

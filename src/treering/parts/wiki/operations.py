@@ -14,8 +14,7 @@ from pydantic import Field
 from treering.core.errors import NotFound
 from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.links import LinkForm, heading_anchors, unquoted
-from treering.parts.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile
-from treering.parts.wiki.files.regions import without_matter
+from treering.parts.wiki.files.manifest import RESERVED, WikiManifest, WrittenFile, without_matter
 from treering.parts.wiki.files.rendering import KnownFile, is_edited
 from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from treering.core.errors import TreeringError
 from treering.core.evidence import Lines, find_lines
-from treering.parts.wiki.files.manifest import INDEX, LOG, MANIFEST, WikiManifest, WrittenFile, read_manifest
-from treering.parts.wiki.files.regions import PageText
+from treering.parts.wiki.files.manifest import INDEX, LOG, MANIFEST, PageText, WikiManifest, WrittenFile, read_manifest
 from treering.parts.wiki.files.rendering import KnownFile, edited_blocks, is_edited
 from treering.ports.adapter import FileAccess, KnowledgeDraft, SegmentDraft, Skipped, SourceDraft
 from treering.sources.reading.folder import read_bytes

@@ -11,8 +11,7 @@ from pydantic import Field
 from treering.core.canonical import PREFIXES, Instant
 from treering.core.errors import NotFound, nearest
 from treering.parts.wiki.files.links import NoAddresses, body_links, forge_of
-from treering.parts.wiki.files.manifest import INDEX, LOG
-from treering.parts.wiki.files.regions import without_matter
+from treering.parts.wiki.files.manifest import INDEX, LOG, without_matter
 from treering.parts.wiki.files.rendering import render_pages
 from treering.parts.wiki.kept_wikis import KeptWikis
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories

@@ -21,8 +21,15 @@ from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.core.secrets.redaction import redact
 from treering.parts.wiki.diagrams import draw_diagram, parse_diagram
 from treering.parts.wiki.files.links import heading_anchors, quoted_path, unquoted
-from treering.parts.wiki.files.manifest import INDEX, LOG, MANIFEST, WikiManifest, is_page_path, read_manifest
-from treering.parts.wiki.files.regions import without_matter
+from treering.parts.wiki.files.manifest import (
+    INDEX,
+    LOG,
+    MANIFEST,
+    WikiManifest,
+    is_page_path,
+    read_manifest,
+    without_matter,
+)
 from treering.sources.reading.folder import read_bytes
 
 STYLE = "/-/style.css"

@@ -12,7 +12,7 @@ from treering.core.scope import ROOT
 from treering.core.secrets.redaction import redact
 from treering.parts.wiki.citing import Citations, RepositoryPlace
 from treering.parts.wiki.files.links import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
-from treering.parts.wiki.files.regions import short_digest
+from treering.parts.wiki.files.manifest import short_digest
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.parts.wiki.pages import LineCitation, WikiPage, WikiPlan, WikiWriter
 from treering.ports.adapter import FileAccess, KnownRepository

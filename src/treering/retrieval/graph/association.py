@@ -184,7 +184,10 @@ class _Ties:
 
     def _calling(self) -> npt.NDArray[np.bool_]:
         """Tell which occurrences are titles that the question names."""
-        return (self.occurrence.tie == EdgeType.TITLE) & np.isin(self.occurrence.source, self.named)
+        calling: npt.NDArray[np.bool_] = (self.occurrence.tie == EdgeType.TITLE) & np.isin(
+            self.occurrence.source, self.named
+        )
+        return calling
 
 
 def _occurrences(edges: Edges) -> Edges:

@@ -64,18 +64,22 @@ def passages_of(item: Object) -> list[Passage]:
 
 
 def told_once(title: str, text: str) -> str:
-    """Return the text of an object without the lines that only repeat its title or a line above them.
+    """Return the text of an object without the lines that only repeat its title, or what another line says.
 
-    A decision that was read from a file has its title as its question, and its outcome as its summary too.
+    A decision that was read from a file has its title as its question, and the beginning of its outcome as its summary.
     """
+    given = [(line, _bare(line)) for line in text.splitlines()]
+    whole = [bare for _, bare in given if len(bare) > _CUT]
     told, lines = {_bare(title)}, []
-    for line in text.splitlines():
-        if not line.strip() or _bare(line) not in told:
+    for line, bare in given:
+        is_cut = len(bare) > _CUT and any(one.startswith(bare) and one != bare for one in whole)
+        if not line.strip() or not (is_cut or bare in told):
             lines.append(line)
-            told.add(_bare(line))
+            told.add(bare)
     return "\n".join(lines)
 
 
+_CUT = 100  # characters: a longer line with which another begins is its summary
 _LABEL = re.compile(r"^(?:Outcome|Rationale|Expected|Resolution): ")
 
 

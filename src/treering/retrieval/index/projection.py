@@ -6,6 +6,7 @@ them as the steps say, and remembers from which audit sequence number to which e
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from treering.core.objects import Node, Object, Source, WorkItem
@@ -19,7 +20,8 @@ from treering.retrieval.index.code_names import names_of_code
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties, excerpt_of, names_of_linked_code, ties_of
-from treering.retrieval.text.analysis import identifier_text, index_text
+from treering.retrieval.text.analysis import names_in, stretches_of
+from treering.retrieval.text.analysis import terms_of as text_terms
 
 PARAGRAPH, TURN, SYMBOL, SUPPORT, CODE, DATA = range(6)
 """How long a text may wait for its vector: less is sooner.
@@ -73,11 +75,15 @@ class Entry:
 
 
 class IndexTerms(NamedTuple):
-    """The terms of a passage for the word index (`retrieval.text.analysis.index_text`), by field."""
+    """What a passage is found by: its terms for the word index by field, and its names for the index of their parts.
+
+    `retrieval.text.analysis` says what both are (`index_text`, `identifier_text`).
+    """
 
     title: str
     heading: str
     body: str
+    names: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +153,14 @@ def _read(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extract
     return extractor.extract(excerpts)
 
 
-def words_of(passage: Passage) -> IndexTerms:
-    """Return what a passage is found by in the word index."""
-    return IndexTerms(index_text(called(passage)), index_text(passage.heading), index_text(passage.text))
-
-
-def names_of(passage: Passage) -> str:
-    """Return what a passage is found by in the index of parts of names."""
-    text = f"{called(passage)}\n{passage.heading}\n{passage.text}"
+def terms_of(passage: Passage) -> IndexTerms:
+    """Return what a passage is found by in the index of words and in that of parts of names."""
+    fields = (called(passage), passage.heading, passage.text)
+    stretches = [stretches_of(field) for field in fields]
+    title, heading, body = map(text_terms, fields, stretches)
     # Every word of a signature is a name. In bodies of code plain words are many, and the word index finds them.
-    return identifier_text(text, code=passage.role == "symbol")
+    names = names_in(chain.from_iterable(stretches), any_word=passage.role == "symbol")
+    return IndexTerms(title, heading, body, " ".join(names))
 
 
 def places_of(passage: Passage) -> tuple[str, ...]:

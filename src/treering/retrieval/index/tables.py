@@ -196,9 +196,11 @@ class VectorTable:
         self._check_query(query)
         if limit < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        rows = np.arange(self._count) if allowed is None else self._in_order(self._rows_of(allowed))
-        if len(rows) > self._exact_rows:
+        rows = None if allowed is None else self._in_order(self._rows_of(allowed))
+        if (self._count if rows is None else len(rows)) > self._exact_rows:
             rows = self._promising(query, rows, limit)
+        elif rows is None:
+            rows = np.arange(self._count)
         finalists = _at_least_nth(rows, self._rough_cosines(query, rows), limit)
         cosines = self._cosines(query, finalists)
         keys = self._keys[finalists]
@@ -260,12 +262,18 @@ class VectorTable:
         in_order: Rows = np.flatnonzero(mask)
         return in_order
 
-    def _promising(self, query: npt.NDArray[np.float32], rows: Rows, limit: int) -> Rows:
-        """Keep the rows whose components agree in sign with the query's most often, all of an equal count."""
-        disagreements = self._disagreements(query)[rows]
-        wanted = max(self._rescored, len(rows) // RESCORED_SHARE, 2 * limit)
+    def _promising(self, query: npt.NDArray[np.float32], rows: Rows | None, limit: int) -> Rows:
+        """Keep the rows (`None`: of all) whose components agree in sign with the query's most often.
+
+        All of an equal count are kept.
+        """
+        disagreements = self._disagreements(query)
+        if rows is not None:
+            disagreements = disagreements[rows]
+        wanted = max(self._rescored, len(disagreements) // RESCORED_SHARE, 2 * limit)
         at_most = np.cumsum(np.bincount(disagreements))
-        return rows[disagreements <= np.searchsorted(at_most, wanted)]
+        kept: Rows = np.flatnonzero(disagreements <= np.searchsorted(at_most, wanted))
+        return kept if rows is None else rows[kept]
 
     def _disagreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
         wanted = _sign_bits(query[np.newaxis])
@@ -373,7 +381,7 @@ class WeighedPostings:
 class WordTable:
     """How long passages are, and the postings of terms, as of one moment.
 
-    About 8 bytes for each possible key up to the greatest, and 8 for each posting kept. Not locked: nobody may search
+    About 16 bytes for each possible key up to the greatest, and 8 for each posting kept. Not locked: nobody may search
     while somebody changes it.
     """
 
@@ -384,6 +392,8 @@ class WordTable:
         self._lengths: Scores = np.zeros(0)
         self._rows = 0
         self._usual = 0.0
+        self._norms: Scores | None = None
+        """By key: what is added to a count for how long the passage is; `None` until it is needed."""
 
     def begin(self, keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
         """Take the lengths (in terms) of all passages, how many there are and how long together; forget all else."""
@@ -401,6 +411,7 @@ class WordTable:
         self._lengths[list(changed)] = 0
         self._lengths[keys] = lengths
         self._rows, self._usual = rows, total / max(1, rows)
+        self._norms = None
         self._postings.clear()
         self._kept = 0
 
@@ -430,9 +441,10 @@ class WordTable:
         return scores
 
     def _weighed(self, postings: Postings) -> Scores:
+        if self._norms is None:
+            self._norms = _K1 * (1 - _B + _B * self._lengths / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
-        norms = _K1 * (1 - _B + _B * self._lengths[postings.keys] / self._usual)
-        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + norms))
+        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + self._norms[postings.keys]))
         return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
@@ -464,7 +476,7 @@ def best(scores: Scores, limit: int, *, among: npt.NDArray[np.int32] | None = No
     """Return the best of passages (`among`: of some of them) and their scores; of equal ones the lower key first."""
     found = np.flatnonzero(scores) if among is None else among[scores[among] > 0].astype(np.int64)
     if len(found) > limit:
-        nth = np.partition(scores[found], len(found) - limit)[len(found) - limit]
-        found = found[scores[found] >= nth]
+        values = scores[found]
+        found = found[values >= np.partition(values, len(found) - limit)[len(found) - limit]]
     order = np.lexsort((found, -scores[found]))[:limit]
     return found[order], scores[found[order]]

@@ -136,6 +136,8 @@ def lend_to_neighbours(
     Where no turn stands beside it a candidate borrows from itself, so that standing alone costs nothing.
     Scores stay between 0 and 1.
     """
+    if not neighbours:
+        return nsmallest(len(ranked) if limit is None else limit, ranked, key=lambda hit: (-hit.score, hit.key))
     own = {hit.key: hit for hit in ranked}
     beside = (key for hit in ranked for key in neighbours.get(hit.key, ()))
     everyone = [own.get(key) or Fused(key, 0.0, {}) for key in dict.fromkeys((*own, *beside))]

@@ -1,6 +1,6 @@
 """The context pack, and packing hits into one: sections, citations, a token budget."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -79,7 +79,7 @@ class ContextPack(_Value):
     generated_at: Instant
     expires_at: Instant
     budget: dict[str, int]
-    """`max_tokens`, `used_tokens` (estimated), `left_out` (items that did not fit)."""
+    """`max_tokens`, `used_tokens` (estimated, of the pack as it is written), `left_out` (items that did not fit)."""
     trace: dict[str, Any] = {}
 
 
@@ -104,9 +104,11 @@ _PASSAGE_SHARE = 0.25
 _LEAST_SHARE = 200  # tokens: a passage may take as many of a small budget
 _LEAST_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
 _NAMED = 3  # passages that a pack without items names
-_TASK_CHARS = 300
+_TASK_CHARS = 120
 _PLACE_CHARS = 200
-_OVERHEAD = 24  # tokens of heading, mark and fence around an item
+_MARK = "[00] "  # a mark of a citation, before items are numbered
+_FENCE_CHARS = len(fence("", origin=""))
+_BETWEEN = 2  # characters of the empty line after an item
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +142,19 @@ def section_of(type_: str, kind: str) -> Section:
             return "sources"
 
 
-def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
+def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) -> Packed:
     """Fill the budget, best first: what is believed and done gets up to half, sources what remains.
 
     Then whatever still fits is added in order. No passage takes more than its share; a long one is cut at the end
-    rather than left out, as long as a useful part of it fits.
+    rather than left out, as long as a useful part of it fits. An item counts as it is written, with its marks, its id
+    and its fence. `around`: tokens that what stands around the items takes; shares are parts of the whole budget.
     """
     believed = [draft for draft in drafts if draft.item.section != "sources"]
     sources = [draft for draft in drafts if draft.item.section == "sources"]
-    budget = _Budget(max_tokens)
-    first = [draft for draft in believed if budget.take(draft.item, within=int(max_tokens * _BELIEVED_SHARE))]
+    budget = _Budget(max_tokens, around)
+    first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * _BELIEVED_SHARE))]
     seen = [fitted for draft in sources if (fitted := _fitted(draft, budget))]
-    late = [draft for draft in believed if draft not in first and budget.take(draft.item, within=max_tokens)]
+    late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
     chosen = [*first, *late, *seen]
     ids = {_key(draft.item) for draft in chosen}
     left_out = tuple(draft.item for draft in drafts if _key(draft.item) not in ids)
@@ -175,13 +178,23 @@ def render(context: ContextPack) -> str:
     What was stored stands fenced as data, with its origin: an item's title and text. Outside are our own words, ids,
     and labels: the task, places cited, and titles in notes, each quoted on one line.
     """
+    return _written(context, _render_item)
+
+
+def estimate_written(context: ContextPack) -> int:
+    """Estimate the tokens of a pack as `render` writes it, at a tenth of its cost: nothing is fenced."""
+    return estimate_tokens(_written(context, lambda item, origin: _sized(item, len(item.citations), origin)))
+
+
+def _written(context: ContextPack, write: Callable[[PackItem, str], str]) -> str:
+    """Write a pack, each of its items by `write`, which is given the item and where it stands."""
     blocks = [f"# Context for {label(context.task, most=_TASK_CHARS)}", context.summary]
     origins = {citation.mark: citation for citation in context.citations}
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]
         if items:
             blocks.append(f"## {section.capitalize()}")
-            blocks += [_render_item(item, origins) for item in items]
+            blocks += [write(item, _origin(item, origins)) for item in items]
     if context.conflicts:
         blocks += ["## Conflicts", _bullets(note.summary for note in context.conflicts)]
     if context.may_break:
@@ -199,6 +212,24 @@ def render(context: ContextPack) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
+    """Shorten a pack until it fits as it is written: the last items first, then what to read next.
+
+    Also return what is gone altogether, each as its object and segment. A pack without items may still be too long.
+    """
+    dropped: list[str] = []
+    while (excess := estimate_tokens(render(context)) - max_tokens) > 0 and context.items:
+        last = context.items[-1]
+        shorter = _shorter(last, excess)
+        if shorter is None:
+            dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
+            context = _with_read(context, last)
+        context = _with_items(context, (*context.items[:-1], *([shorter] if shorter else ())))
+    if excess > 0:
+        context = context.model_copy(update={"recommended_next_reads": (), "may_break": ()})
+    return context, dropped
+
+
 _BY_KIND: dict[str, Section] = {
     "constraint": "constraints",
     "decision": "decisions",
@@ -210,16 +241,17 @@ _BY_KIND: dict[str, Section] = {
 
 
 class _Budget:
-    def __init__(self, tokens: int) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: int, around: int) -> None:
+        self.tokens = max(0, tokens - around)
         self.used = 0
+        self.share = max(int(tokens * _PASSAGE_SHARE), _LEAST_SHARE)
 
     @property
     def left(self) -> int:
         return self.tokens - self.used
 
-    def take(self, item: PackItem, *, within: int) -> bool:
-        cost = _cost(item)
+    def take(self, draft: UnnumberedItem, *, within: int) -> bool:
+        cost = _cost(draft)
         if self.used + cost > min(within, self.tokens):
             return False
         self.used += cost
@@ -227,20 +259,58 @@ class _Budget:
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
-    share = max(int(budget.tokens * _PASSAGE_SHARE), _LEAST_SHARE)
-    if _cost(draft.item) <= share and budget.take(draft.item, within=budget.tokens):
+    if _cost(draft) <= budget.share and budget.take(draft, within=budget.tokens):
         return draft
-    room = min(budget.left, share) - _OVERHEAD - estimate_tokens(draft.item.title)
+    cut = _with_text(draft, "", "cut")
+    room = min(budget.left, budget.share) - _cost(cut)
     if room < _LEAST_USEFUL:
         return None
-    cut = draft.item.model_copy(
-        update={"text": cut_to_tokens(draft.item.text, room - 2) + "\n…", "flags": (*draft.item.flags, "cut")}
-    )
-    return UnnumberedItem(cut, draft.places) if budget.take(cut, within=budget.tokens) else None
+    cut = _with_text(cut, _beginning(draft.item.text, room))
+    return cut if budget.take(cut, within=budget.tokens) else None
 
 
-def _cost(item: PackItem) -> int:
-    return _OVERHEAD + estimate_tokens(item.title) + estimate_tokens(item.text)
+def _beginning(text: str, tokens: int) -> str:
+    """Return as much of a text as fits, with a mark that there is more."""
+    return cut_to_tokens(text, tokens - 2) + "\n…"
+
+
+def _with_text(draft: UnnumberedItem, text: str, *flags: str) -> UnnumberedItem:
+    item = draft.item.model_copy(update={"text": text, "flags": (*draft.item.flags, *flags)})
+    return UnnumberedItem(item, draft.places)
+
+
+def _cost(draft: UnnumberedItem) -> int:
+    """Return the tokens of an item as it is written, with the empty lines around it."""
+    origin = next(map(_place, draft.places), draft.item.object_id)
+    return estimate_tokens(_sized(draft.item, len(draft.places), origin) + " " * _BETWEEN)
+
+
+def _sized(item: PackItem, marks: int, origin: str) -> str:
+    """Return a text as long as an item is written, made without its fence."""
+    around = marks * len(_MARK) + _FENCE_CHARS + len(origin)
+    return f"{_head(item)}\n\n{titled(item.title, item.text)}{' ' * around}"
+
+
+def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:
+    """Name a source of which nothing is left in a pack among what to read next."""
+    if not dropped.segment_id or any(item.object_id == dropped.object_id for item in context.items[:-1]):
+        return context
+    reads = (quoted(dropped.title), *context.recommended_next_reads)
+    return context.model_copy(update={"recommended_next_reads": reads})
+
+
+def _shorter(item: PackItem, excess: int) -> PackItem | None:
+    room = estimate_tokens(item.text) - excess
+    if room < _LEAST_USEFUL:
+        return None
+    flags = tuple(dict.fromkeys((*item.flags, "cut")))
+    return item.model_copy(update={"text": _beginning(item.text, room), "flags": flags})
+
+
+def _with_items(context: ContextPack, items: tuple[PackItem, ...]) -> ContextPack:
+    used = {mark for item in items for mark in item.citations}
+    citations = tuple(citation for citation in context.citations if citation.mark in used)
+    return context.model_copy(update={"items": items, "citations": citations})
 
 
 def _key(item: PackItem) -> tuple[str, str]:
@@ -261,15 +331,22 @@ def _numbered(drafts: Sequence[UnnumberedItem]) -> tuple[tuple[PackItem, ...], t
     return tuple(items), tuple(citations.values())
 
 
-def _render_item(item: PackItem, origins: dict[str, Citation]) -> str:
-    marks = " ".join(item.citations)
+def _render_item(item: PackItem, origin: str) -> str:
+    head = f"{' '.join(item.citations)} {_head(item)}".strip()
+    return f"{head}\n\n{fence(titled(item.title, item.text), origin=origin)}"
+
+
+def _origin(item: PackItem, origins: dict[str, Citation]) -> str:
+    return next((_place(origins[mark]) for mark in item.citations), item.object_id)
+
+
+def _head(item: PackItem) -> str:
+    """Write what stands above an item, but for its marks."""
     state = "" if item.status == "active" else f" ({item.status})"
     warning = f" — warning: {', '.join(item.flags)}" if item.flags else ""
-    origin = next((_place(origins[mark]) for mark in item.citations), item.object_id)
     trust = f" — trust: {item.trust} ({item.channel})" if item.trust else ""
     named = f"{item.object_id} {item.segment_id}".strip()
-    head = f"{marks} `{named}`{state}{trust}{warning}".strip()
-    return f"{head}\n\n{fence(titled(item.title, item.text), origin=origin)}"
+    return f"`{named}`{state}{trust}{warning}"
 
 
 def _cited(citation: Citation, shown: Collection[tuple[str, str]]) -> str:

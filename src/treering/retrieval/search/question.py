@@ -353,7 +353,7 @@ def clues_of(
     that is named, or speaks of that time (`dated`, as `Index.on_days` gives it). `role`: the question asks what an
     assistant said ("you told me"), or else what a user said of themselves ("my").
     """
-    turns = {key: _speaker(head) for key, head in heads.items() if is_turn(head)}
+    turns = {key: speaker_of(head) for key, head in heads.items() if is_turn(head)}
     clues = {
         SPEAKER: _spoken_by(question, turns, heads),
         DATE: {key: score for key, score in dated.items() if key in turns},
@@ -371,7 +371,7 @@ def thread_clue(ranked: Sequence[Fused], heads: Mapping[int, PassageHead]) -> di
     return {THREAD: {hit.key: best[thread] for hit, thread in turns}} if turns else {}
 
 
-def _speaker(head: PassageHead) -> str:
+def speaker_of(head: PassageHead) -> str:
     """Return who spoke: a turn is headed "Ann (2023-05-08)", or "Ann" where nobody knows when."""
     found = _TURN.fullmatch(head.heading)
     return found["speaker"] if found else head.heading

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2, sqrt
+from unicodedata import normalize
 
 from treering.core.characters import label
 from treering.core.evidence import Turn
@@ -15,9 +16,10 @@ from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.rounds import Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import VECTORS
-from treering.retrieval.search.question import Meaning, Question, is_long
+from treering.retrieval.search.question import Meaning, Question, is_long, speaker_of
 from treering.retrieval.search.retrieval import Hit, Retrieval
-from treering.retrieval.text.analysis import index_text, query_words
+from treering.retrieval.text.analysis import index_text, query_terms, query_words
+from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 
@@ -47,6 +49,12 @@ Both, and to ask `any_relevant` first, were found on three conversations of LoCo
 first 20, 1.8 % are left out; of questions about other conversations 26 % still bring something, of 82 % without it.
 """
 
+WEAK_SHARE = 0.4
+"""Part of the best score below which a hit is weak; of what answers among the first ten, 0 to 0.5 % is below it."""
+
+WEAK_SHARE_BY_WORDS = 0.3
+"""The same where not all hits were compared by a vector: 0 to 0.6 %."""
+
 _CALENDAR = MONTH_WORDS | WEEKDAY_WORDS
 
 MOST_CHECKED = 10
@@ -62,9 +70,11 @@ class IdfWeights:
     """From 0 for an empty space to 1 for one of `MOST_COUNTED` passages or more."""
     unknown: frozenset[str] = frozenset()
     """The terms that no passage has."""
+    dates: frozenset[str] = frozenset()
+    """The terms of the dates that the question names."""
 
     @classmethod
-    def of(cls, terms: Sequence[str], found: TextFound) -> "IdfWeights":
+    def of(cls, terms: Sequence[str], found: TextFound, dates: frozenset[str] = frozenset()) -> "IdfWeights":
         """Weigh the terms by how many passages have them: the fewer, the more.
 
         One that none has tells the more, the larger the space is: of a small one nobody expects that it knows many
@@ -72,7 +82,7 @@ class IdfWeights:
         """
         largeness = log2(2 + found.passages) / log2(2 + MOST_COUNTED)
         weights = {term: 1 / log2(2 + found.counts[term]) if term in found.counts else largeness for term in terms}
-        return cls(weights, largeness, frozenset(terms) - found.counts.keys())
+        return cls(weights, largeness, frozenset(terms) - found.counts.keys(), dates)
 
     def coverage(self, terms: Iterable[str]) -> float:
         """Return how much of a question a text with these terms covers: the share of the weights that it has.
@@ -84,10 +94,15 @@ class IdfWeights:
         shared = sum(self.weights[term] for term in self.weights.keys() & set(terms))
         return sqrt(len(self.weights)) * shared / total if total else 0.0
 
-    def unknown_share(self, terms: Iterable[str]) -> float:
-        """Return what part of the weights those of some terms have that no passage has."""
+    def share(self, terms: Iterable[str]) -> float:
+        """Return what part of the weights some terms have."""
         total = sum(self.weights.values())
-        return sum(self.weights[term] for term in self.unknown.intersection(terms)) / total if total else 0.0
+        return sum(self.weights[term] for term in self.weights.keys() & set(terms)) / total if total else 0.0
+
+    def undated(self) -> "IdfWeights":
+        """Return the weights without the words of dates: when a turn was said it seldom says itself."""
+        left = {term: weight for term, weight in self.weights.items() if term not in self.dates}
+        return replace(self, weights=left, unknown=self.unknown - self.dates) if left else self
 
     def near_from(self, meaning: Meaning) -> float:
         """Return the cosine from which a text is near to the question, and not only the nearest of many."""
@@ -110,48 +125,105 @@ class RelevanceEvidence:
     """The best cosine, above what is unrelated (0 to 1, at least -0.3); `None` without vectors."""
     covered: float
     """`IdfWeights.coverage` of the hit that covers most."""
-    unknown: float
-    """What part of the weights names have that no passage has."""
     largeness: float
     length: float
     """Binary logarithm of how many terms the hit has that covers most: a long text covers more by chance."""
+    missing: float
+    """What part of the weights names have that the best hit does not have, those of speakers set aside."""
+    rare: float
+    """Of the weights of the two rarest terms that some passage has, the part of those that the first hits have."""
+    talk: bool
+    """Whether most of the hits are turns of a conversation; else they are prose."""
 
     @classmethod
     def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
         """Weigh hits; `None` where nothing was fitted: small spaces, code, knowledge, long questions, quick vectors."""
+        least = cls.at_least(idf, question, hits)
+        if least is None:
+            return None
+        said = list(map(_said_terms, hits))
+        covered = list(map(idf.coverage, said))
+        nearness = _nearness(question.meaning, hits)
+        both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
+        names = idf.weights.keys() & set(_names_written(question.text))
+        names -= set(said[both.index(max(both))]).union(*map(query_words, _speakers(hits)))
+        known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST]
+        rare = set(known) & set[str]().union(*said[:_FIRST])
+        return replace(
+            least,
+            covered=max(covered),
+            length=log2(1 + max(zip(covered, map(len, said), strict=True))[1]),
+            missing=idf.share(names),
+            rare=idf.share(rare) / (idf.share(known) or 1.0),
+        )
+
+    @classmethod
+    def at_least(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
+        """Weigh hits whose texts are not analysed, as if they had no word of the question and were as long as can be.
+
+        Where chance does not even bring this, it does not bring the hits. `None` as for `of`.
+        """
         meaning = question.meaning
-        if not hits or idf.largeness < _FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
+        if not hits or idf.largeness < FITTED_FROM or not all(map(_is_text, hits)) or is_long(question.text):
             return None
         if meaning is not None and meaning.quick is not None:
             return None
-        covered, terms = max((idf.coverage(text), len(text)) for text in map(_said_terms, hits))
-        unknown = idf.unknown_share(_names_written(question.text))
-        compared = [_cosine(hit) for hit in hits if _is_compared(hit)]
-        near = None
-        if meaning is not None and compared:
-            near = max((max(compared) - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
-        return cls(near, covered, unknown, idf.largeness, log2(1 + terms))
+        most = _TERMS_PER_CHAR * max(len(normalize("NFKC", _shown(hit))) for hit in hits)
+        return cls(
+            near=max(_nearness(meaning, hits)) if meaning is not None and any(map(_is_compared, hits)) else None,
+            covered=0.0,
+            largeness=idf.largeness,
+            length=log2(1 + most),
+            missing=idf.share(_names_written(question.text)),
+            rare=0.0,
+            talk=is_talk(hits),
+        )
 
     @property
     def signals(self) -> tuple[float, ...]:
-        """The numbers that are weighed; length is not by words alone, where it tells too little."""
-        common = (self.covered, self.unknown, self.largeness)
-        return (*common, 1.0) if self.near is None else (self.near, *common, self.length, 1.0)
+        """The numbers that are weighed."""
+        return (self.near or 0.0, self.covered, self.largeness, self.length, self.missing, self.rare, 1.0)
 
     @property
     def is_chance(self) -> bool:
         """Tell whether chance brings as much."""
-        weights = _BY_WORDS if self.near is None else _WITH_VECTORS
+        weights = _WEIGHTS["near" if self.near is not None else "words", "talk" if self.talk else "prose"]
         return sum(weight * signal for weight, signal in zip(weights, self.signals, strict=True)) < 0
 
 
-_WITH_VECTORS = (9.75, 2.5, -5.0, -3.5, -0.75, 7.7)
-"""Weights of the signals, as `python -m benchmarks.chance` fits them (`docs/decisions`)."""
-_BY_WORDS = (5.0, -6.0, -4.0, 2.0)
+_WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
+    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, 5.6),
+    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 5.4),
+    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, 4.5),
+    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, 6.7),
+}
+"""Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""
 
-_FITTED_FROM = 0.74
+_TERMS_PER_CHAR = 3
+"""A text has no more terms: a sign of a script without spaces gives two, and a letter one of a compound and a stem."""
+FITTED_FROM = 0.74
 """`IdfWeights.largeness` of the smallest spaces that were fitted on, of 300 passages."""
 _FARTHEST = -0.3
+_NEAR_COUNTS = 4.0
+"""What nearness counts for beside coverage in the choice of the best hit."""
+_RAREST, _FIRST = 2, 3
+
+
+def _nearness(meaning: Meaning | None, hits: Sequence[Hit]) -> list[float]:
+    """Return how far each hit is above what is unrelated in meaning: 0 to 1, at least -0.3; 0 without vectors."""
+    if meaning is None:
+        return [0.0] * len(hits)
+    unrelated = meaning.unrelated_below
+    return [max((_cosine(hit) - unrelated) / (1 - unrelated), _FARTHEST) for hit in hits]
+
+
+def _speakers(hits: Sequence[Hit]) -> set[str]:
+    return {speaker_of(hit.head) for hit in hits if is_turn(hit.head)}
+
+
+def is_talk(hits: Sequence[Hit]) -> bool:
+    """Tell whether most of some hits are turns of a conversation."""
+    return 2 * sum(is_turn(hit.head) for hit in hits) > len(hits)
 
 
 def _is_text(hit: Hit) -> bool:
@@ -184,6 +256,20 @@ def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Se
     return [hit for hit in hits if _is_related(idf, question, hit)]
 
 
+def weak_among(found: Retrieval) -> frozenset[int]:
+    """Return the keys of the hits that have much less to do with a question than the best of them.
+
+    None of a lookup, and none where files of a project are among them: a task concerns many files.
+    """
+    hits = found.hits
+    if found.trace["route"] == "lookup" or not all(hit.item is not None or _is_text(hit) for hit in hits):
+        return frozenset()
+    scores = {hit.head.key: hit.score / hit.trusted.factor for hit in hits}
+    share = WEAK_SHARE if all(map(_is_compared, hits)) else WEAK_SHARE_BY_WORDS
+    least = share * max(scores.values(), default=0.0)
+    return frozenset(key for key, score in scores.items() if score < least)
+
+
 def _is_related(idf: IdfWeights, question: Question, hit: Hit) -> bool:
     meaning = question.meaning
     if meaning is None:
@@ -207,7 +293,11 @@ def _terms_of(hit: Hit) -> frozenset[str]:
 
 def _said_terms(hit: Hit) -> tuple[str, ...]:
     """Return the terms of a hit as the index has them, each as often as it is said."""
-    return _terms_in(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}")
+    return _terms_in(_shown(hit))
+
+
+def _shown(hit: Hit) -> str:
+    return f"{hit.head.title}\n{hit.head.heading}\n{hit.text}"
 
 
 @lru_cache(maxsize=32)  # each of the best hits is looked at several times for one answer
@@ -384,7 +474,8 @@ def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
     before: Counter[str] = Counter()
     spread = []
     for hit in hits:
-        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT ** before[hit.head.object_id]))
+        further = before[hit.head.object_id]
+        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT**further) if further else hit)
         before[hit.head.object_id] += not isinstance(hit.locator, Turn)
     return sorted(spread, key=lambda hit: -hit.score)
 
@@ -406,9 +497,13 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
     """Tell whether any of the best hits is relevant to a question; `True` for a lookup, and where it is unknown."""
     if found.trace["route"] == "lookup" or not known.idf.weights or question.lag.behind:
         return True
-    if not any_relevant(known.idf, question, hits):
+    idf = known.idf.undated() if is_talk(hits) else known.idf
+    if not any_relevant(idf, question, hits):
         return False
-    evidence = RelevanceEvidence.of(known.idf, question, hits)
+    least = RelevanceEvidence.at_least(idf, question, hits)
+    if least is None or not least.is_chance:
+        return True
+    evidence = RelevanceEvidence.of(idf, question, hits)
     return evidence is None or not evidence.is_chance
 
 
@@ -423,5 +518,17 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     return KnownWords(
         tuple(unknown_among(names, found.counts)),
         WordsKnown.of(words, found.counts),
-        IdfWeights.of(question.terms.words, found),
+        IdfWeights.of(question.terms.words, found, _date_terms(question)),
     )
+
+
+def _date_terms(question: Question) -> frozenset[str]:
+    """Return the terms of a question that only the dates in it have."""
+    if not question.days or is_long(question.text):
+        return frozenset()
+    rest, at = "", 0
+    for found in asked_ranges(question.text, None):
+        rest += question.text[at : found.start] + " "
+        at = max(at, found.end)
+    rest += question.text[at:]
+    return frozenset(question.terms.words).difference(query_terms(rest).words)

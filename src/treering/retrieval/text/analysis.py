@@ -8,7 +8,7 @@ gives is already split, folded and stemmed, and a store only has to split it at 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
@@ -75,10 +75,23 @@ def index_text(text: str) -> str:
     Scripts written without spaces give every character and every pair of neighbours. A text in another language than
     English gives the stems of its words in that language besides, behind all other terms, so that phrases stay whole.
     """
-    found = list(terms_by_token(text))
+    return terms_of(text, stretches_of(text))
+
+
+def stretches_of(text: str) -> list[str]:
+    """Return the stretches of a text that its tokens and its names are parts of, in order: read once for both."""
+    if text.isascii():
+        return _ASCII_STRETCH.findall(text)
+    return _STRETCH.findall(unicodedata.normalize("NFKC", text))
+
+
+def terms_of(text: str, stretches: Sequence[str]) -> str:
+    """Return what `index_text` makes of a text, whose stretches are at hand."""
+    found = list(map(_TERMS.__getitem__, stretches))
     terms = " ".join(filter(None, found))
-    # Most text is English: its terms, which are at hand, have none of these words.
-    if _foreign_terms().isdisjoint(found) or (language := language_of(text)) is None:
+    # Most text is English: its terms, which are at hand, have none of these words. In another language one stands
+    # between spaces, and is a stretch.
+    if _foreign_terms(text.isascii()).isdisjoint(found) or (language := language_of(text)) is None:
         return terms
     known = frozenset(terms.split())
     return " ".join([terms, *(stem for stem in stems_in(language, text) if stem not in known)])
@@ -95,7 +108,22 @@ def identifier_text(text: str, *, code: bool = False) -> str:
     A name is a token with an underscore, dot, slash, inner capital, or digits among letters; in `code`, any
     word of four characters or more.
     """
-    return " ".join(_names(text, any_word=code))
+    return " ".join(names_in(stretches_of(text), any_word=code))
+
+
+def names_in(stretches: Iterable[str], *, any_word: bool) -> Iterable[str]:
+    """Return the names in stretches of text, each once, as `identifier_text` does; `any_word`: as it does in code."""
+    once = dict.fromkeys(stretches)  # most words of a text come more than once
+    together = "\n".join(once)
+    if _APOSTROPHE.search(together):  # which is no part of a name
+        together = _APOSTROPHE.sub("\n", together)
+        once = dict.fromkeys(together.split("\n"))
+    if not any_word:
+        return dict.fromkeys(filter(None, map(_SIGNED_NAMES.__getitem__, once)))
+    if together.isascii():
+        words = together.lower().split("\n")
+        return dict.fromkeys(word[:_LONGEST_NAME] for word in words if len(word) >= _SHORTEST_NAME)
+    return dict.fromkeys(folded(word[:_LONGEST_NAME]) for word in once if len(word) >= _SHORTEST_NAME)
 
 
 def query_terms(text: str, *, most: int = MAX_WORDS) -> TextQuery:
@@ -116,13 +144,13 @@ def query_words(text: str, *, most: int = MAX_WORDS) -> tuple[str, ...]:
 def telling_terms(text: str) -> list[str]:
     """Return the terms of a question in order, each as often as it occurs, without stop words if others remain."""
     language = language_of(text)
-    sought = [_Sought.of(token, language) for token in _tokens(text)]
+    sought = [_sought(token, language) for token in _tokens(text)]
     return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
 def terms_in(language: str, word: str) -> tuple[str, ...]:
     """Return the terms under which texts have a word of a language; none for a function word."""
-    return _Sought.of(word, language).telling
+    return _sought(word, language).telling
 
 
 def content_words(text: str) -> list[str]:
@@ -165,8 +193,9 @@ _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
 _ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
-_NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
-_ASCII_NAME = re.compile(r"\w++(?>(?:[./:\-]{1,2}+\w++)*)", re.ASCII)
+# What joins the parts of a token, and what joins those of a name, which is `[./:\-]{1,2}`.
+_STRETCH = re.compile(rf"{_LETTERS}(?:(?:[./:\-]{{1,2}}|['’]){_LETTERS})*")
+_ASCII_STRETCH = re.compile(r"\w++(?>(?:(?:[./:\-]{1,2}+|')\w++)*)", re.ASCII)
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 _UNSPACED_SIGN = re.compile(f"[{_UNSPACED}]")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
@@ -191,24 +220,35 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Memory(dict[str, str]):
-    """The terms of tokens seen before: text repeats itself, and a look-up in a dict is all a repetition costs."""
+    """The terms of stretches seen before: text repeats itself, and a look-up in a dict is all a repetition costs."""
 
-    def __missing__(self, token: str) -> str:
-        terms = stem(token.lower()) if _is_word(token) else " ".join(map(stem, _analysed(token, query=False)))
-        if len(token) <= _LONGEST_TOKEN:  # odd input shall not fill the memory
+    def __missing__(self, stretch: str) -> str:
+        tokens = (_ASCII_TOKEN if stretch.isascii() else _TOKEN).findall(stretch)
+        several = len(tokens) > 1
+        terms = " ".join(filter(None, map(self.__getitem__, tokens))) if several else _terms_of_token(tokens[0])
+        if len(stretch) <= _LONGEST_TOKEN:  # odd input shall not fill the memory
             if len(self) >= _REMEMBERED:
                 self.clear()
-            self[token] = terms
+            self[stretch] = terms
         return terms
+
+
+def _terms_of_token(token: str) -> str:
+    if _is_word(token):
+        return stem(token.lower())
+    return " ".join(map(stem, _compound(token) if token.isascii() else _analysed(token, query=False)))
 
 
 _TERMS = _Memory()
 
 
 @cache
-def _foreign_terms() -> frozenset[str]:
-    """Return the terms of the words that tell other languages from English."""
-    return frozenset(map(_TERMS.__getitem__, FOREIGN_WORDS))
+def _foreign_terms(plain: bool) -> frozenset[str]:
+    """Return the terms of the words that tell other languages from English; where `plain`, of those without accents.
+
+    An accented word may have the term of an English one: `à` has that of `a`.
+    """
+    return frozenset(_TERMS[word] for word in FOREIGN_WORDS if word.isascii() or not plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +261,26 @@ class _Sought:
     terms: tuple[str, ...]
     telling: tuple[str, ...]
 
-    @classmethod
-    def of(cls, token: str, language: str | None) -> "_Sought":
-        words = tuple(_analysed(token, query=True))
-        stop = _STOP_WORDS | _CONTRACTIONS if _APOSTROPHE.search(token) else _STOP_WORDS
-        terms = tuple(map(stem, words))
-        if language is None:
-            return cls(terms, tuple(stem(word) for word in words if word not in stop))
-        # A text that is too short to tell its language has the words as they are written, others their stems as well.
-        telling = [stem(word) for word in words if not is_function_word(language, word)]
-        return cls(terms, (*telling, *(stemmed for stemmed in stems_in(language, token) if stemmed not in telling)))
+
+def _sought(token: str, language: str | None) -> _Sought:
+    # Odd input shall not fill the memory.
+    return _known_sought(token, language) if len(token) <= _LONGEST_TOKEN else _sought_anew(token, language)
+
+
+def _sought_anew(token: str, language: str | None) -> _Sought:
+    words = tuple(_analysed(token, query=True))
+    stop = _STOP_WORDS | _CONTRACTIONS if _APOSTROPHE.search(token) else _STOP_WORDS
+    terms = tuple(map(stem, words))
+    if language is None:
+        return _Sought(terms, tuple(stem(word) for word in words if word not in stop))
+    # A text that is too short to tell its language has the words as they are written, others their stems as well.
+    telling = [stem(word) for word in words if not is_function_word(language, word)]
+    more = (stemmed for stemmed in stems_in(language, token) if stemmed not in telling)
+    return _Sought(terms, (*telling, *more))
+
+
+_known_sought = lru_cache(maxsize=1 << 12)(_sought_anew)
+"""One question is analysed several times: whole, word by word, and for the name of its answer."""
 
 
 def _analysed(token: str, *, query: bool) -> Iterator[str]:
@@ -265,7 +315,10 @@ def _compound(token: str) -> list[str]:
     else:
         parts = list(map(str.lower, _LETTERS_ALONE.findall(bare)))
     # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-    return ["".join(map(spelled, parts)), *parts] if len(parts) > 1 else parts
+    return ["".join(map(_spelled_part, parts)), *parts] if len(parts) > 1 else parts
+
+
+_spelled_part = lru_cache(maxsize=1 << 14)(spelled)
 
 
 def _is_word(token: str) -> bool:
@@ -300,17 +353,6 @@ def stem(word: str) -> str:
     return str(_ENGLISH.stemWord(spelled(word))) if word.isascii() and word.isalpha() else word
 
 
-def _names(text: str, *, any_word: bool) -> Iterable[str]:
-    if any_word and text.isascii():
-        words = _ASCII_NAME.findall(text.lower())
-        return dict.fromkeys(word[:_LONGEST_NAME] for word in words if len(word) >= _SHORTEST_NAME)
-    found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
-    once = dict.fromkeys(found)  # most words of a text come more than once
-    if any_word:
-        return dict.fromkeys(folded(word[:_LONGEST_NAME]) for word in once if len(word) >= _SHORTEST_NAME)
-    return dict.fromkeys(filter(None, map(_SIGNED_NAMES.__getitem__, once)))
-
-
 class _SignedNames(dict[str, str]):
     """What words seen before are as names: folded, and nothing for a word without a sign that tells a name."""
 
@@ -330,7 +372,7 @@ _REMEMBERED_NAMES = 1 << 16  # words
 
 def _sought_names(text: str) -> tuple[str, ...]:
     short = len(_tokens(text)) <= _SHORT_QUERY
-    names = [name for name in _names(text, any_word=short) if name not in _STOP_WORDS]
+    names = [name for name in names_in(stretches_of(text), any_word=short) if name not in _STOP_WORDS]
     return tuple(names[:MAX_IDENTIFIERS])
 
 

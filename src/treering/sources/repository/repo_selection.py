@@ -1,18 +1,22 @@
-"""Which files of a repository are read: asked for, not set aside, and as they lie in a work tree."""
+"""Which files of a repository are read, and as they lie in a work tree; and the tree that a question is asked from."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from treering.core.errors import InvalidInput
-from treering.ports.adapter import ReadLimits
+from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.versions import GIT_BLOB
+from treering.ports.adapter import CheckedOut, FileAccess, LyingFile, ReadLimits
 from treering.ports.format import Formats
 from treering.sources.reading.folder import Pattern, own_files_as_they_lie, own_manifests, parse_patterns, read_bytes
-from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange
+from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id
 from treering.sources.repository.repo_map import api_entries, document_entries, folders_of, module_paths
+from treering.system.repository_place import repository_at
 
 _MOST_GLOBS = 1_000
 _LONGEST_PATH = 4_096
@@ -316,3 +320,54 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
+
+
+# The work tree that a question is asked from, and how commits differ: looked up in git, and in files as they lie.
+
+
+_MOST_BYTES = 2_000_000
+
+
+@dataclass(frozen=True)
+class RepositoryTrees:
+    """`ports.adapter.TreeLookup` by git. Files are read where `access` allows; of git, only what it names them by."""
+
+    access: FileAccess
+    _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
+
+    def here(self, folder: Path | None) -> CheckedOut | None:
+        """Return the work tree that a folder lies in: the working folder, or the only folder that may be read."""
+        with suppress(OSError):
+            found = repository_at(folder or self.access.root or Path.cwd())
+            if found and found.top:
+                branch, commit = found.head()
+                return CheckedOut(found.top, str(found.common), branch or found.detached, commit)
+        return None
+
+    def commit(self, place: str, revision: str) -> str:
+        """Return the commit that a revision names in the repository at a place; empty where there is none."""
+        with suppress(TreeringError):
+            repository = open_repository(place, self.access)
+            with suppress(NotFound):
+                return repository.resolve(revision)
+        return ""
+
+    def differing(self, place: str, before: str, after: str) -> Mapping[str, str | None] | None:
+        """Return by path the blob that one commit has where another one has a different one."""
+        key = (place, before, after)
+        with suppress(TreeringError):
+            if key not in self._differing:
+                self._differing[key] = open_repository(place, self.access).differing(before, after)
+            return self._differing[key]
+        return None
+
+    def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
+        """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""
+        file = tree.top / path
+        parent = Path(os.path.realpath(file.parent))
+        if not parent.is_relative_to(tree.top) or not self.access.holds(parent / file.name) or file.is_symlink():
+            return None
+        if not file.exists():
+            return LyingFile("", None)
+        data = read_lying(file, _MOST_BYTES)
+        return LyingFile(f"{GIT_BLOB}{blob_id(data, like=tree.commit)}", data) if data is not None else None

@@ -158,8 +158,9 @@ class WholeRows(VerifiedRows, ExportedRows, Protocol):
 class DatabaseLedger(LedgerWrites, Generic[T]):
     """`ports.ledger.Ledger` over a database. Followers move in the same transactions.
 
-    `read`, `write`: hold a transaction; `read_whole`: one for reads of everything, which hold up no other. `snapshot`:
-    the reads of a transaction; `rows`: all rows that it sees. `policy` holds as long as the space tells of none.
+    `read`, `write`: hold a transaction; `ask`: one in which a single query is asked; `read_whole`: one for reads of
+    everything, which hold up no other. `snapshot`: the reads of a transaction; `rows`: all rows that it sees. `policy`
+    holds as long as the space tells of none.
     """
 
     def __init__(
@@ -174,9 +175,11 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         clock: Clock,
         policy: Policy | None,
         anchor: AnchorStore | None,
+        ask: Callable[[], AbstractContextManager[T]] | None = None,
     ) -> None:
         self._place = place
         self._hold = read
+        self._hold_to_ask = ask or read
         self._hold_to_write = write
         self._hold_whole = read_whole
         self._snapshot = snapshot
@@ -189,7 +192,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     @property
     def policy(self) -> Policy:
         """The policy in force, as the space holds it now."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.policy
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
@@ -234,27 +237,27 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.sources(scope, root)
 
     def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
         """Give, by origin, those of the sources that are in this scope."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.sources_at(scope, origins)
 
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.scopes(below)
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge whose evidence or derivation names this id."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.dependents(identity)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return ids of objects of which a revision names this id."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.referrers(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
@@ -277,7 +280,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
 
     def sequence(self, as_of: AsOf = None) -> int:
         """Return the audit sequence number at a point in history."""
-        with self._read() as snapshot:
+        with self._read(once=True) as snapshot:
             return snapshot.sequence(as_of)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
@@ -315,9 +318,9 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         """Return what writes in a transaction."""
 
     @contextmanager
-    def _read(self) -> Iterator[Snapshot]:
-        """Hold a snapshot, and the rows of the ledger to what they should be."""
-        with rows_of("the ledger"), self._hold() as transaction:
+    def _read(self, *, once: bool = False) -> Iterator[Snapshot]:
+        """Hold a snapshot, and the rows of the ledger to what they should be. `once`: for a single query."""
+        with rows_of("the ledger"), (self._hold_to_ask if once else self._hold)() as transaction:
             yield self._snapshot(transaction, self._checks, self._default_policy)
 
     @contextmanager

@@ -245,8 +245,8 @@ T = TypeVar("T")
 class DatabaseVectors(ABC, Generic[T]):
     """`ports.search.Vectors` over the ledger's database. Safe to use from many threads.
 
-    `read`, `write`: hold a transaction. Two processes that embed the same text keep its vector twice, which changes
-    nothing.
+    `read`, `write`: hold a transaction; `ask`: one in which all is asked at once. Two processes that embed the same
+    text keep its vector twice, which changes nothing.
     """
 
     def __init__(
@@ -258,11 +258,13 @@ class DatabaseVectors(ABC, Generic[T]):
         write: Callable[[], AbstractContextManager[T]],
         passing: PassingCache | None = None,
         kept: KeptTable[VectorRows] | None = None,
+        ask: Callable[[], AbstractContextManager[T]] | None = None,
     ) -> None:
         self._model = model
         self._dimension = dimension
         self._model_id = 0
         self._hold = read
+        self._hold_to_ask = ask or read
         self._hold_to_write = write
         self._followed = FollowedVectors(dimension, passing or PassingCache(), kept)
         self._counted: tuple[Hashable, Lag] | None = None
@@ -290,7 +292,7 @@ class DatabaseVectors(ABC, Generic[T]):
 
     def lag(self) -> Lag:
         """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
-        with self._read() as transaction:
+        with self._read(once=True) as transaction:
             self._expect_lag(transaction)
             state, known = self._rows(transaction).state(), self._counted
             if known is None or known[0] != state:
@@ -357,9 +359,9 @@ class DatabaseVectors(ABC, Generic[T]):
         return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
 
     @contextmanager
-    def _read(self) -> Iterator[T]:
-        """Hold a snapshot, and the rows of the index to what they should be."""
-        with rows_of("the index", hint=REINDEX), self._hold() as transaction:
+    def _read(self, *, once: bool = False) -> Iterator[T]:
+        """Hold a snapshot, and the rows of the index to what they should be. `once`: to ask once."""
+        with rows_of("the index", hint=REINDEX), (self._hold_to_ask if once else self._hold)() as transaction:
             if not self._model_id:  # a quick model is made known by the first write that needs it
                 self.recognise(transaction)
             yield transaction

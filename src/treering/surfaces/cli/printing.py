@@ -124,6 +124,8 @@ _PLAINLY = (
 )
 """What the checks of typer say of a value, and how people say it."""
 
+_NO_COMMAND = re.compile(r"No such command '(\w+)'")
+
 # The error for a wrong command line lies in another module from one release of typer to the next; its child does not.
 Misuse: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -154,7 +156,16 @@ def misuse(error: Exception) -> InvalidInput:
         said = theirs.sub(ours, said)
     end = "" if said.endswith("?") else "."  # a question: which command was meant
     command = getattr(getattr(error, "ctx", None), "command_path", "treering")
-    return InvalidInput(f"{said}{end}", hint=f"See `{command} --help`.")
+    return InvalidInput(f"{said}{end}", hint=_of_a_verb(said) or f"See `{command} --help`.")
+
+
+def _of_a_verb(said: str) -> str:
+    """Name the verb whose mode was given as a command, such as `search`; empty where none was."""
+    from treering.surfaces.cli.help import shipped_modes  # it reads a file, and only a wrong command needs it
+
+    unknown = _NO_COMMAND.match(said)
+    verbs = [verb for verb, modes in shipped_modes().items() if unknown and unknown[1] in {mode[0] for mode in modes}]
+    return f"Write: treering {verbs[0]} --mode {unknown[1]} …" if unknown and verbs else ""
 
 
 def blocked(error: OSError) -> TreeringError:

@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
-from treering.system.machine import OWN_PROCESS, make_folder, write_new
+from treering.system.machine import LOWEST_PRIORITY, make_folder, start_behind, write_new
 from treering.system.settings import FOLDER, IN_GIT, Settings
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import EVERYTHING, Operation, Rights
@@ -172,22 +171,26 @@ def _may_work_later(writing: WriteFlags) -> bool:
 
 
 def _work_later(space: Space) -> None:
-    """Start a process that makes what waits, outlives this one and holds no terminal."""
-    worker = subprocess.Popen(  # noqa: S603 - our own command
-        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "vectors", "--quiet"],
-        # Everybody on this machine can read the arguments of a process; its environment only its user.
-        env={**os.environ, "TREERING_SPACE": space.address.url},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
-    )
-    # Nobody waits for it; without a return code Python would warn that nobody did.
-    worker.returncode = 0
+    """Start a process that makes what waits."""
+    # Everybody on this machine can read the arguments of a process; its environment only its user.
+    environment = {**os.environ, "TREERING_SPACE": space.address.url}
+    start_behind("vectors", "--quiet", niceness=LOWEST_PRIORITY, environment=environment)
 
 
 # Commands that run until they are told to stop.
+
+
+_TERMINATED = 143
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Leave in order when asked to end: what is held is given back, and no child stays behind."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import typer
 
 from treering.core.characters import visible_line
 from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.models.vectoriser import EMBEDDING
 from treering.ports import runtime
 from treering.ports.runtime import Holding
 from treering.registry import brought
@@ -16,13 +17,14 @@ from treering.spaces import merging, transfer
 from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say
-from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
+from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, terminable, watched
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
 from treering.system.address import Address, file_address
 from treering.system.machine import sync_folder
 from treering.system.settings import Settings
 from treering.verbs.lint.upkeep import LEASES, UNLOCK, VECTORS
+from treering.verbs.query.overview import note_pace
 
 _PLURALS = {"patch": "patches"}
 
@@ -86,7 +88,8 @@ def merge(other: str, access: Access) -> None:
     """Merge another space into the one that is opened."""
     with opened(access) as space:
         report = space.merge(other)
-    answer(access, report, _of_merge(report))
+    stay = f"Patches that wait for review stay in the other space: {len(report.waiting)} (treering review list there)."
+    answer(access, report, [*_of_merge(report), *([line(stay)] if report.waiting else [])])
 
 
 def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | None, signers: Path | None) -> None:
@@ -99,6 +102,8 @@ def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | No
         lines += _of_merge(report.received)
     elif wishes.fetch:
         lines.append(line("Nothing new came."))
+    if report.waiting:
+        lines.append(line(f"Patches that wait for review are not sent: {len(report.waiting)} (treering review list)."))
     answer(access, report, [*lines, *(line(one) for one in report.warnings)])
 
 
@@ -158,16 +163,35 @@ def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags)
 def vectors(access: Access, *, quiet: bool) -> None:
     """Make all vectors that wait, after an index that is being made anew; quietly, only where nobody else is at it."""
     with opened(access, catching_up=True) as space:
-        lag = space.engine.index.vectors.lag()
-        if quiet and not ((lag.pending or lag.behind) and _is_free(space)):
+        if quiet:
+            _work_quietly(space)
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
-        for tend in brought("tending"):
-            tend(space)
-    if not quiet:
+        _tend(space)
         ready = report.total - report.pending
         answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])
+
+
+def _work_quietly(space: Space) -> None:
+    """Make what waits where no other process is at it, giving way to other programs. SIGTERM ends it in order."""
+    engine, lag = space.engine, space.engine.index.vectors.lag()
+    if not ((lag.pending or lag.behind) and engine.leases.holder(runtime.VECTORS) is None):
+        return
+    begun, ready = engine.clock.elapsed(), lag.total - lag.pending
+
+    def note(what: str, done: int, _total: int | None) -> None:
+        if what == EMBEDDING:
+            note_pace(engine, done - ready, engine.clock.elapsed() - begun)
+
+    with terminable():
+        engine.vectoriser.work_alone(note)
+        _tend(space)
+
+
+def _tend(space: Space) -> None:
+    for tend in brought("tending"):
+        tend(space)
 
 
 def verify(
@@ -209,11 +233,6 @@ def _is_there(address: Address) -> bool:
 def _told(one: Holding) -> str:
     name, process = visible_line(one.name), one.process
     return f"{name}: held by process {process}, renewed {one.renewed:.0f} s ago, lapses in {one.left:.0f} s."
-
-
-def _is_free(space: Space) -> bool:
-    """Tell whether nobody is making vectors of this space."""
-    return space.engine.leases.holder(runtime.VECTORS) is None
 
 
 def _listed(counts: Mapping[str, int]) -> str:

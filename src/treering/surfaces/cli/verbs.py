@@ -19,7 +19,7 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
-from treering.surfaces.cli.printing import EXIT_CODES, line
+from treering.surfaces.cli.printing import EXIT_CODES, line, tell
 from treering.surfaces.cli.rendering import render
 from treering.surfaces.cli.request import (
     check_kind,
@@ -106,6 +106,8 @@ def query(
 ) -> None:
     """Ask, and print what is known; write its proof to a new file, where one is asked for."""
     given = question_from(words, mode)
+    if len(words) > 1 and not mode and words[0] in catalog.TOOLS["query"].modes:
+        tell(f"note: `{words[0]}` is a word of the question here; as a mode: treering query --mode {words[0]} …")
     if not given and not calling.input and mode != "recent":
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}

@@ -16,16 +16,19 @@ from treering.core.errors import Conflict, InvalidInput, TreeringError
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import reason
 from treering.sources.repository.git import GitRepository, open_repository
-from treering.sources.repository.git_hooks import (
+from treering.sources.repository.git_process import locate
+from treering.sources.watching import (
     SENDING,
     GitHook,
     HookCommands,
+    Occasion,
+    WatchedPlace,
     hooks_of,
     install_hooks,
+    occasions,
+    shown_reason,
     uninstall_hooks,
 )
-from treering.sources.repository.git_process import locate
-from treering.sources.watching import Occasion, WatchedPlace, occasions, shown_reason
 from treering.spaces.depots import sync_place
 from treering.spaces.sync import SyncWishes
 from treering.surfaces.cli.commands.spaces import SharingFlags, WatchFlags

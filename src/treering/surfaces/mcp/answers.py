@@ -6,7 +6,7 @@ from typing import Any
 
 from treering.core.characters import label
 from treering.core.writing.draft import ObjectChange
-from treering.retrieval.search.packing import ContextPack, PackItem, quoted, render, titled
+from treering.retrieval.search.packing import quoted, render, shortened, titled
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
 from treering.verbs.crystallize.submission import WriteReport
@@ -23,7 +23,6 @@ from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ReadReport, shown_status
 
-_LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
 _SAID = 600  # characters of a sentence that may hold stored words
 _TAIL = 80  # tokens for naming what a pack leaves out
 
@@ -52,46 +51,10 @@ def _context(report: ContextReport, max_tokens: int) -> str:
     unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in told)})
     notes = [f"- {note}" for note in _notes(unsaid)]
     room = max_tokens - sum(map(estimate_tokens, notes))
-    pack, dropped = _fitted(report.pack, room)
+    pack, dropped = shortened(report.pack, room - _TAIL)
     refs = [*dropped, *report.left_out]
     tail = [left_out(refs, max_tokens=max_tokens)] if refs else []
     return cut_to_tokens("\n".join([render(pack).rstrip(), "", *tail, *notes]).rstrip(), max_tokens)
-
-
-def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
-    """Shorten a pack until it fits as it is written: the last items first, then what to read next."""
-    dropped: list[str] = []
-    while (excess := estimate_tokens(render(pack)) + _TAIL - max_tokens) > 0 and pack.items:
-        last = pack.items[-1]
-        shorter = _shorter(last, excess)
-        if shorter is None:
-            dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
-            pack = _with_read(pack, last)
-        pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
-    if excess > 0:
-        pack = pack.model_copy(update={"recommended_next_reads": (), "may_break": ()})
-    return pack, dropped
-
-
-def _with_read(pack: ContextPack, dropped: PackItem) -> ContextPack:
-    """Name a source of which nothing is left in a pack among what to read next."""
-    if not dropped.segment_id or any(item.object_id == dropped.object_id for item in pack.items[:-1]):
-        return pack
-    return pack.model_copy(update={"recommended_next_reads": (quoted(dropped.title), *pack.recommended_next_reads)})
-
-
-def _shorter(item: PackItem, excess: int) -> PackItem | None:
-    room = estimate_tokens(item.text) - excess - 2
-    if room < _LEAST:
-        return None
-    flags = tuple(dict.fromkeys((*item.flags, "cut")))
-    return item.model_copy(update={"text": cut_to_tokens(item.text, room) + "\n…", "flags": flags})
-
-
-def _with_items(pack: ContextPack, items: tuple[PackItem, ...]) -> ContextPack:
-    used = {mark for item in items for mark in item.citations}
-    citations = tuple(citation for citation in pack.citations if citation.mark in used)
-    return pack.model_copy(update={"items": items, "citations": citations})
 
 
 def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:

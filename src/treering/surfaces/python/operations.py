@@ -61,7 +61,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "what is kept": {},
     },
     "feedback off": {
-        "in one scope": {"scope": "/chats"},
+        "everywhere": {},
     },
     "feedback on": {
         "everywhere again": {},

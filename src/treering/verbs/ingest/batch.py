@@ -1,8 +1,7 @@
 """Batches: many items in one durable patch, and one by one where the ledger refuses it."""
 
-import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
@@ -99,8 +98,7 @@ class BatchWriter:
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
-            with _collector_paused():
-                return retry_on_conflict(lambda: self._attempt(items, beside))
+            return retry_on_conflict(lambda: self._attempt(items, beside))
         except _REFUSALS as error:
             return self._apart(items, error)
 
@@ -129,10 +127,14 @@ class BatchWriter:
             return self._preview(patch, changes.results)
         if any(map(_awaits_review, items)):
             return self._ask(patch, items, changes.results)
-        if needs_review(patch, self.engine.ledger.policy):
+        try:
+            # The ledger asks the policy itself: to ask it before costs a transaction for each batch.
+            with beside(changes.results):
+                receipt = self.engine.ledger.commit(patch)
+        except Denied:
+            if not needs_review(patch, self.engine.ledger.policy):
+                raise
             return self._propose(patch, items, changes.results)
-        with beside(changes.results):
-            receipt = self.engine.ledger.commit(patch)
         self.known_sources.settle(
             origins=[origin for item in items for origin in origins_of(item)],
             nodes=changes.nodes_after(receipt),
@@ -182,19 +184,6 @@ class BatchWriter:
         for item in items:
             written = written.joined(self.write([item]))
         return written
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # A batch makes very many objects that go as soon as nothing names them, and hardly a cycle: looking for cycles
-    # among them takes a tenth of its time. Two threads at it leave the collector as the first of them found it.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _awaits_review(item: Item) -> bool:

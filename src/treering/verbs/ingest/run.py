@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from treering.core.errors import Corrupt, NotFound, Unavailable
+from treering.core.errors import Corrupt, NotFound, TreeringError, Unavailable
 from treering.core.filters import And, Compare
 from treering.core.objects import Node
 from treering.core.patch import (
@@ -342,9 +342,14 @@ class Run:
         if not isinstance(jobs, JobsInCommits):
             yield
             return
+        before = self._job
         row = self._row("done", self._engine.clock.now(), self.account.with_results(results))
         with jobs.kept_in_commit(row.id, row.model_dump(mode="json")) as is_kept:
-            yield
+            try:
+                yield
+            except TreeringError:
+                self._job = before
+                raise
             if is_kept():
                 self._kept, self._saved_at = row, row.updated_at
 
@@ -429,7 +434,9 @@ def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]
     everything = node_links.operations(nodes)
     for start in range(0, len(everything), _MOST_OPERATIONS):
         operations = everything[start : start + _MOST_OPERATIONS]
-        patch = new_patch(writer.engine, operations, author=writer.author, reason=writer.reason).value
+        # They name objects that the ledger holds, and say nothing else.
+        made = new_patch(writer.engine, operations, author=writer.author, reason=writer.reason, redact_secrets=False)
+        patch = made.value
         if needs_review(patch, ledger.policy):
             ledger.propose(patch, idempotency_key=proposal_key(operations))
         else:

@@ -1,8 +1,9 @@
 """Links of code for `related`: who imports, calls, uses and tests a file or a symbol, and what it imports and calls."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from posixpath import basename
 from typing import Any, Literal, get_args
 
@@ -237,23 +238,25 @@ _NAMED = 3
 """Users and tests that are named of each; more are counted."""
 
 
-def may_break(call: Call, hits: Sequence[Hit], reach: Reach) -> tuple[str, ...]:
+def may_break(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
     """Say for each of the first hits in code, tests aside, what uses it; asks two questions where there are any.
+
+    The keys are the object and the segment of the hit.
 
     Links of code are those of now: of an earlier time nothing is said.
     """
-    subjects = list(_subjects(hits))[:_MOST_SHOWN] if reach.at is None else []
-    if not subjects:
-        return ()
+    places = dict(islice(_subjects(hits), _MOST_SHOWN)) if reach.at is None else {}
+    if not places:
+        return {}
     near = Reach(reach.scope, descend=reach.descend)
-    searches = [users_of(subject, near, thorough=False) for subject in subjects]
+    searches = [users_of(subject, near, thorough=False) for subject in places.values()]
     found: list[list[CodeUser]] = _run(call, searches)
-    told = (_told(subject, users) for subject, users in zip(subjects, found, strict=True))
-    return tuple(filter(None, told))
+    told = {place: _told(places[place], users) for place, users in zip(places, found, strict=True)}
+    return {place: line for place, line in told.items() if line}
 
 
-def _subjects(hits: Iterable[Hit]) -> Iterator[CodeSubject]:
-    """Return the definitions that hits show, each once."""
+def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubject]]:
+    """Return the definitions that hits show, each once, with the object and the segment of the hit."""
     seen = set()
     for hit in hits:
         file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) else None
@@ -262,7 +265,8 @@ def _subjects(hits: Iterable[Hit]) -> Iterator[CodeSubject]:
         key = (hit.head.object_id, names)
         if file and place and names and key not in seen and not is_test_path(file.path):
             seen.add(key)
-            yield CodeSubject(file, place.root, hit.head.object_id, names, whole=False)
+            subject = CodeSubject(file, place.root, hit.head.object_id, names, whole=False)
+            yield (hit.head.object_id, hit.head.part), subject
 
 
 def _told(subject: CodeSubject, users: Sequence[CodeUser]) -> str:

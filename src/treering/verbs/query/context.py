@@ -1,26 +1,38 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from statistics import median
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from treering.core.filters import matches
-from treering.core.objects import Fact, Knowledge, Object
+from treering.core.objects import Fact, Knowledge, Object, title_of
 from treering.ports.ledger import Altered, ObjectRequest, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
 from treering.retrieval.search.fusion import PLACES, VECTORS, WORDS
-from treering.retrieval.search.packing import ContextPack, Packed, UnnumberedItem, name_nearest, pack, render
+from treering.retrieval.search.packing import (
+    ConflictNote,
+    ContextPack,
+    Packed,
+    PackItem,
+    UnnumberedItem,
+    estimate_written,
+    name_nearest,
+    pack,
+    render,
+    shortened,
+)
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
-from treering.retrieval.text.analysis import telling_terms
+from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
@@ -179,22 +191,38 @@ def resting_on(
     return sorted(found, key=lambda pair: (-pair[1], pair[0].id))[:_BELIEFS]
 
 
-def outdated_last(sources: Sequence[UnnumberedItem], resting: Sequence[Knowledge]) -> list[UnnumberedItem]:
-    """Put passages last, and flag them, that only superseded knowledge rests on: what they say was replaced."""
-    statuses: dict[tuple[str, str], set[str]] = {}
+def without_replaced(
+    sources: Sequence[UnnumberedItem], resting: Sequence[Knowledge], question: Question, *, all_of_them: bool
+) -> list[UnnumberedItem]:
+    """Leave out passages that only superseded knowledge rests on: what they say was replaced.
+
+    One that says more than that knowledge is put last and flagged, and so is each with `all_of_them`.
+    """
+    older: dict[tuple[str, str], list[Knowledge]] = {}
     for item in resting:
         for ref in item.evidence_refs:
-            statuses.setdefault((ref.source_id, ref.segment_id), set()).add(item.status)
-    outdated = {place for place, held in statuses.items() if held - {"archived"} == {"superseded"}}
+            older.setdefault((ref.source_id, ref.segment_id), []).append(item)
     first: list[UnnumberedItem] = []
     last: list[UnnumberedItem] = []
     for draft in sources:
-        if (draft.item.object_id, draft.item.segment_id) in outdated:
+        held = older.get((draft.item.object_id, draft.item.segment_id), [])
+        if {one.status for one in held} - {"archived"} != {"superseded"}:
+            first.append(draft)
+        elif all_of_them or _says_more(draft, frozenset[str]().union(*map(_terms_of, held)), question):
             flags = (*draft.item.flags, "superseded")
             last.append(replace(draft, item=draft.item.model_copy(update={"flags": flags})))
-        else:
-            first.append(draft)
     return [*first, *last]
+
+
+def _says_more(draft: UnnumberedItem, told: Set[str], question: Question) -> bool:
+    """Tell whether a passage mostly speaks of other things than what was told, and maybe of what is asked."""
+    said = frozenset(telling_terms(f"{draft.item.title}\n{draft.item.text}"))
+    asked = said.intersection(question.terms.words)
+    return 2 * len(said & told) < len(said) and (not asked or not asked <= told)
+
+
+def _terms_of(item: Object) -> frozenset[str]:
+    return frozenset(telling_terms(f"{title_of(item)}\n{passages_of(item)[0].text}"))
 
 
 def objects_of(
@@ -220,6 +248,9 @@ def _raw(hit: Hit, arm: str) -> float:
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
+_ATTEMPTS = 4
+"""Times that a pack is made to fit; then it is shortened from its end."""
+
 _NOT_MENTIONED = (
     "The words that tell what the task is about occur nowhere here, or nowhere together. "
     "Name what is known here, or look with mode search."
@@ -255,11 +286,23 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     )
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    packed = _packed(call, found, attached, reach, altered, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
-    built = _build(call, given.task, packed, reach, found, attached, options, altered)
+    most = options.max_tokens or _DEFAULT_TOKENS
+    drafts = _drafts(call, found, attached, reach, altered, max_tokens=most)
+    packed = pack(drafts, max_tokens=most) if found.answers else name_nearest(drafts)
+    build = partial(
+        _build,
+        call,
+        given.task,
+        reach=reach,
+        found=found,
+        attached=attached,
+        conflicts=conflicts_of(call, packed, reach, altered),
+        users=may_break(call, _shown(packed, found), reach),
+    )
+    built, text, left_out = _within(most, packed, drafts, build)
     if options.explain:
         built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
-    empty = not packed.items
+    empty = not built.items
     return ContextReport(
         verb="query",
         mode="context",
@@ -271,18 +314,18 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
             *reranking_warnings(found.sources),
             *altered_warnings(altered),
         ),
-        ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
+        ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
-        text=render(built),
+        text=text,
         empty=_why_empty(call, found, reach) if empty else None,
-        left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
+        left_out=left_out,
         as_of=answered_sequence(found.sources, reach),
         answer=answer_name(call.scope, given.task),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
 
 
-def _packed(
+def _drafts(
     call: Call,
     found: FoundForTask,
     attached: Sequence[Attached],
@@ -290,19 +333,24 @@ def _packed(
     altered: Altered,
     *,
     max_tokens: int,
-) -> Packed:
-    """Pack what was found; only name the nearest passages where nothing answers the task."""
-    shown = spread_over_sources(found.sources.hits)
-    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown)))
+) -> list[UnnumberedItem]:
+    """Return all that may be packed, best first: what is believed, and passages of sources."""
+    left_out = found.weak if found.answers and found.strong_alone else frozenset()
+    shown = spread_over_sources([hit for hit in found.sources.hits if hit.head.key not in left_out])
+    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown), found.weak))
     if not found.answers:
-        return name_nearest(sources)
+        return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
     resting = knowledge_on(call, near, reach, altered)
-    answering = without_weak_beliefs(found.beliefs.hits, found.sources.hits, found.question, reach)
+    beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
+    answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
-    beliefs = _beliefs(call, found, objects, reach, altered)
-    return pack([*beliefs, *outdated_last(sources, resting)], max_tokens=max_tokens)
+    believed = _beliefs(call, found, objects, reach, altered)
+    standing = without_replaced(sources, resting, found.question, all_of_them=reach.withdrawn)
+    if not believed and not standing:  # an old answer that is flagged says more than none
+        return without_replaced(sources, resting, found.question, all_of_them=True)
+    return [*believed, *standing]
 
 
 def _explained(call: Call, found: FoundForTask) -> dict[str, dict[str, Any]]:
@@ -340,40 +388,74 @@ def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
     return Empty(reason="unknown_entity", hint=hint)
 
 
+def _within(
+    max_tokens: int, packed: Packed, drafts: Sequence[UnnumberedItem], build: Callable[[Packed], ContextPack]
+) -> tuple[ContextPack, str, tuple[str, ...]]:
+    """Build a pack that keeps to the budget as it is written, with all that stands around its items.
+
+    Also return it as it is written, and what is left out. What stands around depends on what is packed: drafts are
+    packed anew with as much less as was too much.
+    """
+    built, around = build(packed), 0
+    for _ in range(_ATTEMPTS):
+        excess = estimate_written(built) - max_tokens
+        if excess <= 0 or not packed.items:
+            break
+        around += excess
+        packed = pack(drafts, max_tokens=max_tokens, around=around)
+        built = build(packed)
+    left_out = [_ref(item) for item in packed.left_out]
+    text = render(built)
+    if estimate_tokens(text) > max_tokens:
+        built, dropped = shortened(built, max_tokens)
+        text = cut_to_tokens(render(built), max_tokens)
+        left_out = [*dropped, *left_out]
+    budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
+    return built.model_copy(update={"budget": budget}), text, tuple(left_out)
+
+
+def _ref(item: PackItem) -> str:
+    return f"{item.object_id} {item.segment_id}".strip()
+
+
+def _shown(packed: Packed, found: FoundForTask) -> list[Hit]:
+    kept = {(item.object_id, item.segment_id) for item in packed.items}
+    return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
+
+
 def _build(
     call: Call,
     task: str,
     packed: Packed,
+    *,
     reach: Reach,
     found: FoundForTask,
     attached: Sequence[Attached],
-    options: SearchOptions,
-    altered: Altered,
+    conflicts: Sequence[ConflictNote],
+    users: Mapping[tuple[str, str], str],
 ) -> ContextPack:
     now = call.engine.clock.now()
-    conflicts = conflicts_of(call, packed, reach, altered)
+    ids = {item.object_id for item in packed.items}
+    contested = tuple(note for note in conflicts if not ids.isdisjoint(note.ids))
     kept = {(item.object_id, item.segment_id) for item in packed.items}
-    shown = [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
     files = (*found.sources.hits, *found.sources.further) if packed.items else ()
     elsewhere = notes_of(call.tree, call.engine.ledger, files)
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
         task=task,
-        summary=summary_of(packed, conflicts, found),
+        summary=summary_of(packed, contested, found),
         scope=call.scope,
         items=packed.items,
-        conflicts=conflicts,
-        may_break=may_break(call, shown, reach),
+        conflicts=contested,
+        may_break=tuple(told for place, told in users.items() if place in kept),
         missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(packed, attached, [hit for hit in files if hit.head.key not in elsewhere]),
+        recommended_next_reads=next_reads_of(
+            packed, attached, [hit for hit in files if hit.head.key not in elsewhere], found.histories
+        ),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,
-        budget={
-            "max_tokens": options.max_tokens or _DEFAULT_TOKENS,
-            "used_tokens": packed.used_tokens,
-            "left_out": len(packed.left_out),
-        },
+        budget={},
         trace={"as_of": answered_sequence(found.sources, reach)},
     )
 

@@ -13,7 +13,9 @@ from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object, title_of
 from treering.core.policy import CURRENT, is_over
 from treering.ports.ledger import Altered, Selection, head_of
+from treering.ports.runtime import VECTORS
 from treering.retrieval.index.rounds import lag_of
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.reading import ReadOptions, altered_warnings, time_of
 from treering.verbs.trees import notes_of_objects
@@ -201,6 +203,14 @@ class LastWrite(Value):
     """The id of what was changed."""
 
 
+class VectorWork(Value):
+    """Who makes the vectors that wait."""
+
+    process: int
+    minutes_left: float | None
+    """At the pace of the last process in the background; `None` before one has told its pace."""
+
+
 class SpaceProtection(Value):
     """How a database that holds many spaces keeps them apart."""
 
@@ -230,6 +240,8 @@ class SpaceStatus(Value):
     contested: int
     writes: tuple[LastWrite, ...]
     """The newest first."""
+    making_vectors: VectorWork | None = None
+    """`None` where no process is at it, or several share the work."""
     protection: SpaceProtection | None = Field(default=None, exclude_if=lambda kept: kept is None)
     """Left out where nothing else lies in the database."""
 
@@ -260,8 +272,27 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
             LastWrite(at=one.timestamp, actor=one.actor, channel=one.channel, what=one.event_type, target=one.target)
             for one in reversed(list(last))
         ),
+        making_vectors=_vector_work(call, lag.pending),
         protection=_protection(call),
     )
+
+
+_PACE = "pace of vectors"
+"""The id of the row that tells it. Its scope is null: it is of the whole space."""
+
+
+def note_pace(engine: Engine, made: int, seconds: float) -> None:
+    """Keep how many vectors a process in the background made in so many seconds."""
+    engine.jobs.save(_PACE, {"scope": None, "made": made, "seconds": seconds})
+
+
+def _vector_work(call: Call, pending: int) -> VectorWork | None:
+    holding = next((one for one in call.engine.leases.held() if one.name == VECTORS), None)
+    if holding is None:
+        return None
+    pace = call.engine.jobs.find(_PACE)
+    left = pending * pace["seconds"] / pace["made"] / 60 if pace and pace["made"] else None
+    return VectorWork(process=holding.process, minutes_left=left)
 
 
 def _protection(call: Call) -> SpaceProtection | None:

@@ -13,7 +13,7 @@ from treering.core.screening import instruction_flags
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
-from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words
+from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, weak_among
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -107,7 +107,17 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
     notes = notes_of(call.tree, engine.ledger, found.hits)
-    hits = tuple(show(hit, now=now, explanations=explanations, note=notes.get(hit.head.key, "")) for hit in found.hits)
+    weak = weak_among(found) if is_answered else {hit.head.key for hit in found.hits}
+    hits = tuple(
+        show(
+            hit,
+            now=now,
+            explanations=explanations,
+            note=notes.get(hit.head.key, ""),
+            weak=hit.head.key in weak,
+        )
+        for hit in found.hits
+    )
     if by_source:
         hits = tuple(_grouped(hits))[: options.limit]
     shown, left_out = _fit(hits, options.max_tokens)

@@ -18,19 +18,17 @@ from treering.parts.wiki.files.links import (
 from treering.parts.wiki.files.manifest import (
     INDEX,
     LOG,
+    MatterField,
+    PageText,
     WikiLogEntry,
     WikiManifest,
     WrittenCitation,
     WrittenFile,
-    check_page_paths,
-    manifest_text,
-)
-from treering.parts.wiki.files.regions import (
-    Field,
-    PageText,
     block_digests,
     blocks,
+    check_page_paths,
     front_matter,
+    manifest_text,
     merged,
     part,
     short_digest,
@@ -120,7 +118,7 @@ def _page(
     return RenderedFile(path, text, page.plan.title, cited, tuple(dict.fromkeys(unresolved)))
 
 
-def _fields(page: WikiPage, cited: Sequence[WrittenCitation], *, resolved: bool) -> Mapping[str, Field]:
+def _fields(page: WikiPage, cited: Sequence[WrittenCitation], *, resolved: bool) -> Mapping[str, MatterField]:
     plan = page.plan
     sources = [str(one) for one in cited]
     more = len(sources) - _MOST_SOURCES

@@ -13,11 +13,12 @@ from treering.core.errors import Corrupt, InvalidInput, NotFound
 from treering.ports.runtime import check_interrupt
 from treering.stores.postgres.connection.failures import locked, translated
 from treering.stores.postgres.connection.pools import Connections, give_back, shared_pool
-from treering.stores.postgres.connection.schema import SCHEMA, is_current, migrate
+from treering.stores.postgres.connection.schema import PARTITIONS, POLICIES, SCHEMA, TABLES, is_current, migrate
 from treering.stores.postgres.connection.target import Target
 from treering.stores.postgres.connection.transactions import (
     PreparingConnection,
     Row,
+    SpacePlace,
     SpaceRow,
     Statement,
     bound,
@@ -105,13 +106,17 @@ class Kind:
     """Settings of the transaction, each by an expression of SQL."""
     row: str = _SPACE_ROW
 
-    def beginning(self, space: int) -> list[Statement]:
+    def beginning(self, place: SpacePlace) -> list[Statement]:
         """Return the statements that begin it; the last gives the space's row."""
+        number = str(place.number)
         settings = {"search_path": f"'{SCHEMA}'", **_PLANS, **self.settings}
-        chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
         # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
-        seen = f"SET LOCAL treering.space = '{space}'"
-        return [(self.begin, {}), (seen, {}), (f"SELECT {chosen}", {}), (self.row, {"space": space})]
+        seen: list[Statement] = [(f"SET LOCAL treering.space = '{number}'", {})]
+        if place.partition is not None:
+            settings, seen = {"treering.space": "%(number)s", **settings}, []
+        chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
+        settled = (f"SELECT {chosen}", {"number": number})
+        return [(self.begin, {}), *seen, settled, *bound([(self.row, {})], place)]
 
 
 READ = Kind("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -154,12 +159,17 @@ class Begun:
 class Home:
     """A space in one database. `server`: its name in a directory; empty where there is none."""
 
-    def __init__(self, pool: Connections, number: int, place: str, server: str = "") -> None:
+    def __init__(self, pool: Connections, rows_at: SpacePlace, place: str, server: str = "") -> None:
         self.place = place
         self.server = server
-        self.number = number
+        self.rows_at = rows_at
         self._pool = pool
-        self._beginnings = {kind: kind.beginning(number) for kind in (READ, WRITE, BESIDE, LOOK)}
+        self._beginnings = {kind: kind.beginning(rows_at) for kind in (READ, WRITE, BESIDE, LOOK)}
+
+    @property
+    def number(self) -> int:
+        """The number that the space has there."""
+        return self.rows_at.number
 
     @contextmanager
     def as_writer(self, deadline: float) -> Iterator[None]:
@@ -199,7 +209,7 @@ class Home:
         """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
         first, *others = self._beginnings[kind]
         beginning = [first, *connection.plans, *others]
-        answers = exchange(connection, [*beginning, *bound(statements, self.number)])
+        answers = exchange(connection, [*beginning, *bound(statements, self.rows_at)])
         rows, given = answers[len(beginning) - 1], answers[len(beginning) :]
         if not rows:
             raise Corrupt(
@@ -231,12 +241,13 @@ def open_home(
             connection = pool.take(timeout=wait_seconds)
             try:
                 number = _found(connection, target, create=create, server=server, mark=mark)
+                partition = _partition_of(connection, number)
             finally:
                 pool.put_back(connection)
         except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
             pool.give_up()
             raise
-    return Home(pool, number, target.shown, server)
+    return Home(pool, SpacePlace(number, partition), target.shown, server)
 
 
 def _found(connection: psycopg.Connection, target: Target, *, create: bool, server: str, mark: Mark | None) -> int:
@@ -250,6 +261,33 @@ def _found(connection: psycopg.Connection, target: Target, *, create: bool, serv
         if space is None and not create:
             raise _no_space(target)
         return space or _made(connection, target, server, mark)
+
+
+# The partition of a space, where each table has it and naming it is the same as naming the table: the session may do as
+# much there, row-level security is as strict, and nobody has added policies or triggers to the table itself.
+_PARTITION = f"""
+SELECT n FROM generate_series(0, {PARTITIONS - 1}) AS n
+WHERE current_setting('citus.shard_count', true) IS NULL
+AND satisfies_hash_partition(to_regclass('{SCHEMA}.spaces'), {PARTITIONS}, n, %s::bigint)
+AND NOT EXISTS (
+  SELECT FROM unnest(%s::text[]) AS name JOIN pg_class t ON t.oid = to_regclass('{SCHEMA}.' || name)
+  LEFT JOIN (pg_class p JOIN pg_inherits i ON i.inhrelid = p.oid)
+    ON i.inhparent = t.oid AND p.oid = to_regclass(format('{SCHEMA}.%%s_%%s', name, n))
+    AND pg_get_expr(p.relpartbound, p.oid) = format('FOR VALUES WITH (modulus {PARTITIONS}, remainder %%s)', n)
+    AND p.relkind = 'r' AND p.relrowsecurity >= t.relrowsecurity AND p.relforcerowsecurity >= t.relforcerowsecurity
+  WHERE p.oid IS NULL OR t.relhastriggers
+  OR EXISTS (SELECT FROM pg_policy WHERE polrelid = t.oid AND polname <> ALL(%s))
+  OR EXISTS (
+    SELECT FROM unnest('{{SELECT,INSERT,UPDATE,DELETE}}'::text[]) AS what
+    WHERE has_table_privilege(t.oid, what) AND NOT has_table_privilege(p.oid, what)
+  )
+)
+"""  # noqa: S608 - our own names
+
+
+def _partition_of(connection: psycopg.Connection, space: int) -> int | None:
+    row = connection.execute(_PARTITION, (space, list(TABLES), list(POLICIES))).fetchone()
+    return None if row is None else int(row[0])
 
 
 def _no_space(target: Target) -> NotFound:

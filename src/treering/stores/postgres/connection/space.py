@@ -33,6 +33,7 @@ from treering.stores.postgres.connection.transactions import Beginning, SpaceRow
 
 _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"
+_END: Statement = ("COMMIT", {})
 _SAMPLE_SECONDS = 1.0  # so long the primary is waited for where a replica may answer
 _MOVE_SECONDS = 0.02  # between two looks at a space that is about to be somewhere else
 
@@ -47,6 +48,10 @@ class Transactions(Protocol):
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Hold a snapshot: everything read inside is of one moment."""
+        ...
+
+    def ask(self) -> AbstractContextManager[Transaction]:
+        """Hold a snapshot for what is asked in one round trip; what is asked after it is of a later moment."""
         ...
 
     def write(self) -> AbstractContextManager[Transaction]:
@@ -104,6 +109,16 @@ class PostgresSpace:
         """
         check_interrupt()
         with self._translated(), self._transaction(READ, late=current_late_reads()) as transaction:
+            yield transaction
+
+    @contextmanager
+    def ask(self) -> Iterator[Transaction]:
+        """Hold a snapshot for what is asked in one round trip; what is asked after it is of a later moment.
+
+        The transaction ends in the same round trip: to roll it back in another costs the server as much as a statement.
+        """
+        check_interrupt()
+        with self._translated(), self._transaction(READ, late=current_late_reads(), ends=True) as transaction:
             yield transaction
 
     @contextmanager
@@ -175,20 +190,27 @@ class PostgresSpace:
 
     @contextmanager
     def _transaction(
-        self, kind: Kind, deadline: float | None = None, *, late: LateReads | None = None
+        self, kind: Kind, deadline: float | None = None, *, late: LateReads | None = None, ends: bool = False
     ) -> Iterator[Transaction]:
-        """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays."""
+        """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays.
+
+        With `ends` it ends with its first statements, and begins anew where there are more.
+        """
         until = self._deadline() if deadline is None else deadline
         with ExitStack() as holding:
 
             def begin(statements: Sequence[Statement]) -> Beginning:
-                begun = self._begun_late(statements, late, until) if late else None
+                sent = [*statements, _END] if ends else statements
+                begun = self._begun_late(sent, late, until) if late else None
                 if begun is None:
-                    begun = self._begun(kind, statements, until, holding)
+                    begun = self._begun(kind, sent, until, holding)
                     if late:
                         late.saw(begun.row.sequence)
+                if ends:
+                    begun.end()
+                    return Beginning(None, begun.home.rows_at, begun.row, begun.answers[: len(statements)])
                 holding.callback(begun.end)
-                return Beginning(begun.connection, begun.home.number, begun.row, begun.answers)
+                return Beginning(begun.connection, begun.home.rows_at, begun.row, begun.answers)
 
             yield Transaction(begin)
 

@@ -1,7 +1,6 @@
 """An open transaction of one space: statements, sent together, and rows that wait to be written together."""
 
 import re
-import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,7 +8,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import psycopg
 from psycopg import abc, pq
 from psycopg.adapt import PyFormat, Transformer
@@ -22,7 +20,8 @@ from treering.core.canonical import parse_time, render_time
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY
 from treering.ports.runtime import check_interrupt
-from treering.stores.postgres.connection.failures import body_of
+from treering.stores.postgres.connection.failures import Array, array_of, body_of
+from treering.stores.postgres.connection.schema import PARTITIONS, in_partition
 from treering.stores.rows.packing import row_of
 from treering.stores.rows.read_checks import policy_told
 
@@ -36,7 +35,7 @@ Statement = tuple[str, Mapping[str, Any]]
 """SQL with `%(name)s` for each value, and the values by name."""
 
 _USES = 2  # a statement is prepared when it is sent for the third time: filters make statements that come once
-_MOST = 300  # statements that are remembered on a connection; then all that are not prepared are forgotten
+_MOST = 300 * PARTITIONS  # statements that a connection remembers; then all that are not prepared are forgotten
 _SMALL, _GROWN = 250, 4  # events of a space for which any plan will do; how much larger it is when plans are made anew
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _Key = tuple[bytes, tuple[int, ...]]
@@ -135,7 +134,7 @@ def _check(connection: PreparingConnection, results: Sequence[PGresult]) -> None
 def _message(transformer: abc.Transformer, sql: str, bindings: Mapping[str, Any]) -> _Message:
     text, names = _parsed(sql)
     given = [bindings[name] for name in names]
-    arrays = {place: array for place, value in enumerate(given) if (array := _array(value))}
+    arrays = {place: array for place, value in enumerate(given) if (array := array_of(value))}
     single = [value for place, value in enumerate(given) if place not in arrays]
     dumped = iter(transformer.dump_sequence(single, [PyFormat.AUTO] * len(single)))
     types, formats = iter(transformer.types or ()), iter(transformer.formats or ())
@@ -145,81 +144,13 @@ def _message(transformer: abc.Transformer, sql: str, bindings: Mapping[str, Any]
     for place in range(len(given)):
         if array := arrays.get(place):
             values.append(array.packed(transformer.encoding))
-            oids.append(_ARRAYS[array.kind].array)
+            oids.append(array.oid)
             forms.append(pq.Format.BINARY)
         else:
             values.append(next(dumped))
             oids.append(next(types))
             forms.append(next(formats))
     return _Message((text, tuple(oids)), values, forms)
-
-
-# Arrays in the form in which the server keeps them. The driver writes each element as text, bytes as hexadecimal
-# digits, and the server reads that again: both of them take ten times as long for it.
-
-
-class _Kind(NamedTuple):
-    """A type of elements: its number in the server's catalogue, that of arrays of it, and how a number is packed."""
-
-    element: int
-    array: int
-    packed: str = ""
-
-
-_ARRAYS = {
-    "boolean": _Kind(16, 1000, "?"),
-    "smallint": _Kind(21, 1005, ">i2"),
-    "integer": _Kind(23, 1007, ">i4"),
-    "bigint": _Kind(20, 1016, ">i8"),
-    "double precision": _Kind(701, 1022, ">f8"),
-    "text": _Kind(25, 1009),
-    "bytea": _Kind(17, 1001),
-    "jsonb": _Kind(3802, 3807),
-}
-_KINDS: Mapping[type, str] = {bool: "boolean", int: "bigint", float: "double precision", str: "text", bytes: "bytea"}
-_NULL = struct.pack(">i", -1)
-_size = struct.Struct(">i").pack
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """Values of one type, by its name in SQL; `None` for NULL."""
-
-    kind: str
-    values: Sequence[Any]
-
-    def packed(self, encoding: str) -> bytes:
-        """Return them as the server reads an array of one dimension. Raises `psycopg.DataError` for a text with NUL."""
-        kind, values = _ARRAYS[self.kind], self.values
-        has_null = None in values
-        header = struct.pack(">iiiii", 1, has_null, kind.element, len(values), 1)
-        if kind.packed and not has_null:
-            column = np.empty(len(values), np.dtype([("size", ">i4"), ("value", kind.packed)]))
-            column["size"] = column.dtype["value"].itemsize
-            column["value"] = values
-            return header + column.tobytes()
-        packed: Iterator[bytes | None]
-        if kind.packed:
-            packed = (None if value is None else np.array(value, kind.packed).tobytes() for value in values)
-        elif self.kind == "bytea":
-            packed = iter(values)
-        else:
-            begin = b"\1" if self.kind == "jsonb" else b""  # the version of its form
-            packed = (None if value is None else begin + value.encode(encoding) for value in values)
-            if any(value is not None and "\0" in value for value in values):
-                raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-        return header + b"".join([_NULL if each is None else _size(len(each)) + each for each in packed])
-
-
-def _array(value: object) -> Array | None:
-    """Return a list of values of one type as an array; `None` for what is left to the driver."""
-    if isinstance(value, Array):
-        return value
-    if not isinstance(value, list) or not value:
-        return None
-    kinds = set(map(type, value)) - {type(None)}
-    kind = _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
-    return Array(kind, value) if kind else None
 
 
 @lru_cache(maxsize=1_000)
@@ -353,13 +284,24 @@ class SpaceRow:
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
+class SpacePlace(NamedTuple):
+    """Where the rows of a space are: its number in a database, and that of their partitions.
+
+    `None`: which partitions these are is for the server to find, on Citus, or where a role may name tables only.
+    """
+
+    number: int
+    partition: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """A transaction that was begun, with its first statements in the same round trip."""
 
-    connection: PreparingConnection
-    space: int
-    """The number of the space in the database where it was begun."""
+    connection: PreparingConnection | None
+    """`None` where it has ended already."""
+    place: "SpacePlace"
+    """Where the space's rows are in the database where it was begun."""
     row: SpaceRow
     answers: list[list[Row]]
     """All rows of each of the first statements."""
@@ -385,7 +327,7 @@ class Transaction:
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None
         self._begun_with: SpaceRow | None = None
-        self._space = 0
+        self._place = SpacePlace(0)
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
@@ -397,7 +339,11 @@ class Transaction:
     @property
     def row(self) -> SpaceRow:
         """What the space's row says; what is changed here is written with the commit."""
-        return self._begun()[1]
+        if self._row is None:
+            self._exchange(())
+        if self._row is None:
+            raise RuntimeError("a transaction that begins gives the space's row")
+        return self._row
 
     @row.setter
     def row(self, row: SpaceRow) -> None:
@@ -454,12 +400,12 @@ class Transaction:
     def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
         """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
         self.flush()
-        connection, _ = self._begun()
-        with connection.cursor(name, binary=True) as cursor:
+        with self._begun().cursor(name, binary=True) as cursor:
             cursor.itersize = at_once
             # A cursor is planned for its values. A planner that reads the number of a space which it does not know yet
             # takes all of it for one row, and compares each of one table with each of the other.
-            cursor.execute(sql.replace("%(space)s", "(SELECT %(space)s::bigint)"), {"space": self._space})
+            [(placed, bindings)] = bound([(sql.replace("%(space)s", "(SELECT %(space)s::bigint)"), {})], self._place)
+            cursor.execute(placed, bindings)
             for row in cursor:
                 check_interrupt()
                 yield row
@@ -481,8 +427,10 @@ class Transaction:
             kinds = [column.partition(" ")[2] for column in columns]
             arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, kinds, strict=True))
             # From the space's row: with it, Citus lets the server of the space insert, where row-level security holds.
-            select = f"SELECT own.space, given.* FROM spaces own, unnest({arrays}) AS given"  # noqa: S608 - only our own names
-            sql = f"{into} {select} WHERE own.space = %(space)s {conflict}"
+            found, own, which = ("own.space", "spaces own, ", "WHERE own.space = %(space)s")
+            if self._place.partition is not None:
+                found, own, which = ("%(space)s::bigint", "", "")
+            sql = f"{into} SELECT {found}, given.* FROM {own}unnest({arrays}) AS given {which} {conflict}"  # noqa: S608 - only our own names
             given = zip(names, kinds, zip(*rows, strict=True), strict=True)
             self.later(sql, **{name: Array(kind, values) for name, kind, values in given})
 
@@ -512,13 +460,13 @@ class Transaction:
         for finish in finishing:
             finish(self)
 
-    def _begun(self) -> tuple[PreparingConnection, SpaceRow]:
-        """Return the connection, and what the space's row says now; begin where that is still to be done."""
+    def _begun(self) -> PreparingConnection:
+        """Return the connection; begin where that is still to be done."""
         if self._connection is None:
             self._exchange(())
-        if self._connection is None or self._row is None:
-            raise RuntimeError("a transaction that begins gives its connection and the space's row")
-        return self._connection, self._row
+        if self._connection is None:
+            raise RuntimeError("a transaction that ends with its answers has no connection")
+        return self._connection
 
     def _exchange(self, queries: Sequence[Statement]) -> list[list[Row]]:
         """Send what waits and some queries in one round trip, which begins the transaction where it has not begun."""
@@ -526,13 +474,17 @@ class Transaction:
         statements = [*waiting, *queries]
         if self._connection is None:
             begun = self._begin(statements)
-            self._connection, self._space, answers = begun.connection, begun.space, begun.answers
+            self._connection, self._place, answers = begun.connection, begun.place, begun.answers
             self._row = self._begun_with = begun.row
         else:
-            answers = exchange(self._connection, bound(statements, self._space)) if statements else []
+            answers = exchange(self._connection, bound(statements, self._place)) if statements else []
         return answers[len(waiting) :]
 
 
-def bound(statements: Sequence[Statement], space: int) -> list[Statement]:
-    """Return statements with the number of the space among their values."""
-    return [(sql, {"space": space, **bindings}) for sql, bindings in statements]
+def bound(statements: Sequence[Statement], place: SpacePlace) -> list[Statement]:
+    """Return statements with the number of the space among their values, about its partitions."""
+    number, part = place
+    return [
+        (sql if part is None else in_partition(sql, part), {"space": number, **bindings})
+        for sql, bindings in statements
+    ]

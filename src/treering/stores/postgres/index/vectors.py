@@ -110,7 +110,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
     """`ports.search.Vectors` over a `PostgresSpace`. Safe to use from many threads and processes."""
 
     def __init__(self, space: PostgresSpace, model: str, dimension: int) -> None:
-        super().__init__(model, dimension, read=space.read, write=space.write)
+        super().__init__(model, dimension, read=space.read, write=space.write, ask=space.ask)
         self._waiting_passages = WaitingPassages()
 
     def _find_model(self, transaction: Transaction) -> int | None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.ports.passages import Passage
-from treering.retrieval.index.projection import names_of, words_of
+from treering.retrieval.index.projection import terms_of
 from treering.stores.postgres.connection.failures import body_of, packed
 from treering.stores.postgres.connection.transactions import Row, Transaction
 from treering.stores.postgres.index.index_state import PASSAGES, read_state, write_state
@@ -195,8 +195,7 @@ class PassageWords:
     @classmethod
     def of(cls, passage: Passage) -> "PassageWords":
         """Analyse a passage."""
-        found = words_of(passage)
-        fields, names = (found.title, found.heading, found.body), names_of(passage)
+        *fields, names = terms_of(passage)
         terms = sum(len(text.split()) for text in fields) + len(place_terms(passage))
         return cls("\n".join(fields), names, terms, max(0, len(names) - 2))
 

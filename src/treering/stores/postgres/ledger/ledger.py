@@ -247,6 +247,10 @@ class HeldSpace:
         """Give the transaction."""
         yield self._transaction
 
+    def ask(self) -> AbstractContextManager[Transaction]:
+        """Give the transaction, which goes on."""
+        return self.read()
+
     def write(self) -> AbstractContextManager[Transaction]:
         """Refuse it."""
         raise InvalidInput(
@@ -277,6 +281,7 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         super().__init__(
             lambda: space.place,
             read=space.read,
+            ask=space.ask,
             write=space.write,
             read_whole=space.read,
             snapshot=PostgresSnapshot,

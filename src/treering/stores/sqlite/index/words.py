@@ -6,7 +6,7 @@ another of the same shape, so that withdrawn text neither costs nor distorts eve
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
 from itertools import chain, starmap
@@ -17,13 +17,13 @@ import numpy as np
 
 from treering.ports.passages import Passage
 from treering.ports.search import MOST_COUNTED, Scored
-from treering.retrieval.index.projection import names_of, words_of
+from treering.retrieval.index.projection import terms_of
 from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, distinct, only
 from treering.stores.rows.passage_log import Moment, follow_log, place_terms, role_term
 from treering.stores.sqlite.database import ReadConnection, remembered
 from treering.stores.sqlite.index.kept_tables import SqliteLog
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.reading import ALWAYS, Condition, Sight, fts_query, in_batches, integers, joined
+from treering.stores.sqlite.reading import ALWAYS, Condition, Integers, Sight, fts_query, in_batches, integers, joined
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
 """What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
@@ -36,11 +36,15 @@ _SHORTEST_NAME = 3  # a trigram index finds no less
 def add_words(connection: apsw.Connection, passages: Sequence[tuple[int, Passage]], *, current: bool) -> None:
     """Index the texts of passages, by key."""
     words, names = _tables(current)
-    connection.executemany(
-        f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        ((key, *words_of(one), " ".join(place_terms(one))) for key, one in passages),
-    )
-    named = ((key, names_of(one)) for key, one in passages)
+    named: list[tuple[int, str]] = []
+
+    def rows() -> Iterator[tuple[int, str, str, str, str]]:
+        for key, one in passages:
+            found = terms_of(one)
+            named.append((key, found.names))
+            yield key, found.title, found.heading, found.body, " ".join(place_terms(one))
+
+    connection.executemany(f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)", rows())
     connection.executemany(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", named)
 
 
@@ -275,7 +279,8 @@ def _varints(data: bytes) -> list[int]:
 # Ranking current passages by words from postings in memory, which follow the file.
 
 
-_POSTINGS = "SELECT group_concat(doc), group_concat(substr(col, 1, 1), '') FROM {words} WHERE term = ?"
+# One number for where a term stands each time: the key of the passage, and the first letter of the column.
+_POSTINGS = "SELECT group_concat(doc * 256 + unicode(col)) FROM {words} WHERE term = ?"
 _LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
 _COLUMNS = 4
 # What FTS5 makes of it is the term itself: see `WORD_TOKENIZER`.
@@ -349,21 +354,18 @@ class WordTables:
         """Return the passages of places in a role, which their index term tells."""
         term = role_term(role)
         if (known := self._table.find(term)) is None:
-            documents, _ = self._documents(connection, term)
-            keys = distinct(integers(documents)).astype(np.int32)
+            keys = distinct(self._places(connection, term) >> 8).astype(np.int32)
             known = Postings(keys, np.ones(len(keys), np.float32))
             self._table.keep(term, known)
         return known
 
-    def _documents(self, connection: apsw.Connection, term: str) -> tuple[str | None, str | None]:
+    def _places(self, connection: apsw.Connection, term: str) -> Integers:
         words = _vocabulary(connection, WORDS, "instance")
-        documents, columns = next(connection.execute(_POSTINGS.format(words=words), (term,)))
-        return documents, columns
+        return integers(next(connection.execute(_POSTINGS.format(words=words), (term,)))[0])
 
     def _read(self, connection: apsw.Connection, term: str) -> Postings:
-        documents, columns = self._documents(connection, term)
-        keys = integers(documents)
-        counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
+        places = self._places(connection, term)
+        keys, counts = places >> 8, self._weights[places & 255]
         counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
         keys, counts = keys[counted], counts[counted]
         if not len(keys):

@@ -114,7 +114,6 @@ def work(
     anew. Any number of processes may do this, on any number of machines: they
     share the work, and take over what one that died was at.
     """
-    from treering.spaces.space_worker import work_for_spaces
     from treering.surfaces.cli.session import told_to_stop
     from treering.surfaces.python.logs import log_warnings
     from treering.system.settings import Settings
@@ -123,7 +122,7 @@ def work(
     log_warnings()
     with told_to_stop() as wait:
         say(f"Treering works for all spaces of the database of {address}")
-        work_for_spaces(address, wait=wait)
+        databases.work_for_spaces(address, wait=wait)
 
 
 # Commands about access keys: who may ask a server that other machines reach.
