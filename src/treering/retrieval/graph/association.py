@@ -59,7 +59,7 @@ UNTOLD_SHARE = 0.7
 
 _LONGEST_NAME = 7  # words
 _NAMING_WORDS = 64
-_REACHED = 200
+_REACHED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,8 @@ def _name_words(named: Mapping[str, int], ties: _Ties) -> list[str]:
     Every statement about what is named has them. Whether it says what is asked is told by the other words.
     """
     titles = set(ties.entities[ties.titles_named()].tolist())
-    return [word for name, node in named.items() if " " in name or node in titles for word in index_text(name).split()]
+    told = (word for name, node in named.items() if " " in name or node in titles for word in name.split())
+    return index_text(" ".join(dict.fromkeys(told))).split()
 
 
 def _hits(stated: Statements, asked: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:

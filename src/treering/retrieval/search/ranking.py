@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import Any, Literal
 
@@ -53,6 +53,7 @@ _BY_MEANING = (VECTORS, QUICK)
 _LONG = timedelta(days=100)
 _PLACE_WORDS = 6
 _PART_WORDS = 3
+_CALLED = 20
 
 
 @dataclass(slots=True)
@@ -164,15 +165,15 @@ def widen(
 ) -> Steps[Arms]:
     """Add to the arms what the graph found, and the exact cosine of what only it found.
 
-    `chained`: passages answer together by what links them, as paragraphs do. What the walk came to later is read too
-    then, and what is called as a good passage says, wherever the walk left it: by itself it looks like no answer.
+    `chained`: passages answer together by what links them, as paragraphs do. What is called as a good passage says
+    is read too then, wherever the walk left it: by itself it looks like no answer.
     """
     known: set[int] = set().union(*arms.values())
-    walked = association.walked if chained else dict(islice(association.walked.items(), POOL))
-    called = association.title_match.keys() if chained else set[int]()
-    known |= yield from candidates.read((walked.keys() | called) - known)
+    titles = association.title_match
+    called = nlargest(_CALLED if chained else 0, titles, key=lambda key: (titles[key], -key))
+    known |= yield from candidates.read((association.walked.keys() | set(called)) - known)
     by_graph = {
-        WALKED: walked,
+        WALKED: association.walked,
         BRIDGED: association.bridged,
         TITLE_MATCH: association.title_match,
         NAMED: association.named,
