@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,11 +146,11 @@ def musique_triples(place: Path) -> Labelled:
     return Labelled(name, (Collection(name, passages, plain.questions),), (2, 5, 10))
 
 
-def hotpotqa(place: Path) -> Labelled:
-    """Read two-hop questions over paragraphs, one paragraph per title."""
+def titled(name: str, place: Path) -> Labelled:
+    """Read multi-hop questions over paragraphs, one paragraph per title."""
     passages = tuple(_paragraph(row["title"], row) for row in _lines(place / "corpus.jsonl"))
     asked = ((row["id"], row["question"], row["gold_titles"]) for row in _lines(place / "queries.jsonl"))
-    return _single("hotpotqa", passages, asked, (2, 5, 10))
+    return _single(name, passages, asked, (2, 5, 10))
 
 
 def beam(place: Path) -> Labelled:
@@ -172,7 +173,8 @@ def one_language(place: Path) -> Labelled:
 SETS: Mapping[str, Callable[[Path], Labelled]] = {
     "locomo": locomo,
     "longmemeval": longmemeval,
-    "hotpotqa": hotpotqa,
+    "hotpotqa": partial(titled, "hotpotqa"),
+    "2wiki": partial(titled, "2wiki"),
     "musique": musique,
     "musique-triples": musique_triples,
     "beam-100k": beam,
@@ -185,6 +187,7 @@ _FOLDERS = {
     "locomo": "locomo",
     "longmemeval": "longmemeval_pooled",
     "hotpotqa": "hotpotqa",
+    "2wiki": "2wiki",
     "musique": "musique100",
     "musique-triples": "musique100",
     "beam-100k": "beam/100K",

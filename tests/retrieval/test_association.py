@@ -7,7 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.ports.passages import Reach
-from treering.retrieval.graph.association import COMMON, FACTS, NAMED_WEIGHT, PASSAGE_SHARE, SEEDS, associate, names_in
+from treering.retrieval.graph.association import (
+    COMMON,
+    FACTS,
+    NAMED_WEIGHT,
+    PASSAGE_SHARE,
+    SEEDS,
+    UNNAMED_SHARE,
+    UNTOLD_SHARE,
+    associate,
+    names_in,
+)
 from treering.retrieval.text.analysis import query_terms
 from treering.testing.index_contract.graph import MemoryGraph
 
@@ -103,6 +113,31 @@ def test_a_bridge_holds_the_better_the_nearer_its_fact_is_to_the_question_and_th
     assert bridged[3] > bridged[2]
     weaker = associated("Whom did she visit?", passages, [(1, 0.25)]).bridged
     assert weaker[3] == pytest.approx(bridged[3] / 2)
+
+
+def test_a_way_counts_whole_from_a_passage_that_the_question_names():
+    passages = {
+        1: own(1, ("El Tonto", "was directed by", "Charlie Day"), title="El Tonto"),
+        2: own(2, ("The Outlaw", "was directed by", "Howard Hughes"), title="The Outlaw"),
+        3: own(3, title="Charlie Day", text="He was born in 1976."),
+        4: own(4, title="Howard Hughes", text="He was born in 1905."),
+    }
+    found = [(1, 0.5), (2, 0.5)]
+    association = associated("Who directed El Tonto, and when was he born?", passages, found)
+    assert association.title_match[3] == pytest.approx(0.5)
+    assert association.title_match[4] == pytest.approx(0.5 * UNNAMED_SHARE)
+    assert association.bridged[4] == pytest.approx(association.bridged[3] * UNNAMED_SHARE)
+
+
+def test_that_a_statement_has_the_name_asked_about_does_not_make_it_tell_of_what_is_asked():
+    passages = {
+        1: own(1, ("El Tonto", "was filmed in", "Toronto"), ("El Tonto", "was directed by", "Charlie Day")),
+        2: own(2, title="Toronto", text="It lies on a lake."),
+        3: own(3, title="Charlie Day", text="He was born in 1976."),
+        4: own(4, title="El Tonto", text="A film."),
+    }
+    title_match = associated("Where was who directed El Tonto born?", passages, [(1, 1.0)]).title_match
+    assert title_match[2] == pytest.approx(title_match[3] * UNTOLD_SHARE)
 
 
 @pytest.mark.parametrize(("count", "bridges"), [(COMMON, COMMON - 1), (COMMON + 1, 0)])

@@ -4,6 +4,7 @@ from space_parts import note, open_space
 from treering.core.filters import parse_filter
 from treering.core.scope import ROOT
 from treering.ports.passages import Reach
+from treering.retrieval.graph import association
 from treering.retrieval.index.rounds import run
 from treering.retrieval.search.fusion import (
     CODE_WEIGHTS,
@@ -120,6 +121,25 @@ def test_only_a_comparison_of_two_titles_has_weights_of_its_own(space):
     assert weights(space, "Did Ada Lovelace or Grace Hopper write programs?") == COMPARISON_WEIGHTS
     assert weights(space, "Did Ada Lovelace or somebody else write programs?") == PROSE_WEIGHTS
     assert weights(space, "Why did Ada Lovelace write programs for Grace Hopper?") == PROSE_WEIGHTS
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("Where was the director of El Tonto born?", ["El Tonto", "Charlie Day"]),
+        (
+            "Which film has the director who was born first, El Tonto or The Outlaw?",
+            ["El Tonto", "The Outlaw", "Charlie Day", "Howard Hughes"],
+        ),
+    ],
+)
+def test_what_is_called_as_a_named_paragraph_says_is_found_wherever_the_walk_left_it(space, monkeypatch, text, called):
+    monkeypatch.setattr(association, "_REACHED", 1)
+    for film, director in (("El Tonto", "Charlie Day"), ("The Outlaw", "Howard Hughes")):
+        note(space, f"{film} was directed by {director}.", origin=film, title=film)
+        note(space, "He plays tennis and the piano.", origin=director, title=director)
+    found = ranking(space, text)
+    assert [found.heads[hit.key].title for hit in found.hits][: len(called)] == called
 
 
 def test_cosines_of_an_embedder_that_tells_less_of_prose_count_for_its_share_among_paragraphs_alone(space):

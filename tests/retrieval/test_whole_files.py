@@ -1,6 +1,6 @@
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.code_places import role_weights
-from treering.retrieval.search.commit_history import CommitHistory
+from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.fusion import (
     PLACES,
     ArmScore,
@@ -98,10 +98,21 @@ def test_commits_count_by_how_rare_their_words_are_and_are_shared_out_among_thei
         "paths": ["a.py", "b.py", "c.py"],
         "commits": [["Fix the carousel", 0], ["Fix the build", 1], ["Fix the carousel", 1, 2], ["Fix it", 2]],
     }
-    scores = CommitHistory.of("repo:x#", told).files(["carousel"])
+    history = CommitHistory.of("repo:x#", {"commit_subjects": told})
+    scores = history.files(["carousel"])
     assert scores["repo:x#b.py"] == scores["repo:x#c.py"] < scores["repo:x#a.py"]
-    assert max(CommitHistory.of("repo:x#", told).files(["fix"]).values()) < scores["repo:x#a.py"]
+    assert max(history.files(["fix"]).values()) < scores["repo:x#a.py"]
 
 
 def test_a_map_that_tells_of_no_commits_scores_no_files():
     assert CommitHistory.of("repo:x#", {}).files(["carousel"]) == {}
+
+
+def test_what_is_no_code_and_changed_with_files_of_code_is_told_of_most_often_first():
+    paths = ["CHANGES.md", "a.py", "b.py", "docs/a.md", "notes.md"]
+    pairs = [[0, 1, 2, "2026-01-01"], [0, 2, 3, "2026-01-01"], [1, 2, 9, "2026-01-01"], [1, 3, 7, "2026-01-01"]]
+    payload = {"changed_together": {"paths": paths, "pairs": [*pairs, [1, 4, 2, "2026-01-01"]]}}
+    history = CommitHistory.of("repo:x#", payload)
+    assert companions_of(["repo:x#a.py", "repo:x#b.py"], [history]) == [("docs/a.md", 7), ("CHANGES.md", 5)]
+    assert companions_of(["repo:x#b.py"], [history]) == [("CHANGES.md", 3)]
+    assert companions_of(["repo:y#a.py"], [history]) == []

@@ -26,6 +26,7 @@ from treering.core.writing.versions import same_words
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces.merging import difference, log_name, merge_ledger
+from treering.surfaces.cli import run
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
@@ -480,6 +481,26 @@ def test_what_was_erased_in_one_is_erased_in_the_other_and_no_older_copy_brings_
         assert identity not in treering.merge(str(place), str(old)).created
         for file in tmp_path.glob(f"{place.name}*"):
             assert b"quetzalcoatlus" not in file.read_bytes()
+
+
+def test_patches_that_wait_for_review_stay_where_they_are_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    ours, theirs, remote = (str(tmp_path / name) for name in ("ours.db", "theirs.db", "remote"))
+    note(Path(ours), "Ours.", "ours")
+    note(Path(theirs), "Theirs.", "theirs")
+    Path(remote).mkdir()
+    make = Builder(SteppingClock(START, seed="waiting"))
+    with closing(treering.open_ledger(theirs)) as ledger:
+        waiting = [ledger.propose(make.patch(make.source(f"Later {number}.", origin=f"{number}"))) for number in (1, 2)]
+    assert set(treering.merge(ours, theirs).waiting) == {one.id for one in waiting}
+    assert run(["merge", theirs, "--space", ours]) == 0
+    assert "Patches that wait for review stay in the other space: 2" in capsys.readouterr().out
+    assert run(["sync", remote, "--space", theirs]) == 0
+    assert "Patches that wait for review are not sent: 2" in capsys.readouterr().out
+    assert run(["merge", ours, "--space", theirs]) == 0
+    assert "wait for review" not in capsys.readouterr().out, "none waits there"
 
 
 def test_what_lies_in_a_private_scope_does_not_come(tmp_path: Path) -> None:

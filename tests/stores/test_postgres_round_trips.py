@@ -12,7 +12,7 @@ from postgres_spaces import new_space, open_target, sent_by
 import postgres_server
 from space_parts import note, open_space
 from treering.core.filters import Compare
-from treering.core.patch import AddLink, Author, Link
+from treering.core.patch import AddLink, Author, Link, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
@@ -455,3 +455,13 @@ def test_where_a_partition_is_not_the_same_as_its_table_statements_name_tables(s
             owner.execute("DROP POLICY IF EXISTS mine ON treering.objects")
             owner.execute(f"ALTER TABLE treering.jobs_{part} FORCE ROW LEVEL SECURITY")
             owner.execute(f"GRANT INSERT ON treering.objects_{part} TO {postgres_server.OWNER}")
+
+
+def test_verifying_reads_every_revision_once(filled, monkeypatch):
+    ledger, sources, _, make = filled
+    ledger.commit(make.patch(Update(id=sources[0].id, expected_revision=1, changes={"title": "Another"})))
+    with sent_by(monkeypatch) as sent:
+        assert ledger.verify().seq == ledger.sequence()
+    # They come by a cursor; the one statement looks for rows of objects that have none.
+    assert sum(" FROM revisions_" in statement for statement in sent.statements) == 1
+    assert len(sent.statements) <= 20

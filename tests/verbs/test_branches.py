@@ -281,6 +281,64 @@ def test_after_a_merge_of_two_peoples_spaces_each_clone_is_answered_for_its_own_
             assert [f"The retry limit is {limit} attempts." in text for text in texts(mine, "retry limit")] == [True]
 
 
+@pytest.fixture
+def clone(repository, tmp_path):
+    """Another clone of the repository, at the same commit."""
+    made = Scratch.__new__(Scratch)
+    made.folder = tmp_path / "other"
+    repository.git("clone", "-q", str(repository.folder), str(made.folder))
+    return made
+
+
+def commit_read(space, branch):
+    (top,) = [one for one in sources(space) if one.kind == "repo" and one.status == "active"]
+    return top.payload["branches"][branch]["commit"]
+
+
+def test_a_clone_that_is_behind_does_not_set_the_branch_back_that_another_one_read(
+    space, repository, clone, monkeypatch
+):
+    ahead = repository.commit({"limits.md": CHANGED})
+    ingest(space, repository)
+    before = space.engine.ledger.sequence()
+    (told,) = ingest(space, clone).items
+    assert told.outcome == "skipped"
+    assert f"main was read at {ahead[:12]} in {repository.folder}/.git, and is behind that here" in told.why
+    assert space.engine.ledger.sequence() == before
+    assert commit_read(space, "main") == ahead
+    monkeypatch.chdir(clone.folder)
+    report = space.query("search", "/", {"text": "retry limit"})
+    assert any(f"main was read at {ahead[:12]} in {repository.folder}/.git" in one for one in report.warnings)
+    named = clone.git("rev-parse", "HEAD")
+    ingest(space, clone, commit=named)
+    assert commit_read(space, "main") == named, "whoever names a commit wants it"
+    clone.git("pull", "-q", "--ff-only")
+    assert not [one for one in ingest(space, clone).warnings if "was read at" in one]
+    assert commit_read(space, "main") == ahead
+
+
+def test_of_two_clones_that_parted_on_one_branch_the_last_reading_counts_and_says_so(space, repository, clone):
+    one = repository.commit({"limits.md": CHANGED})
+    other = clone.commit({"queue.md": ONLY})
+    ingest(space, repository)
+    told = " ".join(ingest(space, clone).warnings)
+    assert f"main was read at {one[:12]} in {repository.folder}/.git before" in told
+    assert f"What was read last counts, which is {other[:12]}." in told
+    assert commit_read(space, "main") == other
+    clone.git("fetch", "-q")
+    repository.git("reset", "-q", "--hard", "HEAD~1")
+    ingest(space, repository)
+    assert commit_read(space, "main") == other, "it is behind what the other clone read"
+
+
+def test_two_branches_at_one_commit_are_both_known_where_each_is_named(space, repository):
+    repository.git("branch", "later")
+    for branch in ("main", "later"):
+        ingest(space, repository, commit=branch)
+    assert texts(space, "retry limit", at="later") == texts(space, "retry limit", at="main") != set()
+    assert commit_read(space, "later") == commit_read(space, "main")
+
+
 def test_a_linked_work_tree_is_read_under_the_name_of_its_repository(space, repository, feature):
     ingest(space, repository)
     ingest(space, feature)

@@ -8,6 +8,7 @@ from treering.core.errors import Conflict, Denied, InvalidPatch, Unavailable
 from treering.core.objects import Source
 from treering.core.patch import Author, Create
 from treering.core.policy import Policy
+from treering.ports.runtime import collecting_seldom
 from treering.testing.fakes import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.verbs.ingest.known import KnownSources
@@ -59,20 +60,32 @@ def desk_with(refusal, *origins):
 
 
 class Watchful(Doorkeeper):
-    """A ledger that notes at each commit whether Python looks for cycles meanwhile."""
+    """A ledger that notes at each commit after how many new objects Python looks for cycles."""
 
     def commit(self, patch, *, idempotency_key=None):
-        self.collecting = gc.isenabled()
+        self.objects = gc.get_threshold()[0]
         return super().commit(patch, idempotency_key=idempotency_key)
 
 
 @pytest.mark.parametrize("refused", [(), ("note:1",)])
-def test_nothing_looks_for_cycles_while_a_batch_is_written_and_something_does_afterwards(refused):
+def test_cycles_are_looked_for_seldom_while_much_is_read_and_as_before_afterwards(refused):
     clock = SteppingClock()
     ledger = Watchful(clock, Conflict("no", hint=""), *refused)
+    before = gc.get_threshold()
     desk_of(ledger, clock).ingest("source", items(3))
-    assert not ledger.collecting
-    assert gc.isenabled()
+    assert ledger.objects > 100 * before[0]
+    assert gc.get_threshold() == before
+
+
+def test_of_two_at_once_the_last_one_leaves_the_collector_as_the_first_one_found_it():
+    before = gc.get_threshold()
+    first, second = collecting_seldom(), collecting_seldom()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() != before
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
 
 
 def test_a_program_that_switched_the_collector_off_finds_it_so():

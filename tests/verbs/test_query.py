@@ -51,7 +51,7 @@ class TestContext:
         note(space, "We use SQLite.")
         assert space.query(input={"task": "SQLite"}).mode == "context"
 
-    def test_the_text_that_only_superseded_knowledge_rests_on_is_left_out_beside_what_superseded_it(self, space):
+    def test_the_text_that_only_superseded_knowledge_rests_on_is_left_out(self, space):
         texts = ("Orders are kept in SQLite.", "Orders are kept in MySQL.", "Orders moved to Postgres.")
         first, second, third = (note(space, text, origin=text) for text in texts)
         sqlite, mysql = decide(space, "Keep orders in SQLite", first), decide(space, "Keep orders in MySQL", second)
@@ -78,6 +78,14 @@ class TestContext:
         items = context(space, asked).pack.items
         assert new in [item.object_id for item in items[:-1]]
         assert (items[-1].object_id, items[-1].flags) == (was["source_id"], ("superseded",))
+
+    def test_an_outdated_text_is_shown_and_flagged_where_nothing_else_answers(self, space):
+        was = note(space, "Cards are charged through Stripe.", origin="a")
+        old = decide(space, "Charge cards through Stripe", was)
+        new = decide(space, "Adyen takes all payments", note(space, "Adyen takes all payments.", origin="b"))
+        space.crystallize("supersede", input={"id": old, "by": new})
+        (item,) = context(space, "Is Stripe what charges cards?").pack.items
+        assert (item.object_id, item.flags) == (was["source_id"], ("superseded",))
 
     def test_a_text_that_other_knowledge_still_rests_on_is_not_outdated(self, space):
         both = note(space, "Orders are kept in MySQL, and backups are made at night.", origin="a")

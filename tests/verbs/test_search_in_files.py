@@ -149,3 +149,17 @@ def test_secrets_in_the_subject_of_a_commit_are_not_kept(space, repository):
     told = [item.payload["commit_subjects"]["commits"] for item in sources if item.kind == "repo"]
     assert "Gallery: use" in str(told)
     assert secret not in str(told)
+
+
+def test_a_context_names_the_changelog_that_changed_with_the_code_it_shows(space, repository):
+    for at in range(4):
+        changed = {"gallery.py": f"{BEFORE}# {at}\n", "CHANGELOG.md": f"# Changes\n\n- Number {at}.\n"}
+        repository.commit(changed, message=f"Release {at}")
+    space.ingest("repo", input={"path": str(repository.folder)})
+    asked = {"task": "Where does the gallery list all of the images?"}
+    for most in (400, 4000):
+        report = space.query("context", input=asked, options={"max_tokens": most, "semantic": False})
+        assert any(item.title.startswith("gallery.py") for item in report.pack.items)
+        shown = any(item.title.startswith("CHANGELOG.md") for item in report.pack.items)
+        named = '"CHANGELOG.md", changed with it in 4 commits' in report.pack.recommended_next_reads
+        assert named is not shown

@@ -1,10 +1,12 @@
 """What work runs under: the clock, interrupts, reads that may be late, the job log, leases and the backlog."""
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 from treering.core.canonical import make_id, make_segment_id
@@ -103,6 +105,30 @@ def note_commit() -> None:
     """Note that the work under way has written: it is no longer interrupted within a step."""
     if work := _CURRENT.get():
         work.committed = True
+
+
+# Work that makes very many objects, which go as soon as nothing names them, and hardly a cycle.
+
+
+_OBJECTS_PER_COLLECTION = 100_000
+_collecting = Lock()
+_thresholds_before: list[tuple[int, int, int]] = []
+
+
+@contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Let the collector look for cycles seldom: that takes up to a tenth of the time of such work.
+
+    Where several threads do such work the collector is as it was when the last of them is done.
+    """
+    with _collecting:
+        _thresholds_before.append(before := gc.get_threshold())
+        gc.set_threshold(_OBJECTS_PER_COLLECTION, *before[1:])
+    try:
+        yield
+    finally:
+        with _collecting:
+            gc.set_threshold(*_thresholds_before.pop())
 
 
 # The port of jobs: what long work has done so far, per item, across crashes.

@@ -28,6 +28,7 @@ from treering.verbs.envelope import Value
 TOOL = "merge"
 _TRIES = 5
 _BATCH = 500  # events whose objects are read together
+_MOST_WAITING = 10_000
 _MANY = 1_000
 """Events of another log that are written down as merged also where nothing of them was new: fewer are read again."""
 
@@ -70,6 +71,8 @@ class MergeReport(Value):
     """Changes that were left out because their object was erased."""
     patch_id: str
     head: Anchor | None
+    waiting: tuple[str, ...] = ()
+    """Patches of the other space that wait for review there: they stay where they are."""
     warnings: tuple[str, ...] = ()
 
 
@@ -115,14 +118,14 @@ def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> Me
     after = known.seq if known else 0
     coming = list(entries(source, after=after, upto=head.seq, without=_merged_from(target, source)))
     parent = Parent(log, head, whole=True)
-    return receive(
-        target,
-        coming,
-        (parent,),
-        by=by,
-        reason=f"Merged {name}",
-        told_anyway=head.seq - after >= _MANY,
-    )
+    told_anyway = head.seq - after >= _MANY
+    report = receive(target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway)
+    return report.model_copy(update={"waiting": waiting_patches(source)})
+
+
+def waiting_patches(ledger: Ledger) -> tuple[str, ...]:
+    """Return the ids of the patches that wait for review in a ledger, the newest first."""
+    return tuple(record.id for record in ledger.patches(status="proposed", limit=_MOST_WAITING))
 
 
 def merged_up_to(target: Ledger, source: Ledger) -> Anchor | None:

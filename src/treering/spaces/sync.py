@@ -27,7 +27,7 @@ from treering.core.writing.merging import Parent
 from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.ports.ledger import Ledger
 from treering.spaces.depots import Depot, Files, depot_at
-from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive
+from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive, waiting_patches
 from treering.spaces.proof import signed
 from treering.system.machine import held_alone, make_folder, replace_file
 from treering.system.proof_checking import NotProven, check_signature
@@ -57,6 +57,8 @@ class SyncReport(Value):
     """Entries that were sent."""
     bytes: int
     """Bytes of the bundles that were sent."""
+    waiting: tuple[str, ...] = ()
+    """Patches that wait for review here: they are not sent."""
     warnings: tuple[str, ...] = ()
 
 
@@ -137,6 +139,7 @@ def _sync(ledger: Ledger, depot: Depot, state: _State, *, by: Author, wishes: Sy
         replicas=len([name for name in there if name != state.replica]),
         sent=sent,
         bytes=size,
+        waiting=waiting_patches(ledger) if wishes.push else (),
         warnings=tuple(warnings),
     )
 

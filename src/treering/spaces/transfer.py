@@ -1,12 +1,11 @@
 """A space as plain files: JSON lines for records, one file per text; and back, with the same ids and audit."""
 
-import gc
 import hashlib
 import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
@@ -19,6 +18,7 @@ from treering.ports.copying import copy_ledger, copy_vectors, head_of_copy
 from treering.ports.index import CarryingIndex
 from treering.ports.ledger import Ledger, Record
 from treering.ports.models import Embedder
+from treering.ports.runtime import collecting_seldom
 from treering.ports.search import KeptVectors
 from treering.ports.stores import Stores
 from treering.spaces import wiring
@@ -251,7 +251,7 @@ def move(
     settings = Settings.read()
     places = [one if isinstance(one, Address) else settings.space_address(one) for one in (source, target)]
     _check_places(*places)
-    with ExitStack() as closing, _collecting_seldom():
+    with ExitStack() as closing, collecting_seldom():
         opened: list[Stores] = []
         # An anchor that is set is the source's. The target's log is behind it until the end.
         for place, known in zip(places, (settings, replace(settings, anchor="")), strict=True):
@@ -274,21 +274,6 @@ def move(
         if new.arrival:
             new.arrival.end()
     return MoveReport(head=report.head, counts=report.counts, vectors=made)
-
-
-_OBJECTS_PER_COLLECTION = 100_000
-
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    # A copy makes very many objects that go as soon as nothing names them, and hardly a cycle: looking for cycles among
-    # them takes a tenth of its time.
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_PER_COLLECTION, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _check_places(source: Address, target: Address) -> None:

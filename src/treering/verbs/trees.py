@@ -351,13 +351,11 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
     same = next((name for name, commit in known.items() if commit == here.commit), None)
     if here.branch in known:
         ahead = known[here.branch] != here.commit
-        told = f"{here.branch} was read at {known[here.branch][:_SHOWN]}, and is at {here.commit[:_SHOWN]} now"
-        return AskedTree(
-            TreeView(repository.origin, here.branch, here.branch),
-            here,
-            lookup,
-            (f"{told}: treering ingest.",) if ahead else (),
-        )
+        place = places_of_branches(repository.payload).get(here.branch, here.place)
+        where = "" if place == here.place else f" in {place}"
+        told = f"{here.branch} was read at {known[here.branch][:_SHOWN]}{where}, and is at {here.commit[:_SHOWN]}"
+        told = f"{told} here: git pull, or treering ingest." if where else f"{told} now: treering ingest."
+        return AskedTree(TreeView(repository.origin, here.branch, here.branch), here, lookup, (told,) if ahead else ())
     if same:
         return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)

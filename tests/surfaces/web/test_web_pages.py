@@ -402,6 +402,25 @@ def test_a_hit_is_marked_right_or_wrong_on_the_page_and_it_is_taken_back(tmp_pat
         assert "It was taken back." in shown(client, answer.headers["location"])
 
 
+def test_what_a_context_pack_is_made_of_is_marked_on_the_page_of_the_pack(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, RETRIES, origin="docs/retries.md", title="Retries")
+        note(space, "A fetch is tried in the morning.", origin="docs/other.md", title="Other")
+    with running(tmp_path, allow=frozenset(["review"])) as client:
+        asked = f"{ASKED_OF}&view=pack"
+        page = shown(client, asked)
+        assert "What it is made of" in page
+        answer, place = mark(client, page, "wrong")
+        assert answer.headers["location"].startswith(f"{asked}&said=wrong#")
+        assert client.post("/v1/feedback/status", json={}).json()["verdicts"] == {"wrong by user": 1}
+        page = shown(client, answer.headers["location"])
+        assert page.count("marked wrong") == 1
+        assert f'value="neither {place}"' in page
+        assert 'aria-label="Context pack"' in page
+        mark(client, page, "neither")
+        assert client.post("/v1/feedback/status", json={}).json()["verdicts"] == {}
+
+
 @pytest.mark.parametrize(
     ("headers", "changes", "status"),
     [

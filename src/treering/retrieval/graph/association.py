@@ -17,6 +17,7 @@ from treering.retrieval.extraction.names import entity_key, plain_form
 from treering.retrieval.graph.pagerank import Walk, walk
 from treering.retrieval.index.tables import distinct
 from treering.retrieval.index.ties import word_code
+from treering.retrieval.text.analysis import index_text
 
 Found = Sequence[tuple[int, float]]
 """Passages by key with their score between 0 and 1, best first."""
@@ -50,9 +51,15 @@ COMMON = 20
 HUB = 1_000
 """Entities with more edges are not looked up but in the walk: as seeds they weigh next to nothing."""
 
+UNNAMED_SHARE = 0.5
+"""What a way counts for that begins at a passage whose title the question does not name, against 1."""
+
+UNTOLD_SHARE = 0.7
+"""What a way counts for over an entity of which the passage states nothing the question asks, against 1."""
+
 _LONGEST_NAME = 7  # words
 _NAMING_WORDS = 64
-_REACHED = 100
+_REACHED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +99,22 @@ def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Ass
     read = [key for key, _ in found[:READ]]
     stated = view.statements(read)
     strengths = np.array([score for _, score in found[:READ]])
-    coverage = _coverage(stated, terms.words)
-    ties = _Ties.around(read, stated, view.named(names_in(text)), view)
+    asked, named = _codes(terms.words), view.named(names_in(text))
+    coverage = _hits(stated, asked) / max(1, len(asked))
+    ties = _Ties.around(read, stated, named, view)
     facts = _nearest_facts(read, stated, PASSAGE_SHARE * strengths[stated.passage] + (1 - PASSAGE_SHARE) * coverage)
     seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
     begun = view.of_passages(np.array([key for key, _ in found], np.int64))
     walked = _walk(seeds, begun, [score for _, score in found], view)
-    bridged, title_match = _bridges(read, strengths, stated, coverage, ties)
+    titled = ties.titled()
+    beyond = np.setdiff1d(asked, _codes(_name_words(named, ties)), assume_unique=True)
+    begins = np.where(np.isin(np.array(read, np.int64), np.array(list(titled), np.int64)), 1.0, UNNAMED_SHARE)
+    bridged, title_match = _bridges(read, strengths * begins, stated, _hits(stated, beyond) > 0, ties)
     return Association(
         walked=_by_rank(walked, view),
         bridged=bridged,
         title_match=title_match,
-        named=ties.titled(),
+        named=titled,
         facts=tuple(facts),
         seeds=seeds,
         begun=frozenset(begun.tolist()),
@@ -165,8 +176,18 @@ class _Ties:
 
     def titled(self) -> Scores:
         """Return the passages whose title the question names."""
-        called = (self.occurrence.tie == EdgeType.TITLE) & np.isin(self.occurrence.source, self.named)
-        return dict.fromkeys(self.holders[called].tolist(), 1.0)
+        return dict.fromkeys(self.holders[self._calling()].tolist(), 1.0)
+
+    def titles_named(self) -> npt.NDArray[np.int64]:
+        """Return the places of the titles that the question names."""
+        return self.occurrence.source[self._calling()]
+
+    def _calling(self) -> npt.NDArray[np.bool_]:
+        """Tell which occurrences are titles that the question names."""
+        calling: npt.NDArray[np.bool_] = (self.occurrence.tie == EdgeType.TITLE) & np.isin(
+            self.occurrence.source, self.named
+        )
+        return calling
 
 
 def _occurrences(edges: Edges) -> Edges:
@@ -180,13 +201,26 @@ def _by_source(edges: Edges) -> Edges:
     return Edges(edges.source[order], edges.target[order], edges.tie[order])
 
 
-def _coverage(stated: Statements, words: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Give, for each statement, the part of the question's words that it has."""
-    asked = distinct(np.array([word_code(word) for word in words], np.uint16))
-    if not len(asked) or not len(stated.passage):
-        return np.zeros(len(stated.passage))
+def _codes(words: Iterable[str]) -> npt.NDArray[np.uint16]:
+    """Return the codes of words, each once."""
+    return distinct(np.array([word_code(word) for word in words], np.uint16))
+
+
+def _name_words(named: Mapping[str, int], ties: _Ties) -> list[str]:
+    """Return the words of the names in a question that are titles or have several words.
+
+    Every statement about what is named has them. Whether it says what is asked is told by the other words.
+    """
+    titles = set(ties.entities[ties.titles_named()].tolist())
+    return [word for name, node in named.items() if " " in name or node in titles for word in index_text(name).split()]
+
+
+def _hits(stated: Statements, asked: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
+    """Count, for each statement, how many of its words are among those asked."""
+    if not len(stated.passage):
+        return np.zeros(0, np.int64)
     hits = np.concatenate([[0], np.cumsum(np.isin(stated.words, asked))])
-    counts: npt.NDArray[np.float64] = (hits[stated.bounds[1:]] - hits[stated.bounds[:-1]]) / len(asked)
+    counts: npt.NDArray[np.int64] = hits[stated.bounds[1:]] - hits[stated.bounds[:-1]]
     return counts
 
 
@@ -235,25 +269,26 @@ def _bridges(
     read: Sequence[int],
     strengths: npt.NDArray[np.float64],
     stated: Statements,
-    coverage: npt.NDArray[np.float64],
+    telling: npt.NDArray[np.bool_],
     ties: _Ties,
 ) -> tuple[Scores, Scores]:
-    """Return the best way from a read passage over an entity it holds: to others that hold it, to those called so."""
-    relevance = _relevance(stated, coverage, ties, len(read))
+    """Return the best way from a read passage over an entity it holds: to others that hold it, to those called so.
+
+    `telling`: which statements say something that the question asks of what it names.
+    """
+    told = _told_of(stated, telling, ties, len(read))
     ways = _Ways.of(ties, read)
-    scores = strengths[ways.reader] * (0.5 + 0.5 * relevance[ways.reader, ways.entity])
+    scores = strengths[ways.reader] * np.where(told[ways.reader, ways.entity], 1.0, UNTOLD_SHARE)
     mentioned = scores / np.log2(1 + ties.spread[ways.entity])
     title_match = (ways.tie == EdgeType.TITLE) & ~ways.by_own_title
     return _best(ways.passage, mentioned), _best(ways.passage[title_match], scores[title_match])
 
 
-def _relevance(
-    stated: Statements, coverage: npt.NDArray[np.float64], ties: _Ties, readers: int
-) -> npt.NDArray[np.float64]:
-    """Give, by read passage and entity, how well the best of its statements about the entity covers the question."""
-    table = np.zeros((readers, len(ties.entities)))
-    for ends in (stated.subject, stated.object):
-        np.maximum.at(table, (stated.passage, np.searchsorted(ties.entities, ends)), coverage)
+def _told_of(stated: Statements, telling: npt.NDArray[np.bool_], ties: _Ties, readers: int) -> npt.NDArray[np.bool_]:
+    """Tell, by read passage and entity, whether a telling statement of the passage is about the entity."""
+    table = np.zeros((readers, len(ties.entities)), np.bool_)
+    for ends in (stated.subject[telling], stated.object[telling]):
+        table[stated.passage[telling], np.searchsorted(ties.entities, ends)] = True
     return table
 
 

@@ -91,6 +91,8 @@ class _ReachedGraph:
         self._table = _Table()
         self.settled = self.undecided = _NO_MASS
         self._explored = np.zeros(0, np.bool_)
+        self._tied = np.zeros(0, np.bool_)
+        """Which nodes have edges, of those explored."""
         self._degrees = _NO_NODES
         """How many edges a node has, -1 where it is not known yet."""
         self._edges: list[tuple[Nodes, Nodes, Mass]] = []
@@ -136,21 +138,21 @@ class _ReachedGraph:
         edges = ways.edges(self.nodes[new])
         weights = tie_weights[edges.tie]
         totals = np.bincount(edges.source, weights, len(new))
-        source, weights = edges.source[weights > 0], weights[weights > 0]
-        self._edges.append(
-            (new[source], self.place(edges.target[tie_weights[edges.tie] > 0]), weights / totals[source])
-        )
+        if not np.all(weights > 0):
+            edges = Edges(edges.source[weights > 0], edges.target[weights > 0], edges.tie[weights > 0])
+            weights = weights[weights > 0]
+        sources = new[edges.source]
+        self._tied[sources] = True
+        self._edges.append((sources, self.place(edges.target), weights / totals[edges.source]))
 
     def push(self, active: Nodes, damping: float) -> None:
         """Let active nodes keep their part of what they hold, and hand on the rest."""
         moving = np.zeros(self._count)
         moving[active] = self.undecided[active]
         gained = np.zeros(self._count)
-        tied = np.zeros(self._count, np.bool_)
         for sources, targets, shares in self._edges:
-            tied[sources] = True
             gained += np.bincount(targets, damping * moving[sources] * shares, self._count)
-        self.settled += moving * np.where(tied, 1 - damping, 1.0)
+        self.settled += moving * np.where(self._tied, 1 - damping, 1.0)
         self.undecided += gained - moving
 
     def _add(self, numbers: Nodes) -> None:
@@ -158,7 +160,9 @@ class _ReachedGraph:
         self._count += len(numbers)
         self.settled = np.concatenate([self.settled, np.zeros(len(numbers))])
         self.undecided = np.concatenate([self.undecided, np.zeros(len(numbers))])
-        self._explored = np.concatenate([self._explored, np.zeros(len(numbers), np.bool_)])
+        unknown = np.zeros(len(numbers), np.bool_)
+        self._explored = np.concatenate([self._explored, unknown])
+        self._tied = np.concatenate([self._tied, unknown])
         self._degrees = np.concatenate([self._degrees, np.full(len(numbers), -1)])
 
 

@@ -2,7 +2,8 @@
 
 The map of a repository keeps the subjects of its last commits with the files of code that they touched
 (`sources.repository.repo_map`). A question is compared with the subjects by BM25; a file counts for what the commits
-nearest to the question say, each shared out among the files it touched.
+nearest to the question say, each shared out among the files it touched. It also keeps which files changed together:
+what is no code and changed with files of code, such as a changelog, is named beside them.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ from treering.core.objects import Source
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextQuery
-from treering.retrieval.index.code_names import history_name
+from treering.retrieval.index.code_names import file_at, history_name
 from treering.retrieval.index.rounds import Steps
 from treering.retrieval.text.analysis import index_text
 
@@ -28,6 +29,7 @@ NEAREST = 50
 _K1 = 1.2
 _B = 0.75
 _MOST_REPOSITORIES = 4
+_LEAST_TOGETHER = 3  # commits: fewer may be chance
 _KEPT = 8
 """Histories kept ready in a process."""
 
@@ -39,10 +41,13 @@ class CommitHistory:
     touched: Sequence[tuple[str, ...]]
     """By commit, the origins of the files that it touched."""
     weights: Mapping[str, Sequence[tuple[int, float]]]
+    companions: Mapping[str, Mapping[str, int]]
+    """By origin of a file of code, paths of what is no code and changed with it: in how many commits."""
 
     @classmethod
-    def of(cls, root: str, told: Mapping[str, Any]) -> "CommitHistory":
+    def of(cls, root: str, payload: Mapping[str, Any]) -> "CommitHistory":
         """Read what the map of a repository tells of its commits; `root` is what origins say before the path."""
+        told = payload.get("commit_subjects", {})
         origins = [f"{root}{path}" for path in told.get("paths", ())]
         commits = [(Counter(index_text(subject).split()), at) for subject, *at in told.get("commits", ())]
         usual = sum(terms.total() for terms, _ in commits) / max(1, len(commits))
@@ -52,7 +57,8 @@ class CommitHistory:
             for term, times in terms.items():
                 found.setdefault(term, []).append((number, times * (_K1 + 1) / (times + norm)))
         weights = {term: _by_rarity(postings, len(commits)) for term, postings in found.items()}
-        return cls([tuple(origins[place] for place in at) for _, at in commits], weights)
+        touched = [tuple(origins[place] for place in at) for _, at in commits]
+        return cls(touched, weights, _companions(root, payload.get("changed_together", {})))
 
     def files(self, terms: Sequence[str]) -> dict[str, float]:
         """Score files by origin for the terms of a question; a term that is given twice counts twice."""
@@ -71,16 +77,41 @@ class CommitHistory:
 
 def files_by_commits(query: TextQuery, reach: Reach) -> Steps[dict[str, float]]:
     """Score files by origin, from 0 to 1, by what commits in reach say of them. Of the past nothing is told."""
-    if reach.at is not None or reach.withdrawn:
-        return {}
-    name = history_name()
-    found: PassagesFound = yield PassageRequest((), replace(reach, where=EVERYTHING), named=(name,))
-    maps = [found.heads[key] for key in found.named.get(name, ()) if key in found.heads][:_MOST_REPOSITORIES]
-    histories = yield from _histories(maps)
+    histories = yield from histories_in(reach)
     terms = (*query.words, *query.emphasis)
     scores = {origin: score for one in histories for origin, score in one.files(terms).items()}
     most = max(scores.values(), default=0.0)
     return {origin: score / most for origin, score in scores.items()} if most else {}
+
+
+def histories_in(reach: Reach) -> Steps[list[CommitHistory]]:
+    """Read the histories of the repositories in reach, the first few; none of the past."""
+    if reach.at is not None or reach.withdrawn:
+        return []
+    name = history_name()
+    found: PassagesFound = yield PassageRequest((), replace(reach, where=EVERYTHING), named=(name,))
+    maps = [found.heads[key] for key in found.named.get(name, ()) if key in found.heads][:_MOST_REPOSITORIES]
+    return (yield from _histories(maps))
+
+
+def companions_of(origins: Sequence[str], histories: Sequence[CommitHistory]) -> list[tuple[str, int]]:
+    """Return what is no code and changed most often with files of code, as its path and in how many commits."""
+    counts: Counter[str] = Counter()
+    for history in histories:
+        for origin in origins:
+            counts.update(history.companions.get(origin, {}))
+    return [(path, commits) for path, commits in counts.most_common() if commits >= _LEAST_TOGETHER]
+
+
+def _companions(root: str, told: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    paths = told.get("paths", ())
+    code = [file_at(path) is not None for path in paths]
+    found: dict[str, dict[str, int]] = {}
+    for one, other, commits, *_ in told.get("pairs", ()):
+        if code[one] != code[other]:
+            file, beside = (one, other) if code[one] else (other, one)
+            found.setdefault(f"{root}{paths[file]}", {})[paths[beside]] = commits
+    return found
 
 
 def _by_rarity(postings: Sequence[tuple[int, float]], commits: int) -> list[tuple[int, float]]:
@@ -102,7 +133,7 @@ def _histories(maps: Sequence[PassageHead]) -> Steps[list[CommitHistory]]:
         read: ObjectsFound = yield ObjectRequest(objects=unread)
         for item in read.objects.values():
             if isinstance(item, Source) and item.segments and item.id in unread:
-                ready[item.id] = CommitHistory.of(f"{item.origin}#", item.payload.get("commit_subjects", {}))
+                ready[item.id] = CommitHistory.of(f"{item.origin}#", item.payload)
                 _keep((item.id, item.segments[0].segment_id), ready[item.id])
     return list(ready.values())
 

@@ -47,11 +47,18 @@ PROSE_WEIGHTS: Mapping[str, float] = {
     WORDS: 0.4,
     NAMES: 0.25,
     WALKED: 2.5,
-    BRIDGED: 2.0,
-    TITLE_MATCH: 1.3,
+    BRIDGED: 2.5,
+    TITLE_MATCH: 1.6,
     NAMED: 0.4,
 }
-COMPARISON_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 0.4, NAMES: 0.25, WALKED: 2.5, NAMED: 1.0}
+COMPARISON_WEIGHTS: Mapping[str, float] = {
+    VECTORS: 3.0,
+    WORDS: 0.4,
+    NAMES: 0.25,
+    WALKED: 2.5,
+    TITLE_MATCH: 2.0,
+    NAMED: 1.5,
+}
 DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, WALKED: 3.0, BRIDGED: 0.5}
 CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
 """What each arm counts for together with the graph, by the form of what was found first (`docs/decisions`)."""
@@ -129,6 +136,8 @@ def lend_to_neighbours(
     Where no turn stands beside it a candidate borrows from itself, so that standing alone costs nothing.
     Scores stay between 0 and 1.
     """
+    if not neighbours:
+        return nsmallest(len(ranked) if limit is None else limit, ranked, key=lambda hit: (-hit.score, hit.key))
     own = {hit.key: hit for hit in ranked}
     beside = (key for hit in ranked for key in neighbours.get(hit.key, ()))
     everyone = [own.get(key) or Fused(key, 0.0, {}) for key in dict.fromkeys((*own, *beside))]

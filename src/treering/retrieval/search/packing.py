@@ -142,19 +142,19 @@ def section_of(type_: str, kind: str) -> Section:
             return "sources"
 
 
-def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
+def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) -> Packed:
     """Fill the budget, best first: what is believed and done gets up to half, sources what remains.
 
     Then whatever still fits is added in order. No passage takes more than its share; a long one is cut at the end
     rather than left out, as long as a useful part of it fits. An item counts as it is written, with its marks, its id
-    and its fence.
+    and its fence. `around`: tokens that what stands around the items takes; shares are parts of the whole budget.
     """
     believed = [draft for draft in drafts if draft.item.section != "sources"]
     sources = [draft for draft in drafts if draft.item.section == "sources"]
-    budget = _Budget(max_tokens)
+    budget = _Budget(max_tokens, around)
     first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * _BELIEVED_SHARE))]
     seen = [fitted for draft in sources if (fitted := _fitted(draft, budget))]
-    late = [draft for draft in believed if draft not in first and budget.take(draft, within=max_tokens)]
+    late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
     chosen = [*first, *late, *seen]
     ids = {_key(draft.item) for draft in chosen}
     left_out = tuple(draft.item for draft in drafts if _key(draft.item) not in ids)
@@ -241,9 +241,10 @@ _BY_KIND: dict[str, Section] = {
 
 
 class _Budget:
-    def __init__(self, tokens: int) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: int, around: int) -> None:
+        self.tokens = max(0, tokens - around)
         self.used = 0
+        self.share = max(int(tokens * _PASSAGE_SHARE), _LEAST_SHARE)
 
     @property
     def left(self) -> int:
@@ -258,11 +259,10 @@ class _Budget:
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
-    share = max(int(budget.tokens * _PASSAGE_SHARE), _LEAST_SHARE)
-    if _cost(draft) <= share and budget.take(draft, within=budget.tokens):
+    if _cost(draft) <= budget.share and budget.take(draft, within=budget.tokens):
         return draft
     cut = _with_text(draft, "", "cut")
-    room = min(budget.left, share) - _cost(cut)
+    room = min(budget.left, budget.share) - _cost(cut)
     if room < _LEAST_USEFUL:
         return None
     cut = _with_text(cut, _beginning(draft.item.text, room))

@@ -159,12 +159,20 @@ def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
     return {**arms, **near}
 
 
-def widen(question: Question, arms: Arms, association: Association, candidates: Candidates) -> Steps[Arms]:
-    """Add to the arms what the graph found, and the exact cosine of what only it found."""
+def widen(
+    question: Question, arms: Arms, association: Association, candidates: Candidates, *, chained: bool
+) -> Steps[Arms]:
+    """Add to the arms what the graph found, and the exact cosine of what only it found.
+
+    `chained`: passages answer together by what links them, as paragraphs do. What the walk came to later is read too
+    then, and what is called as a good passage says, wherever the walk left it: by itself it looks like no answer.
+    """
     known: set[int] = set().union(*arms.values())
-    known |= yield from candidates.read(association.walked.keys() - known)
+    walked = association.walked if chained else dict(islice(association.walked.items(), POOL))
+    called = association.title_match.keys() if chained else set[int]()
+    known |= yield from candidates.read((walked.keys() | called) - known)
     by_graph = {
-        WALKED: association.walked,
+        WALKED: walked,
         BRIDGED: association.bridged,
         TITLE_MATCH: association.title_match,
         NAMED: association.named,
@@ -292,7 +300,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     wanted = (_BEFORE_FILES if by_files else 2) * pool
     ranked, given = found.ranked, found.arms
     if found.association:
-        given = yield from widen(question, found.arms, found.association, candidates)
+        chained = TITLE_MATCH in weights
+        given = yield from widen(question, found.arms, found.association, candidates, chained=chained)
     if found.association or by_files:
         ranked = fuse(given, weights, limit=wanted)
     beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}

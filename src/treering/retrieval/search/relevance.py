@@ -192,10 +192,10 @@ class RelevanceEvidence:
 
 
 _WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("near", "talk"): (9.0, 3.25, -4.25, -0.5, -4.5, 1.25, 5.1),
-    ("near", "prose"): (10.0, 2.0, -2.25, -0.25, -3.5, 0.0, 2.4),
-    ("words", "talk"): (0.0, 4.25, -5.75, -0.5, -7.5, 0.5, 7.0),
-    ("words", "prose"): (0.0, 4.5, -2.5, -0.75, 0.0, 1.25, 2.5),
+    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, 5.6),
+    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 5.4),
+    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, 4.5),
+    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, 6.7),
 }
 """Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""
 
@@ -474,7 +474,8 @@ def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
     before: Counter[str] = Counter()
     spread = []
     for hit in hits:
-        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT ** before[hit.head.object_id]))
+        further = before[hit.head.object_id]
+        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT**further) if further else hit)
         before[hit.head.object_id] += not isinstance(hit.locator, Turn)
     return sorted(spread, key=lambda hit: -hit.score)
 

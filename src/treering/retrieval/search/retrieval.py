@@ -488,7 +488,7 @@ def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader
     replies = {
         hit.head.key: reply_among(hit.segment, reader.segments(others[hit.head.key])) for hit in asking if hit.segment
     }
-    return [replace(hit, reply=replies.get(hit.head.key)) for hit in hits]
+    return [replace(hit, reply=reply) if (reply := replies.get(hit.head.key)) else hit for hit in hits]
 
 
 def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
@@ -501,8 +501,11 @@ def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head])
 
 def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
     """Return a passage's head as the ledger has it: what the index says of it is shown nowhere."""
-    title = state.title or state.origin
-    return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
+    told = (state.kind, state.scope, state.title or state.origin, words.heading, state.origin)
+    if told == (head.kind, head.scope, head.title, head.heading, head.origin):
+        return head
+    kind, scope, title, heading, origin = told
+    return replace(head, kind=kind, scope=scope, title=title, heading=heading, origin=origin)
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:

@@ -10,7 +10,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
-from treering.core.versions import HeldContents, known_branches
+from treering.core.versions import HeldContents, known_branches, places_of_branches
 from treering.ports.adapter import (
     AlreadyRead,
     BranchRead,
@@ -39,6 +39,7 @@ from treering.sources.reading.folder import (
 from treering.sources.repository.git import GitRepository, TreeEntry, open_repository
 from treering.sources.repository.git_blobs import CommitFiles, changed_together, often_changed, telling_commits
 from treering.sources.repository.repo_identity import (
+    CommitRelation,
     RepositoryIdentity,
     SettledRepository,
     detached_trees,
@@ -159,6 +160,20 @@ class _Plan:
     @property
     def root(self) -> str:
         return self.settled.root
+
+    @cached_property
+    def read_elsewhere(self) -> tuple[CommitRelation, str, str] | None:
+        """How the branch here stands to the commit at which another clone read it, that commit, and the clone's place.
+
+        `None` where no other did, and for a commit that is named: whoever names one wants it.
+        """
+        branch, here = self.branch.branch, self.branch.commit
+        known = known_branches(self.branch.known).get(branch)
+        place = places_of_branches(self.branch.known).get(branch)
+        is_named = self.selection.commit not in (None, branch)
+        if is_named or branch not in self.branch.heads or not known or place in (None, self.branch.place):
+            return None
+        return None if known == here else (self.identity.relation(here, known, str(place)), known, str(place))
 
     @cached_property
     def selected(self) -> list[RepoItem]:
@@ -310,6 +325,14 @@ def _by_todays_origins(
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
+    if plan.read_elsewhere and plan.read_elsewhere[0] == "behind":
+        _, known, other = plan.read_elsewhere
+        behind = f"{plan.branch.branch} was read at {known[:12]} in {other}, and is behind that here"
+        yield Skipped(
+            plan.root,
+            f"{behind}, at {plan.branch.commit[:12]}: `git pull`, or read it all the same by the option commit",
+        )
+        return
     yield plan.branch
     yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
     if plan.commit is None and not plan.selection.worktree:
@@ -428,7 +451,9 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
     branch = plan.repository.branch() if plan.selection.commit is None else None
     lying = [item.entry for item in plan.items if item.file is not None]
     changed = [(entry.path, entry.blob) for entry in lying if not plan.written.wrote(entry.path)]
-    state = sha256(repr((_MAP_VERSION, branch, plan.selection.redact, changed)).encode()).hexdigest()
+    # A branch that is read by its name is told of too, be it at the commit of another.
+    told = branch if plan.selection.commit is None else plan.branch.branch
+    state = sha256(repr((_MAP_VERSION, told, plan.selection.redact, changed)).encode()).hexdigest()
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
         return Unchanged(plan.root, fingerprint)
@@ -448,9 +473,21 @@ def _aside(plan: _Plan, item: RepoItem) -> bool:
 
 def _left_out(plan: _Plan) -> tuple[str, ...]:
     reads_head = plan.selection.commit is None and not plan.selection.worktree
+    told = [_read_last(plan)] if plan.read_elsewhere else []
     if reads_head and plan.repository.is_dirty():
-        return ("Uncommitted changes were not read; the option worktree reads the files as they lie.",)
-    return ()
+        told.append("Uncommitted changes were not read; the option worktree reads the files as they lie.")
+    return tuple(filter(None, told))
+
+
+def _read_last(plan: _Plan) -> str:
+    """Say which reading counts of a branch that another clone has at a commit which is not before the one here."""
+    relation, known, place = plan.read_elsewhere or ("ahead", "", "")
+    branch = plan.branch.branch
+    if relation == "ahead":
+        return ""
+    why = "has parted from it" if relation == "parted" else "may be before it or after it: that commit is not here"
+    was = f"{branch} was read at {known[:12]} in {place} before"
+    return f"{was}; {branch} here {why}. What was read last counts, which is {plan.branch.commit[:12]}."
 
 
 def _history(plan: _Plan) -> RepoHistory:

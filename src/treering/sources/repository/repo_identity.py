@@ -8,9 +8,11 @@ and the same path in each is the same file; what was read last is how it stands.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from treering.core.characters import printable
 from treering.core.errors import TreeringError
@@ -22,6 +24,9 @@ from treering.sources.repository.git_process import read_part
 
 _PREFIX = "repo:"
 _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+)?[:/](?P<path>.+)", re.IGNORECASE)
+
+
+CommitRelation = Literal["behind", "ahead", "parted", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,25 @@ class RepositoryIdentity:
             return mine == its
         began = _text(known.payload.get("root_commit")) or self._root_of(_text(known.payload.get("commit")))
         return bool(began) and began == self.root_commit
+
+    def relation(self, commit: str, other: str, place: str) -> CommitRelation:
+        """Tell how a commit stands to another one, which the repository at `place` has.
+
+        It is looked up here, else there, by git. `unknown` where neither has both.
+        """
+        for repository in self._places(place):
+            with suppress(TreeringError):
+                repository.resolve(commit)
+                repository.resolve(other)
+                if repository.is_ancestor(commit, other):
+                    return "behind"
+                return "ahead" if repository.is_ancestor(other, commit) else "parted"
+        return "unknown"
+
+    def _places(self, place: str) -> Iterator[GitRepository]:
+        yield self.repository
+        with suppress(TreeringError):
+            yield open_repository(place, self.access)
 
     def _root_of(self, commit: str) -> str | None:
         if commit and commit not in self._roots:

@@ -4,8 +4,7 @@ import hashlib
 import json
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,8 +99,10 @@ def pack_bytes(content: bytes) -> bytes:
 
 def unpack_bytes(stored: bytes) -> bytes:
     """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
-    with _decompressing():
+    try:
         return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT)
+    except _NOT_PACKED as error:
+        raise _not_decompressed() from error
 
 
 def pack_sealed(text: str, *, name: str) -> bytes:
@@ -117,20 +118,25 @@ def unpack_sealed(stored: str | bytes, *, name: str) -> str:
     """
     if isinstance(stored, str):
         return stored
-    with _decompressing():
+    try:
         reading = _decompressor_of(stored).decompressobj()
         content, rest = reading.decompress(stored), reading.unused_data
         if not reading.eof or (rest and rest != _seal(content, name)):
             raise _unreadable(f"what is kept under {name!r} is not what was written")
         return content.decode()
+    except _NOT_PACKED as error:
+        raise _not_decompressed() from error
 
 
 def unpack(stored: str | bytes) -> str:
     """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
     if isinstance(stored, str):
         return stored
-    with _decompressing():
+    # Written out: a search unpacks dozens of rows, and a context manager would cost as much as unpacking one.
+    try:
         return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT).decode()
+    except _NOT_PACKED as error:
+        raise _not_decompressed() from error
 
 
 def unpack_json(stored: str | bytes) -> Any:
@@ -185,12 +191,11 @@ def _seal(content: bytes, name: str) -> bytes:
     return _SKIPPABLE + len(digest).to_bytes(4, "little") + digest
 
 
-@contextmanager
-def _decompressing() -> Iterator[None]:
-    try:
-        yield
-    except (zstandard.ZstdError, UnicodeDecodeError, TypeError) as error:
-        raise Corrupt("A stored text does not decompress.", hint="Restore the space from a backup.") from error
+_NOT_PACKED = (zstandard.ZstdError, UnicodeDecodeError, TypeError)
+
+
+def _not_decompressed() -> Corrupt:
+    return Corrupt("A stored text does not decompress.", hint="Restore the space from a backup.")
 
 
 def _compressor(dictionary: int = 0) -> zstandard.ZstdCompressor:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 from treering.core.audit import Anchor, AuditEvent, CheckedChain
@@ -99,12 +101,17 @@ Stood = Mapping[str, tuple[int | None, Segment]]
 """By id of a segment, the revision it vanished with, if it did, and the segment as it stands or stood last."""
 
 
+RevisionRow = tuple[str, int, int, Object]
+"""A revision: id, number and the sequence number of its event as they stand in columns, and it."""
+
+
 @dataclass(frozen=True, slots=True)
-class CurrentRows:
-    """What the tables that are read instead of the revisions say of an object, and its newest revision."""
+class ObjectRows:
+    """All revisions of an object, and what the tables say that are read instead of them."""
 
     identity: str
-    item: Object | None
+    revisions: Sequence[RevisionRow]
+    """Oldest first; none where only the tables know the object."""
     row: ObjectRow | None
     names: frozenset[str] | None
     """What it is noted to refer to; `None` where this is not kept."""
@@ -112,15 +119,16 @@ class CurrentRows:
     """Of a source, all segments that are kept."""
 
 
+def by_object(revisions: Iterable[RevisionRow]) -> Iterator[list[RevisionRow]]:
+    """Put revisions together, in the order of id and number, that are of one object."""
+    return (list(group) for _, group in groupby(revisions, key=itemgetter(0)))
+
+
 class VerifiedRows(Protocol):
     """The rows of a ledger, all of one moment. What cannot be read raises `Corrupt`."""
 
     def event_rows(self) -> Iterator[EventRow]:
         """Return the audit log, by sequence number."""
-        ...
-
-    def revision_items(self) -> Iterator[tuple[str, int, int, Object]]:
-        """Return every revision: id, number and the sequence number of its event as they stand in columns, and it."""
         ...
 
     def link_rows(self) -> Iterable[LinkRow]:
@@ -139,12 +147,8 @@ class VerifiedRows(Protocol):
         """Tell whether the row of an event has this hash."""
         ...
 
-    def current(self) -> Iterator[CurrentRows]:
-        """Return all objects that have a revision or a row."""
-        ...
-
-    def revisions(self, identity: str) -> Sequence[Object]:
-        """Return every revision of an object, oldest first."""
+    def objects(self) -> Iterator[ObjectRows]:
+        """Return all objects that have a revision or a row. Each revision is parsed once."""
         ...
 
     def dependencies(self) -> Iterable[tuple[str, str]]:
@@ -164,14 +168,17 @@ def verify_rows(rows: VerifiedRows, *, anchor: Anchor | None) -> Anchor:
     chain = CheckedChain(_events(rows), anchor)
     told = account(chain)
     seen: set[tuple[str, int]] = set()
-    for identity, number, seq, item in rows.revision_items():
-        told.check_revision(item, seq)
-        seen.add((identity, number))
+    current = _Current()
+    for found in rows.objects():
+        for identity, number, seq, item in found.revisions:
+            told.check_revision(item, seq)
+            seen.add((identity, number))
+        current.add(found)
     told.check_complete(seen)
     told.check_links(rows.link_rows())
     patches = _check_patches(rows, told)
     _check_keys(rows, patches)
-    _check_current(rows)
+    current.check(rows)
     return chain.head
 
 
@@ -213,25 +220,39 @@ def _check_keys(rows: VerifiedRows, patches: set[str]) -> None:
             raise wrong(f"what the idempotency key {key!r} stands for is not what the audit log says", key)
 
 
-def _check_current(rows: VerifiedRows) -> None:
-    """Check the tables that are read instead of the revisions."""
-    known: set[tuple[str, str]] = set()
-    segments = 0
-    for found in rows.current():
-        item = _check_row(found)
+class _Current:
+    """What the tables say that are read instead of the revisions, object by object."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+        self._segments = 0
+        self._fault: Corrupt | None = None
+
+    def add(self, found: ObjectRows) -> None:
+        """Take note of an object. What is wrong with it is told at the end: a missing revision is told first."""
+        try:
+            item = _check_row(found)
+            if isinstance(item, Source):
+                _check_segments(found)
+        except Corrupt as error:
+            self._fault = self._fault or error
+            return
         if isinstance(item, Knowledge):
-            known |= {(target, item.id) for target in targets_of(item)}
-        if isinstance(item, Source):
-            _check_segments(rows, item, found.segments)
-            segments += len(found.segments)
-    for target, dependent in sorted(known ^ set(rows.dependencies())):
-        raise wrong(f"that {dependent} rests on {target} does not agree with its newest revision", dependent)
-    if segments != rows.count_segments():
-        raise wrong("a segment belongs to a source that does not exist", "segments")
+            self._known |= {(target, item.id) for target in targets_of(item)}
+        self._segments += len(found.segments)
+
+    def check(self, rows: VerifiedRows) -> None:
+        """Raise what is wrong with the first object, or with what is of none. Raises `Corrupt`."""
+        if self._fault:
+            raise self._fault
+        for target, dependent in sorted(self._known ^ set(rows.dependencies())):
+            raise wrong(f"that {dependent} rests on {target} does not agree with its newest revision", dependent)
+        if self._segments != rows.count_segments():
+            raise wrong("a segment belongs to a source that does not exist", "segments")
 
 
-def _check_row(found: CurrentRows) -> Object:
-    identity, item = found.identity, found.item
+def _check_row(found: ObjectRows) -> Object:
+    identity, item = found.identity, found.revisions[-1][-1] if found.revisions else None
     if item is None or found.row != current_row(item):
         raise wrong(f"the row of {identity} does not agree with its newest revision", identity)
     if found.names is not None and not found.names.issuperset(references_of(item)):
@@ -239,11 +260,10 @@ def _check_row(found: CurrentRows) -> Object:
     return item
 
 
-def _check_segments(rows: VerifiedRows, item: Source, found: Stood) -> None:
+def _check_segments(found: ObjectRows) -> None:
     """Check where segments stand now, or stood last."""
-    revisions = rows.revisions(item.id) if item.revision > 1 else [item]
-    if dict(found) != _stood(revisions):
-        raise wrong(f"the segments of {item.id} do not agree with its revisions", item.id)
+    if dict(found.segments) != _stood([item for *_, item in found.revisions]):
+        raise wrong(f"the segments of {found.identity} do not agree with its revisions", found.identity)
 
 
 def _stood(revisions: Sequence[Object]) -> dict[str, tuple[int | None, Segment]]:

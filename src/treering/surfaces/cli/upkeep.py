@@ -88,7 +88,8 @@ def merge(other: str, access: Access) -> None:
     """Merge another space into the one that is opened."""
     with opened(access) as space:
         report = space.merge(other)
-    answer(access, report, _of_merge(report))
+    stay = f"Patches that wait for review stay in the other space: {len(report.waiting)} (treering review list there)."
+    answer(access, report, [*_of_merge(report), *([line(stay)] if report.waiting else [])])
 
 
 def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | None, signers: Path | None) -> None:
@@ -101,6 +102,8 @@ def sync(access: Access, remote: str, *, fetch: bool, push: bool, key: Path | No
         lines += _of_merge(report.received)
     elif wishes.fetch:
         lines.append(line("Nothing new came."))
+    if report.waiting:
+        lines.append(line(f"Patches that wait for review are not sent: {len(report.waiting)} (treering review list)."))
     answer(access, report, [*lines, *(line(one) for one in report.warnings)])
 
 

@@ -1,8 +1,7 @@
 """Batches: many items in one durable patch, and one by one where the ledger refuses it."""
 
-import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
@@ -99,8 +98,7 @@ class BatchWriter:
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
-            with _collector_paused():
-                return retry_on_conflict(lambda: self._attempt(items, beside))
+            return retry_on_conflict(lambda: self._attempt(items, beside))
         except _REFUSALS as error:
             return self._apart(items, error)
 
@@ -186,19 +184,6 @@ class BatchWriter:
         for item in items:
             written = written.joined(self.write([item]))
         return written
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # A batch makes very many objects that go as soon as nothing names them, and hardly a cycle: looking for cycles
-    # among them takes a tenth of its time. Two threads at it leave the collector as the first of them found it.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _awaits_review(item: Item) -> bool:

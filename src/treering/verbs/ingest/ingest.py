@@ -10,6 +10,7 @@ from treering.core.errors import Corrupt, InvalidInput, NotFound, nearest
 from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
+from treering.ports.runtime import collecting_seldom
 from treering.verbs.engine import silent
 from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded
 from treering.verbs.ingest.batch import BatchWriter
@@ -243,7 +244,8 @@ def _run(
     call: Call, task: Task, writer: BatchWriter, readings: Iterable[Sequence[Reading]], options: IngestOptions
 ) -> IngestReport:
     run = Run(task, call.engine, writer)
-    run.read(readings)
+    with collecting_seldom():
+        run.read(readings)
     if run.account.patches:
         call.engine.vectoriser.start()
     if options.wait and not options.dry_run:

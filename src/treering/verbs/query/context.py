@@ -48,7 +48,7 @@ from treering.verbs.query.context_parts import (
     source_items,
     summary_of,
 )
-from treering.verbs.query.search import reranking_of, reranking_warnings, superseded_evidence
+from treering.verbs.query.search import reranking_of, reranking_warnings
 from treering.verbs.reading import (
     Asked,
     Empty,
@@ -192,47 +192,26 @@ def resting_on(
 
 
 def without_replaced(
-    call: Call,
-    sources: Sequence[UnnumberedItem],
-    resting: Sequence[Knowledge],
-    shown: Sequence[Object],
-    question: Question,
-    reach: Reach,
+    sources: Sequence[UnnumberedItem], resting: Sequence[Knowledge], question: Question, *, all_of_them: bool
 ) -> list[UnnumberedItem]:
-    """Leave out passages that only superseded knowledge rests on, where what is `shown` superseded it.
+    """Leave out passages that only superseded knowledge rests on: what they say was replaced.
 
-    One that says more of what is asked than that knowledge, or whose successor is not shown, is put last and flagged.
+    One that says more than that knowledge is put last and flagged, and so is each with `all_of_them`.
     """
     older: dict[tuple[str, str], list[Knowledge]] = {}
     for item in resting:
         for ref in item.evidence_refs:
             older.setdefault((ref.source_id, ref.segment_id), []).append(item)
-    outdated = {
-        place: held for place, held in older.items() if {one.status for one in held} - {"archived"} == {"superseded"}
-    }
-    if not outdated:
-        return list(sources)
-    successors = (
-        {} if reach.withdrawn else _successors(call, [item.id for item in shown if isinstance(item, Knowledge)])
-    )
-    words = {item.id: _terms_of(item) for item in shown}
     first: list[UnnumberedItem] = []
     last: list[UnnumberedItem] = []
     for draft in sources:
-        place = (draft.item.object_id, draft.item.segment_id)
-        if place not in outdated:
+        held = older.get((draft.item.object_id, draft.item.segment_id), [])
+        if {one.status for one in held} - {"archived"} != {"superseded"}:
             first.append(draft)
-        elif (by := successors.get(place, "")) not in words or _says_more(
-            draft, words[by].union(*map(_terms_of, outdated[place])), question
-        ):
+        elif all_of_them or _says_more(draft, frozenset[str]().union(*map(_terms_of, held)), question):
             flags = (*draft.item.flags, "superseded")
             last.append(replace(draft, item=draft.item.model_copy(update={"flags": flags})))
     return [*first, *last]
-
-
-def _successors(call: Call, ids: Sequence[str]) -> Mapping[tuple[str, str], str]:
-    (read,) = call.engine.ledger.read([ObjectRequest(links=tuple(ids))])
-    return superseded_evidence(call, {identity: read.links.get(identity, ()) for identity in ids})
 
 
 def _says_more(draft: UnnumberedItem, told: Set[str], question: Question) -> bool:
@@ -368,8 +347,9 @@ def _drafts(
     answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
     believed = _beliefs(call, found, objects, reach, altered)
-    held = [item for item, _ in objects]
-    standing = without_replaced(call, sources, resting, held, found.question, reach)
+    standing = without_replaced(sources, resting, found.question, all_of_them=reach.withdrawn)
+    if not believed and not standing:  # an old answer that is flagged says more than none
+        return without_replaced(sources, resting, found.question, all_of_them=True)
     return [*believed, *standing]
 
 
@@ -416,13 +396,13 @@ def _within(
     Also return it as it is written, and what is left out. What stands around depends on what is packed: drafts are
     packed anew with as much less as was too much.
     """
-    built, room = build(packed), max_tokens
+    built, around = build(packed), 0
     for _ in range(_ATTEMPTS):
         excess = estimate_written(built) - max_tokens
         if excess <= 0 or not packed.items:
             break
-        room = max(0, room - excess)
-        packed = pack(drafts, max_tokens=room)
+        around += excess
+        packed = pack(drafts, max_tokens=max_tokens, around=around)
         built = build(packed)
     left_out = [_ref(item) for item in packed.left_out]
     text = render(built)
@@ -469,7 +449,9 @@ def _build(
         conflicts=contested,
         may_break=tuple(told for place, told in users.items() if place in kept),
         missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(packed, attached, [hit for hit in files if hit.head.key not in elsewhere]),
+        recommended_next_reads=next_reads_of(
+            packed, attached, [hit for hit in files if hit.head.key not in elsewhere], found.histories
+        ),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,

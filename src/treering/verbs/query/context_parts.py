@@ -16,6 +16,7 @@ from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld, passages_of, told_once
 from treering.retrieval.index.rounds import Steps, run_together
+from treering.retrieval.search.commit_history import CommitHistory, companions_of, histories_in
 from treering.retrieval.search.packing import (
     Citation,
     ConflictNote,
@@ -175,6 +176,10 @@ _BELIEFS = 16
 _FURTHER = 12
 """Files of code named beside those that are shown: 24 found as much."""
 
+_COMPANIONS = 2
+_OF_FILES = 3
+"""Files of code, the first shown, of which it is told what changed with them."""
+
 _WITHDRAWN = ("stale", "superseded")
 _MOST_WITHDRAWN = 8
 _SHARED = 2
@@ -194,6 +199,8 @@ class FoundForTask:
     """Which words of the task occur here."""
     nodes: tuple[Node, ...]
     """Nodes that the task names."""
+    histories: tuple[CommitHistory, ...]
+    """What commits of the repositories in reach say of their files."""
     altered: Mapping[str, str]
     weak: frozenset[int]
     """Keys of the hits that have much less to do with the task than the best of them."""
@@ -233,7 +240,7 @@ def gather(
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
-    sources, beliefs, withdrawn, known, nodes = run_together(
+    sources, beliefs, withdrawn, known, nodes, histories = run_together(
         [
             retrieval(
                 question,
@@ -248,6 +255,7 @@ def gather(
             _withdrawn(question, reach, altered),
             known_words(question, reach),
             named_nodes(question, reach, altered),
+            histories_in(reach),
         ],
         index=call.engine.index,
         ledger=call.engine.ledger,
@@ -255,7 +263,9 @@ def gather(
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
     weak = weak_among(sources) | weak_among(beliefs)
-    return FoundForTask(question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), altered, weak)
+    return FoundForTask(
+        question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, weak
+    )
 
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
@@ -360,13 +370,16 @@ def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     return (*gaps, *lag_warning(found.question.lag))
 
 
-def next_reads_of(packed: Packed, attached: Sequence[Attached], found: Sequence[Hit] = ()) -> tuple[str, ...]:
+def next_reads_of(
+    packed: Packed, attached: Sequence[Attached], files: Sequence[Hit], histories: Sequence[CommitHistory]
+) -> tuple[str, ...]:
     """Name what did not fit, best first, and the wholes of which only parts are in the pack.
 
-    Where code was `found`, name files of it of which nothing is shown in the place of more passages of the files that
-    are: a change often concerns several files.
+    Where code was found (`files`), name files of it of which nothing is shown in the place of more passages of the
+    files that are, for a change often concerns several files; and what is no code and changed with what is shown.
     """
-    files = _files_not_shown(packed, found)
+    beside = _companions(packed, files, histories)
+    code = _files_not_shown(packed, files)
     more = [
         f"{one.left_out} more that belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
         for one in attached
@@ -380,9 +393,19 @@ def next_reads_of(packed: Packed, attached: Sequence[Attached], found: Sequence[
         for item in packed.items
         if "cut" in item.flags
     ]
-    if files:
-        return (*tuple(dict.fromkeys(more))[:_READS], *files)
-    return tuple(dict.fromkeys([*more, *cut, *left]))[:_READS]
+    if code:
+        return (*tuple(dict.fromkeys(more))[:_READS], *code, *beside)
+    return (*tuple(dict.fromkeys([*more, *cut, *left]))[:_READS], *beside)
+
+
+def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[CommitHistory]) -> list[str]:
+    """Name what is no code and changed most often with the first files of code that are shown, such as a changelog."""
+    code = {hit.head.object_id: hit.head.origin for hit in files if hit.head.place_role == CODE}
+    shown = dict.fromkeys(code[item.object_id] for item in packed.items if item.object_id in code)
+    packed_ids = {item.object_id for item in packed.items}
+    told = {hit.locator.path for hit in files if isinstance(hit.locator, Lines) and hit.head.object_id in packed_ids}
+    named = ((path, commits) for path, commits in companions_of([*shown][:_OF_FILES], histories) if path not in told)
+    return [f"{quoted(path)}, changed with it in {commits} commits" for path, commits in islice(named, _COMPANIONS)]
 
 
 def _files_not_shown(packed: Packed, found: Sequence[Hit]) -> list[str]:

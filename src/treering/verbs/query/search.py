@@ -152,7 +152,7 @@ def _outdated_behind(call: Call, found: Retrieval, reach: Reach) -> tuple[Hit, .
     current = {hit.item.id: hit.item for hit in hits if isinstance(hit.item, Knowledge)}
     if reach.at is not None or len(current) in (0, len(hits)):
         return hits
-    successors = superseded_evidence(call, {one: found.links.get(one, ()) for one in current})
+    successors = _superseded_evidence(call, {one: found.links.get(one, ()) for one in current})
     for item in current.values():
         for ref in item.evidence_refs:
             successors.pop((ref.source_id, ref.segment_id), None)
@@ -171,7 +171,7 @@ def _outdated_behind(call: Call, found: Retrieval, reach: Reach) -> tuple[Hit, .
     return tuple(told)
 
 
-def superseded_evidence(call: Call, links: Mapping[str, Sequence[Link]]) -> dict[tuple[str, str], str]:
+def _superseded_evidence(call: Call, links: Mapping[str, Sequence[Link]]) -> dict[tuple[str, str], str]:
     """Return by segment which of some knowledge superseded what rests on it, however many steps ago.
 
     `links`: those of that knowledge. The ledger is asked only for what they lead to.

@@ -1,6 +1,6 @@
 """A ledger inside a transaction of its space: all its rows, and what a patch asks and keeps."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
@@ -28,7 +28,16 @@ from treering.stores.rows.packing import row_of, unpack, unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
-from treering.stores.rows.verification import OBJECT_COLUMNS, CurrentRows, EventRow, ObjectRow, verify_rows, wrong
+from treering.stores.rows.verification import (
+    OBJECT_COLUMNS,
+    EventRow,
+    ObjectRow,
+    ObjectRows,
+    RevisionRow,
+    by_object,
+    verify_rows,
+    wrong,
+)
 
 _BATCH = 200  # objects that are read at a time
 _OBJECTS = ", ".join(OBJECT_COLUMNS)
@@ -48,13 +57,6 @@ class SpaceRows:
         sql = "SELECT seq, target, timestamp, hash, body FROM audit WHERE space = %(space)s ORDER BY seq"
         for seq, target, time, digest, body in self._transaction.stream("events", sql):
             yield seq, target, time, digest, body_of(body)
-
-    def revision_items(self) -> Iterator[tuple[str, int, int, Object]]:
-        """Return every revision, with its columns."""
-        stored = self.stored_revisions()
-        while batch := list(islice(stored, _BATCH)):
-            for one, item in zip(batch, self._objects.load(batch), strict=True):
-                yield one.identity, one.number, one.seq, item
 
     def link_rows(self) -> Iterator[LinkRow]:
         """Return all links, those that were added first at first."""
@@ -78,19 +80,20 @@ class SpaceRows:
         sql = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(digest)s"
         return self._transaction.first(sql, seq=seq, digest=digest) is not None
 
-    def current(self) -> Iterator[CurrentRows]:
-        """Return all objects that have a revision or a row."""
-        sql = (
-            "SELECT id FROM revisions WHERE space = %(space)s UNION SELECT id FROM objects WHERE space = %(space)s "
-            "ORDER BY id"
-        )
-        identities = self._transaction.stream("objects", sql)
-        while batch := [identity for (identity,) in islice(identities, _BATCH)]:
-            yield from self._current(batch)
-
-    def revisions(self, identity: str) -> Sequence[Object]:
-        """Return every revision of an object, oldest first."""
-        return self._objects.revisions(identity)
+    def objects(self) -> Iterator[ObjectRows]:
+        """Return all objects that have a revision or a row. Each revision is parsed once."""
+        batch: dict[str, Sequence[RevisionRow]] = {}
+        count = 0
+        for revisions in by_object(self._revisions()):
+            batch[revisions[0][0]] = revisions
+            count += len(revisions)
+            if count >= _BATCH:
+                yield from self._with_rows(batch)
+                batch, count = {}, 0
+        bare = "SELECT 1 FROM revisions r WHERE r.space = %(space)s AND r.id = o.id"
+        sql = f"SELECT id FROM objects o WHERE space = %(space)s AND NOT EXISTS ({bare}) ORDER BY id"  # noqa: S608 - ours
+        batch |= dict.fromkeys(self._transaction.column(sql), ())
+        yield from self._with_rows(batch)
 
     def dependencies(self) -> Iterator[tuple[str, str]]:
         """Return what rests on what."""
@@ -139,12 +142,20 @@ class SpaceRows:
         if kept != tuple(*last) or policy != tuple(*told):
             raise wrong("the row of the space does not say where its audit log ends", "the audit log")
 
-    def _current(self, identities: Sequence[str]) -> Iterator[CurrentRows]:
-        items, rows = self._objects.current(identities), self._object_rows(identities)
-        names, segments = self._names(identities), self._segments(identities)
-        for identity in identities:
+    def _revisions(self) -> Iterator[RevisionRow]:
+        """Return every revision, by id and number."""
+        sql = "SELECT id, revision, seq, body FROM revisions WHERE space = %(space)s ORDER BY id, revision"
+        rows = self._transaction.stream("objects", sql)
+        while batch := [Stored(row[0], row[1], row[2], body_of(row[3])) for row in islice(rows, _BATCH)]:
+            for one, item in zip(batch, self._objects.load(batch), strict=True):
+                yield one.identity, one.number, one.seq, item
+
+    def _with_rows(self, objects: Mapping[str, Sequence[RevisionRow]]) -> Iterator[ObjectRows]:
+        wanted = list(objects)
+        rows, names, segments = self._object_rows(wanted), self._names(wanted), self._segments(wanted)
+        for identity, revisions in objects.items():
             found = frozenset(names.get(identity, ()))
-            yield CurrentRows(identity, items.get(identity), rows.get(identity), found, segments.get(identity, {}))
+            yield ObjectRows(identity, revisions, rows.get(identity), found, segments.get(identity, {}))
 
     def _object_rows(self, identities: Sequence[str]) -> dict[str, ObjectRow]:
         sql = f"SELECT {_OBJECTS} FROM objects WHERE space = %(space)s AND id = ANY(%(ids)s)"  # noqa: S608 - only our own names

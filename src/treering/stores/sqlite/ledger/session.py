@@ -19,7 +19,7 @@ from treering.stores.rows.packing import REINDEX, RESTORE, row_of, unpack, unpac
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
-from treering.stores.rows.verification import CurrentRows, EventRow, ObjectRow, verify_rows
+from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, by_object, verify_rows
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
 from treering.stores.sqlite.ledger.snapshot import LogTables
@@ -36,12 +36,6 @@ class SqliteRows:
     def event_rows(self) -> Iterator[EventRow]:
         """Return the audit log, by sequence number."""
         return self._connection.execute("SELECT seq, target, timestamp, hash, body FROM audit ORDER BY seq")
-
-    def revision_items(self) -> Iterator[tuple[str, int, int, Object]]:
-        """Return every revision, with its columns."""
-        sql = "SELECT id, revision, seq, body FROM revisions ORDER BY row"
-        for identity, number, seq, body in self._connection.execute(sql):
-            yield identity, number, seq, self._objects.load(unpack(body))
 
     def link_rows(self) -> Iterable[LinkRow]:
         """Return all links, those that were added first at first."""
@@ -61,16 +55,14 @@ class SqliteRows:
         sql = "SELECT 1 FROM audit WHERE seq = ? AND hash = ?"
         return next(self._connection.execute(sql, (seq, digest)), None) is not None
 
-    def current(self) -> Iterator[CurrentRows]:
-        """Return all objects that have a revision or a row."""
-        for (identity,) in list(self._connection.execute("SELECT id FROM revisions UNION SELECT id FROM objects")):
-            item = self._objects.get(identity)
-            noted = references_noted(self._connection, identity)
-            yield CurrentRows(identity, item, self._row(identity, item), noted, self._segments(identity))
-
-    def revisions(self, identity: str) -> Sequence[Object]:
-        """Return every revision of an object, oldest first."""
-        return self._objects.revisions(identity)
+    def objects(self) -> Iterator[ObjectRows]:
+        """Return all objects that have a revision or a row. Each revision is parsed once."""
+        sql = "SELECT id, revision, seq, body FROM revisions ORDER BY id, revision"
+        rows = self._connection.execute(sql)
+        for revisions in by_object((*columns, self._objects.load(unpack(body))) for *columns, body in rows):
+            yield self._with_rows(revisions[0][0], revisions)
+        for (identity,) in list(self._connection.execute("SELECT id FROM objects EXCEPT SELECT id FROM revisions")):
+            yield self._with_rows(identity, ())
 
     def dependencies(self) -> Iterable[tuple[str, str]]:
         """Return what rests on what."""
@@ -103,6 +95,11 @@ class SqliteRows:
         """
         _check_file(self._connection)
         return verify_rows(self, anchor=anchor)
+
+    def _with_rows(self, identity: str, revisions: Sequence[RevisionRow]) -> ObjectRows:
+        row = self._row(identity, revisions[-1][-1] if revisions else None)
+        noted = references_noted(self._connection, identity)
+        return ObjectRows(identity, revisions, row, noted, self._segments(identity))
 
     def _row(self, identity: str, item: Object | None) -> ObjectRow | None:
         row: ObjectRow | None = next(self._connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)

@@ -13,6 +13,7 @@ from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.retrieval.search import fusion
 from treering.retrieval.search import question as asked
+from treering.retrieval.search.packing import PackItem
 from treering.retrieval.text.analysis import content_words, index_text, query_terms, stem
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
@@ -51,14 +52,17 @@ def ask(view: PageView) -> Rendered:
         "command": _command(view),
         "hits": None,
         "report": None,
+        "packed": (),
         "feedback": None,
     }
     if question and values["wants_pack"]:
-        values["report"] = _pack(view, question)
+        values["report"] = pack = _pack(view, question)
+        values["packed"] = packed = list({(one.object_id, one.segment_id): one for one in pack.pack.items}.values())
+        values["feedback"] = _feedback(view, pack) if packed else None
     elif question:
         values["report"] = report = _search(view, question)
         values["hits"] = [AnsweringHit(hit, marked(hit.text, question), reasons(hit, question)) for hit in report.hits]
-        values["feedback"] = _feedback(view, report)
+        values["feedback"] = _feedback(view, report) if report.hits else None
     return Rendered("ask.html", values)
 
 
@@ -111,7 +115,7 @@ def _command(view: PageView) -> tuple[str, ...]:
 # What whoever looks at an answer says of it: that a hit is right, or wrong.
 
 
-_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn")
+_ASKED_WITH = ("q", "kind", "role", "since", "until", "scope", "at", "withdrawn", "view", "tokens")
 """The parameters that an answer depends on: they go with what is said of it, and lead back to it."""
 _VERDICTS = ("right", "wrong", "neither")
 
@@ -125,22 +129,22 @@ class AnswerFeedback:
     said: str
     """What was just said, to confirm it."""
 
-    def of(self, hit: ShownHit) -> str:
-        """Return what was said of a hit; empty: nothing."""
-        return self.marks.marks.get(self.place(hit), "")
+    def of(self, shown: ShownHit | PackItem) -> str:
+        """Return what was said of a hit, or of an item of a pack; empty: nothing."""
+        return self.marks.marks.get(self.place(shown), "")
 
-    def place(self, hit: ShownHit) -> str:
-        """Name a hit as feedback does."""
-        return f"{hit.object_id} {hit.segment_id}".strip()
+    def place(self, shown: ShownHit | PackItem) -> str:
+        """Name a hit or an item as feedback does."""
+        return f"{shown.object_id} {shown.segment_id}".strip()
 
-    def anchor(self, hit: ShownHit) -> str:
-        """Name the element that shows a hit."""
-        return _anchor(self.place(hit))
+    def anchor(self, shown: ShownHit | PackItem) -> str:
+        """Name the element that shows a hit or an item."""
+        return _anchor(self.place(shown))
 
 
-def _feedback(view: PageView, report: SearchReport) -> AnswerFeedback | None:
+def _feedback(view: PageView, report: SearchReport | ContextReport) -> AnswerFeedback | None:
     """Return what was said of an answer; `None` where whoever asks cannot say anything of it."""
-    if not (report.hits and report.answer) or view.as_of or not view.space.grants(FEEDBACK):
+    if not report.answer or view.as_of or not view.space.grants(FEEDBACK):
         return None
     by_person = view.space.grants(GIVEN_BY_PERSON)
     asked_of = {"question": report.answer, "scope": report.scope, "by_person": by_person}
