@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -19,6 +20,7 @@ from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.models.language_models import PydanticAIModel, open_model
+from treering.models.provider_calls import ModelLoop
 from treering.ports.models import SystemText, ToolCall, ToolResult, ToolSpec, UserText
 
 KEY = "a-key-nobody-may-see"
@@ -397,3 +399,26 @@ class Whole(TestModel):
 
     def request_stream(self, *_, **__):
         raise NotImplementedError("no streaming")
+
+
+def test_what_a_stream_left_open_is_closed_in_the_loop_that_it_belongs_to():
+    closed = []
+
+    async def told():
+        try:
+            yield 1
+        finally:
+            closed.append(asyncio.get_running_loop())
+
+    left = told()
+
+    async def work(tell):
+        tell(await anext(left))
+
+    loop = ModelLoop(nullcontext())
+    threads = {*threading.enumerate()}
+    assert list(loop.stream(work)) == [1]
+    (thread,) = {*threading.enumerate()} - threads
+    loop.close()
+    thread.join(30)
+    assert len(closed) == 1

@@ -75,8 +75,18 @@ class ModelLoop:
 def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
+        loop.run_until_complete(_end_what_is_left(loop))
     finally:
         loop.close()
+
+
+async def _end_what_is_left(loop: asyncio.AbstractEventLoop) -> None:
+    """Close what a stream left open, in the loop that its connection belongs to."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await loop.shutdown_asyncgens()
 
 
 # What providers' packages raise, told as our own errors, without what the provider sent.
