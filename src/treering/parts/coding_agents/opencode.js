@@ -78,7 +78,11 @@ export const Treering = async ({ client, directory }) => {
       await keeping
     }),
 
-    dispose: quietly(() => Promise.race([keeping, new Promise((resolve) => setTimeout(resolve, LIMITS.keep))])),
+    dispose: quietly(async () => {
+      let timer
+      await Promise.race([keeping, new Promise((resolve) => (timer = setTimeout(resolve, LIMITS.keep)))])
+      clearTimeout(timer) // else whoever runs this would not end before it
+    }),
 
     "chat.message": quietly(async ({ sessionID }, { message, parts }) => {
       if (ofAgents.has(sessionID)) return
