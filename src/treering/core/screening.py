@@ -409,6 +409,7 @@ _SHAPES = (
 _LONG = 2_000
 """Characters; in a shorter text it costs less to look for each word."""
 
+_STRETCH = 1 << 12  # bytes
 _NUMBERS = 1 << 16
 _ANYTHING = _NUMBERS
 """The number of a word of fewer than three bytes, which may stand in any text."""
@@ -425,7 +426,9 @@ def _shown_in_long(text: str) -> Iterator[_Shape]:
     data = text.encode("utf-8", "surrogatepass")
     numbers, starts = _sought()
     held = np.zeros(_NUMBERS + 1, np.bool_)
-    held[_neighbours(data)] = held[_ANYTHING] = True
+    held[_ANYTHING] = True
+    for at in range(0, len(data), _STRETCH):  # a long text would take ten times its room
+        held[_neighbours(data[at : at + _STRETCH + 2])] = True
     possible = iter(np.logical_and.reduceat(held[numbers], starts).tolist())
     for shape in _SHAPES:
         triggers = [word for word in shape.triggers if next(possible)]
