@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -111,12 +112,18 @@ _FENCE_CHARS = len(fence("", origin=""))
 _BETWEEN = 2  # characters of the empty line after an item
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnnumberedItem:
     """An item before it has its citation marks, with the places it rests on."""
 
     item: PackItem
     places: tuple[Citation, ...]
+
+    @cached_property
+    def cost(self) -> int:
+        """The tokens of the item as it is written, with the empty lines around it."""
+        origin = next(map(_place, self.places), self.item.object_id)
+        return estimate_tokens(_sized(self.item, len(self.places), origin) + " " * _BETWEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +258,7 @@ class _Budget:
         return self.tokens - self.used
 
     def take(self, draft: UnnumberedItem, *, within: int) -> bool:
-        cost = _cost(draft)
+        cost = draft.cost
         if self.used + cost > min(within, self.tokens):
             return False
         self.used += cost
@@ -259,10 +266,10 @@ class _Budget:
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
-    if _cost(draft) <= budget.share and budget.take(draft, within=budget.tokens):
+    if draft.cost <= budget.share and budget.take(draft, within=budget.tokens):
         return draft
     cut = _with_text(draft, "", "cut")
-    room = min(budget.left, budget.share) - _cost(cut)
+    room = min(budget.left, budget.share) - cut.cost
     if room < _LEAST_USEFUL:
         return None
     cut = _with_text(cut, _beginning(draft.item.text, room))
@@ -277,12 +284,6 @@ def _beginning(text: str, tokens: int) -> str:
 def _with_text(draft: UnnumberedItem, text: str, *flags: str) -> UnnumberedItem:
     item = draft.item.model_copy(update={"text": text, "flags": (*draft.item.flags, *flags)})
     return UnnumberedItem(item, draft.places)
-
-
-def _cost(draft: UnnumberedItem) -> int:
-    """Return the tokens of an item as it is written, with the empty lines around it."""
-    origin = next(map(_place, draft.places), draft.item.object_id)
-    return estimate_tokens(_sized(draft.item, len(draft.places), origin) + " " * _BETWEEN)
 
 
 def _sized(item: PackItem, marks: int, origin: str) -> str:

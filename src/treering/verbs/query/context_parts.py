@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from math import ceil
 
@@ -186,7 +187,7 @@ _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FoundForTask:
     """What was found for a task, each by a search of its own."""
 
@@ -213,7 +214,7 @@ class FoundForTask:
         """
         return 0 < self.known.idf.largeness < FITTED_FROM
 
-    @property
+    @cached_property
     def answers(self) -> bool:
         """Tell whether anything found is relevant to the task; `True` where that cannot be decided.
 
