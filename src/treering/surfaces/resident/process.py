@@ -252,11 +252,13 @@ def embed_questions(place: Path) -> None:
     """Embed questions with the built-in model, one for each connection to a socket, until stdin is closed."""
     model = onnx.BgeSmall()
     model.embed_query("")  # loads it
-    place.unlink(missing_ok=True)
+    made = place.with_suffix(".made")
+    made.unlink(missing_ok=True)
     os.umask(0o177)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, selectors.DefaultSelector() as waiting:
-        listener.bind(str(place))
+        listener.bind(str(made))
         listener.listen(64)
+        made.replace(place)  # whoever finds it is answered
         waiting.register(listener, selectors.EVENT_READ)
         waiting.register(sys.stdin, selectors.EVENT_READ)
         while all(key.fileobj is listener for key, _ in waiting.select()):
