@@ -139,23 +139,7 @@ class RelevanceEvidence:
     def of(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
         """Weigh hits; `None` where nothing was fitted: small spaces, code, knowledge, long questions, quick vectors."""
         least = cls.at_least(idf, question, hits)
-        if least is None:
-            return None
-        said = list(map(_said_terms, hits))
-        covered = list(map(idf.coverage, said))
-        nearness = _nearness(question.meaning, hits)
-        both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
-        names = idf.weights.keys() & set(_names_written(question.text))
-        names -= set(said[both.index(max(both))]).union(*map(query_words, _speakers(hits)))
-        known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST]
-        rare = set(known) & set[str]().union(*said[:_FIRST])
-        return replace(
-            least,
-            covered=max(covered),
-            length=log2(1 + max(zip(covered, map(len, said), strict=True))[1]),
-            missing=idf.share(names),
-            rare=idf.share(rare) / (idf.share(known) or 1.0),
-        )
+        return least and least.with_texts(idf, question, hits)
 
     @classmethod
     def at_least(cls, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence | None":
@@ -177,6 +161,24 @@ class RelevanceEvidence:
             missing=idf.share(_names_written(question.text)),
             rare=0.0,
             talk=is_talk(hits),
+        )
+
+    def with_texts(self, idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> "RelevanceEvidence":
+        """Return what was weighed `at_least`, with what the texts of the hits say."""
+        said = list(map(_said_terms, hits))
+        covered = list(map(idf.coverage, said))
+        nearness = _nearness(question.meaning, hits)
+        both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
+        names = idf.weights.keys() & set(_names_written(question.text))
+        names -= set(said[both.index(max(both))]).union(*map(query_words, _speakers(hits)))
+        known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST]
+        rare = set(known) & set[str]().union(*said[:_FIRST])
+        return replace(
+            self,
+            covered=max(covered),
+            length=log2(1 + max(zip(covered, map(len, said), strict=True))[1]),
+            missing=idf.share(names),
+            rare=idf.share(rare) / (idf.share(known) or 1.0),
         )
 
     @property
@@ -501,10 +503,8 @@ def answers(known: KnownWords, question: Question, found: Retrieval, hits: Seque
     if not any_relevant(idf, question, hits):
         return False
     least = RelevanceEvidence.at_least(idf, question, hits)
-    if least is None or not least.is_chance:
-        return True
-    evidence = RelevanceEvidence.of(idf, question, hits)
-    return evidence is None or not evidence.is_chance
+    # Most are told by that; texts are analysed for the rest.
+    return least is None or not (least.is_chance and least.with_texts(idf, question, hits).is_chance)
 
 
 def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:

@@ -298,6 +298,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         attached=attached,
         conflicts=conflicts_of(call, packed, reach, altered),
         users=may_break(call, _shown(packed, found), reach),
+        here=_standing_here(call, found) if packed.items else (),
     )
     built, text, left_out = _within(most, packed, drafts, build)
     if options.explain:
@@ -418,6 +419,13 @@ def _ref(item: PackItem) -> str:
     return f"{item.object_id} {item.segment_id}".strip()
 
 
+def _standing_here(call: Call, found: FoundForTask) -> list[Hit]:
+    """Return the passages of sources that were found, without those of which the tree that is asked from has others."""
+    hits = (*found.sources.hits, *found.sources.further)
+    elsewhere = notes_of(call.tree, call.engine.ledger, hits)
+    return [hit for hit in hits if hit.head.key not in elsewhere]
+
+
 def _shown(packed: Packed, found: FoundForTask) -> list[Hit]:
     kept = {(item.object_id, item.segment_id) for item in packed.items}
     return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
@@ -433,13 +441,12 @@ def _build(
     attached: Sequence[Attached],
     conflicts: Sequence[ConflictNote],
     users: Mapping[tuple[str, str], str],
+    here: Sequence[Hit],
 ) -> ContextPack:
     now = call.engine.clock.now()
     ids = {item.object_id for item in packed.items}
     contested = tuple(note for note in conflicts if not ids.isdisjoint(note.ids))
     kept = {(item.object_id, item.segment_id) for item in packed.items}
-    files = (*found.sources.hits, *found.sources.further) if packed.items else ()
-    elsewhere = notes_of(call.tree, call.engine.ledger, files)
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
         task=task,
@@ -449,9 +456,7 @@ def _build(
         conflicts=contested,
         may_break=tuple(told for place, told in users.items() if place in kept),
         missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(
-            packed, attached, [hit for hit in files if hit.head.key not in elsewhere], found.histories
-        ),
+        recommended_next_reads=next_reads_of(packed, attached, here if packed.items else (), found.histories),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,
