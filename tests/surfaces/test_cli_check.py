@@ -309,6 +309,23 @@ def test_pages_of_a_wiki_rot_with_the_lines_that_they_cite_until_the_wiki_is_bui
     assert not [one for one in findings(shop) if one["rule"] == "rotten-page"]
 
 
+def test_a_page_that_was_written_on_the_branch_rots_when_the_branch_changes_what_it_cites(shop):
+    shop.commit({"src/acme/retry.py": "def retry_often(times: int) -> int:\n    return times + 3\n"})
+    shop.done("init")
+    shop.done("ingest", ".")
+    shop.done("wiki", "build")
+    shop.commit({})
+    assert not brief(findings(shop), "rotten-page")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    change(shop, "src/acme/retry.py", "def retry_often(times: int)", "def retry_seldom(count: int)")
+    git(shop, "rm", "-q", "src/acme/sessions.py")
+    git(shop, "commit", "-qm", "Remove sessions")
+    found = {one["path"]: one["reason"] for one in findings(shop) if one["rule"] == "rotten-page"}
+    assert found["wiki/modules/acme-sessions.md"].endswith("which is deleted.")
+    assert found["wiki/modules/acme-fetch.md"].endswith("no longer reads as cited.")
+    assert found["wiki/modules/acme-retry.md"].startswith("It cites src/acme/retry.py#L1-L2")
+
+
 # Which change, and when it fails.
 
 
