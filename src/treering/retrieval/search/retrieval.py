@@ -13,7 +13,6 @@ from typing import Any
 
 from treering.core.evidence import Locator, Segment
 from treering.core.objects import Knowledge, Object, Source
-from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.screening import instruction_flags
 from treering.ports.index import Index
@@ -69,8 +68,6 @@ class CandidateReader:
     policy: Policy = field(default_factory=Policy)
     states: dict[str, Head] = field(default_factory=dict)
     altered: dict[str, str] = field(default_factory=dict)
-    links: dict[str, tuple[Link, ...]] = field(default_factory=dict)
-    """Of knowledge that was read, the links that start or end there; none where it is read as it was."""
     _asked: set[int] = field(default_factory=set)
     _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
     _objects: dict[str, Object] = field(default_factory=dict)
@@ -84,14 +81,12 @@ class CandidateReader:
             heads=tuple(dict.fromkeys(head.object_id for head in standing)),
             objects=tuple(dict.fromkeys(head.object_id for head in new if self.whole or not head.part)),
             segments=tuple((head.object_id, head.part) for head in new if head.part and not self.whole),
-            links=tuple(head.object_id for head in new if head.type == "knowledge" and self.reach.at is None),
             as_of=self.reach.at,
             vanished=self.reach.withdrawn and self.reach.at is None,
         )
         self._asked.update(head.key for head in new)
         self.sequence, self.policy = found.sequence, found.policy
         self.states |= found.heads
-        self.links |= found.links
         self.altered |= found.altered
         self._segments |= found.segments
         self._objects |= found.objects
@@ -201,8 +196,6 @@ class Retrieval:
     """What reading the best hits again cost, where that was asked for."""
     further: tuple[Hit, ...] = ()
     """The best passage of each further file of code, where files were asked for; best first."""
-    links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
-    """Of the knowledge that was read, the links that start or end there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +292,7 @@ def retrieval(
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
     seen = reader.sequence, reader.policy
-    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files, reader.links)
+    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files)
 
 
 def _of_best_sources(
