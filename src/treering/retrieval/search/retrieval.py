@@ -68,6 +68,8 @@ class CandidateReader:
     policy: Policy = field(default_factory=Policy)
     states: dict[str, Head] = field(default_factory=dict)
     altered: dict[str, str] = field(default_factory=dict)
+    resting: dict[str, tuple[Head, ...]] = field(default_factory=dict)
+    """By source of which a segment was read, the knowledge that rests on it; none where it is read as it was."""
     _asked: set[int] = field(default_factory=set)
     _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
     _objects: dict[str, Object] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class CandidateReader:
             heads=tuple(dict.fromkeys(head.object_id for head in standing)),
             objects=tuple(dict.fromkeys(head.object_id for head in new if self.whole or not head.part)),
             segments=tuple((head.object_id, head.part) for head in new if head.part and not self.whole),
+            resting=tuple(dict.fromkeys(head.object_id for head in new if head.part and self.reach.at is None)),
             as_of=self.reach.at,
             vanished=self.reach.withdrawn and self.reach.at is None,
         )
@@ -88,6 +91,11 @@ class CandidateReader:
         self.sequence, self.policy = found.sequence, found.policy
         self.states |= found.heads
         self.altered |= found.altered
+        self.resting |= {
+            identity: tuple(found.heads[one] for one in ids if one in found.heads)
+            for identity, ids in found.resting.items()
+            if ids
+        }
         self._segments |= found.segments
         self._objects |= found.objects
         if self.whole:
@@ -196,6 +204,8 @@ class Retrieval:
     """What reading the best hits again cost, where that was asked for."""
     further: tuple[Hit, ...] = ()
     """The best passage of each further file of code, where files were asked for; best first."""
+    resting: Mapping[str, tuple[Head, ...]] = field(default_factory=dict)
+    """By source in which candidates stand, the knowledge that rests on it; empty for a read of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +302,7 @@ def retrieval(
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
     seen = reader.sequence, reader.policy
-    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files)
+    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files, reader.resting)
 
 
 def _of_best_sources(

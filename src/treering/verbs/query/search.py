@@ -149,10 +149,8 @@ def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) ->
     hits past `most` give way to it. A read of the past shows all as it was.
     """
     hits = found.hits
-    places = {(hit.head.object_id, hit.head.part) for hit in hits if hit.item is None}
-    if reach.at is not None or not places:
-        return hits
-    current = _current_of(call, places)
+    older = [source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)]
+    current = _current_of(call, older) if older else {}
     if not current:
         return hits
     told_by = _told_by(current.values())
@@ -178,22 +176,20 @@ def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) ->
     return tuple(told[: max(most, len(hits))])
 
 
-def _current_of(call: Call, places: Set[tuple[str, str]]) -> dict[tuple[str, str], Knowledge]:
+def _current_of(call: Call, sources: Sequence[str]) -> dict[tuple[str, str], Knowledge]:
     """Return, by source and segment of passages that only superseded knowledge rests on, what holds now in its place.
 
     That may be many steps later.
     """
-    ledger = call.engine.ledger
-    (read,) = ledger.read([ObjectRequest(dependents=tuple(dict.fromkeys(source for source, _ in sorted(places))))])
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=tuple(sources))])
     resting: dict[tuple[str, str], list[Knowledge]] = {}
-    knowledge = [item for item in read.objects.values() if isinstance(item, Knowledge)]
-    for item in knowledge:
+    for item in [item for item in read.objects.values() if isinstance(item, Knowledge)]:
         for ref in item.evidence_refs if item.status != "archived" else ():
             resting.setdefault((ref.source_id, ref.segment_id), []).append(item)
     older = {
         place: items[-1].id
         for place, items in resting.items()
-        if place in places and all(item.status == "superseded" for item in items)
+        if place[0] in sources and all(item.status == "superseded" for item in items)
     }
     newest = _newest(call, set(older.values())) if older else {}
     return {place: newest[identity] for place, identity in older.items() if identity in newest}
