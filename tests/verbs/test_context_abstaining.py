@@ -195,3 +195,27 @@ def test_what_a_long_text_covers_of_a_question_may_be_chance(open_space, things,
     space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
     space.embed_pending()
     assert context(space, "Which old violin stands in the kitchen?").status == status
+
+
+@pytest.mark.parametrize(("cosine", "status"), [(0.57, "ok"), (0.3, "empty")])
+def test_in_a_small_space_a_word_in_common_counts_by_how_near_the_text_is(open_space, cosine, status):
+    class Beside:
+        """An embedder for which every text is as near to a question."""
+
+        model_id, dimension, unrelated_below = "beside", 2, 0.6
+
+        def embed_query(self, text):
+            return np.array([1.0, 0.0], np.float32)
+
+        def embed_documents(self, texts):
+            return np.array([[cosine, (1 - cosine**2) ** 0.5]] * len(texts), np.float32)
+
+    space = open_space(embedder=Beside())
+    note(space, "Priya is on call in odd weeks and Tomasz in even ones.", origin="call")
+    note(space, "Redis keeps what was sold for a week.", origin="cache")
+    messages = [{"name": "Ann", "content": "I will paint the fence next week."}]
+    space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
+    space.embed_pending()
+    asked = "Which colleague gets paged or rung up this week?"
+    assert context(space, asked).status == status
+    assert context(space, asked, filter={"kind": "conversation"}).status == status

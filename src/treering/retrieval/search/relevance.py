@@ -39,6 +39,18 @@ In a large space; in a smaller one less: the fewer there are, the less near is t
 """
 
 
+COVERAGE_COUNTS = 0.45
+"""What `IdfWeights.coverage` counts for beside nearness, in a small space."""
+
+RELEVANT_TOGETHER = 0.2
+"""The least of the two together that is relevant in a small space, of texts and knowledge."""
+
+RELEVANT_TOGETHER_IN_TALK = 0.1
+"""The same where most hits are turns of a conversation."""
+
+RELEVANT_BY_WORDS = 0.95
+"""The least coverage that is relevant in a small space however far the text is in meaning: an embedder may be poor."""
+
 RELATED_COVERAGE = 0.1
 """The least `IdfWeights.coverage` of a turn that has to do with a question, where another one is relevant to it."""
 
@@ -110,8 +122,17 @@ class IdfWeights:
 
 
 def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
-    """Tell whether any of the hits is relevant to a question, by its words or by its meaning."""
+    """Tell whether any of the hits is relevant to a question, by its words or by its meaning.
+
+    In a small space by both together: there a word in common says little of a text that is far in meaning (fitted on
+    parts of four sets of 10 to 200 passages, and on statements as knowledge; `docs/decisions`).
+    """
     meaning = question.meaning
+    if idf.largeness < FITTED_FROM and meaning is not None and meaning.quick is None and all(map(_is_told, hits)):
+        near = max(_nearness(meaning, hits), default=_FARTHEST)
+        covered = max((idf.coverage(_terms_of(hit)) for hit in hits), default=0.0)
+        least = RELEVANT_TOGETHER_IN_TALK if is_talk(hits) else RELEVANT_TOGETHER
+        return near >= 0 or covered >= RELEVANT_BY_WORDS or near + COVERAGE_COUNTS * covered >= least
     if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
     return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=_is_compared(hit)) for hit in hits)
@@ -226,6 +247,11 @@ def _speakers(hits: Sequence[Hit]) -> set[str]:
 def is_talk(hits: Sequence[Hit]) -> bool:
     """Tell whether most of some hits are turns of a conversation."""
     return 2 * sum(is_turn(hit.head) for hit in hits) > len(hits)
+
+
+def _is_told(hit: Hit) -> bool:
+    """Tell whether a hit is knowledge or a text, and was compared with the question by a vector."""
+    return _is_compared(hit) and (hit.item is not None or _is_text(hit))
 
 
 def _is_text(hit: Hit) -> bool:

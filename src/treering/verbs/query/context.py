@@ -31,7 +31,7 @@ from treering.retrieval.search.packing import (
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.reranking import Wording
-from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
@@ -162,11 +162,11 @@ class _Threshold:
         return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
-def knowledge_on(call: Call, sources: Sequence[Hit], reach: Reach, altered: Altered) -> Sequence[Knowledge]:
-    """Read the knowledge that rests on sources, whatever its status; nothing for a read of the past."""
-    if reach.at is not None or not sources:
+def knowledge_on(call: Call, found: Retrieval, sources: Sequence[Hit], altered: Altered) -> Sequence[Knowledge]:
+    """Read the knowledge that rests on some sources that were found, whatever its status."""
+    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources if hit.head.object_id in found.resting))
+    if not ids:
         return []
-    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources))
     (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
     altered |= read.altered
     named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
@@ -347,7 +347,7 @@ def _drafts(
         return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-    resting = knowledge_on(call, near, reach, altered)
+    resting = knowledge_on(call, found.sources, near, altered)
     beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
     answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
