@@ -82,7 +82,7 @@ def promises(*, frameworks: bool = True) -> dict[str, Any]:
 def python_names(*, frameworks: bool = True) -> dict[str, Any]:
     """Return every name of every facade, with what may be done with it; of what is not loaded, that it is there."""
     from treering.core.errors import MissingExtra
-    from treering.frameworks.extras import FRAMEWORKS
+    from treering.frameworks import FRAMEWORKS
 
     heavy = set() if frameworks else {*FRAMEWORKS, "wiki"}
 

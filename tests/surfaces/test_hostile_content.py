@@ -99,6 +99,7 @@ PRINTED = {
     "session begin": ["session begin"],
     "session edit": ["session edit"],
     "session failure": ["session failure"],
+    "session asked": ["session asked"],
     "session prompt": ["session prompt"],
     "session keep": ["session keep", "session keep --now {hostile}"],
     "session work": ["session work --for {hostile}"],

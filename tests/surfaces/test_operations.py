@@ -61,7 +61,7 @@ NO_OPERATIONS = {
     ),
     *("connect", "disconnect", "session begin", "session keep", "session work"),
     *("mongodb index", "mongodb status"),
-    *("exam run", "exam make", "check", "session edit", "session prompt", "session failure"),
+    *("exam run", "exam make", "check", "session edit", "session prompt", "session failure", "session asked"),
     *("watch", "hook install", "hook uninstall", "hook status", "hook run"),
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),

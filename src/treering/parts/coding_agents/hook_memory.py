@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from treering.core.errors import TreeringError
 from treering.core.fencing import fence
 from treering.retrieval.text.languages import language_of, stem_in, stems_in
-from treering.stores.sqlite.files import noted_answers, ready_folder, standing
+from treering.stores.sqlite.files import digest_of_text, note_session, noted_answers, ready_folder, standing
 from treering.system.machine import replace_file
 
 if TYPE_CHECKING:
@@ -258,6 +258,8 @@ def _words(text: str, language: str | None = None) -> frozenset[str]:
 
 
 # What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later.
+# Which session got an answer is told by the client, which calls a hook after each call of our tools; where none was
+# told of, the file and the hour have to do.
 
 
 _USED = "used.jsonl"
@@ -268,11 +270,36 @@ _USED_SECONDS = 3600
 """So long after an answer, a file that it named counts as used when it is opened or edited."""
 
 
+def note_asking(space: Path, session: str, given: Mapping[str, Any]) -> None:
+    """Note that a session got the answers of a call that its client tells of. Raises `OSError`.
+
+    The call is known by the name of its answer, or by what was asked.
+    """
+    told, asked = _answers_told(given), {digest_of_text(text) for text in _texts_asked(given)}
+    own = digest_of_text(session)
+    got = [
+        one.answer
+        for one in (noted_answers(space) if session and (told or asked) else ())
+        if own not in one.sessions and (one.answer in told or not asked.isdisjoint(one.asked))
+    ]
+    if got:
+        note_session(space, session, list(dict.fromkeys(got)))
+
+
 def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
-    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`."""
+    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`.
+
+    An answer that sessions are known to have asked for counts in these, any other one in all.
+    """
     if not session:
         return
-    recent = [one for one in noted_answers(space) if time.time() - one.at < _USED_SECONDS]
+    own = digest_of_text(session)
+    recent = [
+        one
+        for one in noted_answers(space)
+        if time.time() - one.at < _USED_SECONDS and (own in one.sessions or not (one.sessions or one.in_shell))
+    ]
+    recent.sort(key=lambda one: own not in one.sessions)
     named = [
         (one.answer, one.scope, place)
         for path in paths
@@ -439,6 +466,10 @@ def _together(maps: "Iterable[Source]") -> Mapping[str, Sequence[tuple[str, int]
 
 _PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_ANSWER = re.compile(r"\bans:[\w=-]+")
+_COMMAND = "treering"
+_MOST_COMMAND = 4_000
+_NO_WORD = frozenset("-|&;<>()")
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
 _FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
 _ENDED_BADLY = re.compile(
@@ -463,6 +494,39 @@ def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
         if not place.startswith(".."):
             found.append(PurePosixPath(Path(place)).as_posix())
     return list(dict.fromkeys(found))
+
+
+def calls_us(given: Mapping[str, Any]) -> bool:
+    """Tell whether a tool ran a command that may be ours."""
+    return any(_COMMAND in text for text in _texts(_object(given.get("tool_input"))))
+
+
+def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of answers that a tool gave back."""
+    answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
+    return frozenset(name for one in answered for text in _texts(one) for name in _ANSWER.findall(text))
+
+
+def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
+    """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
+    for text in _texts(_object(given.get("tool_input"))):
+        yield text
+        if _COMMAND in text and len(text) <= _MOST_COMMAND:
+            with suppress(ValueError):
+                words = [*_shell_words(text), "|"]
+                ends = [at for at, word in enumerate(words) if word[:1] in _NO_WORD]
+                starts = (at for at, word in enumerate(words) if word[:1] not in _NO_WORD)
+                for start in starts:
+                    yield " ".join(words[start : next(end for end in ends if end > start)])
+
+
+def _shell_words(command: str) -> list[str]:
+    # Imported here: few hooks are called after a command of ours.
+    import shlex
+
+    read = shlex.shlex(command, posix=True, punctuation_chars=True)
+    read.whitespace_split, read.commenters = True, ""
+    return list(read)
 
 
 def failure_of(given: Mapping[str, Any]) -> str:

@@ -167,12 +167,25 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
 
 
+def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Note which session got the answer of a call of our tools, and tell nothing."""
+    from treering.parts.coding_agents import hook_memory
+
+    _, space = _space_of(given)
+    if space:
+        hook_memory.note_asking(space, _session(given), given)
+    return _EMPTY
+
+
 def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what was learned from the same failure of a test or a command."""
+    """Answer with what was learned from the same failure of a test or a command; one of ours may have asked."""
     from treering.parts.coding_agents import hook_memory
 
     failed = hook_memory.failure_of(given)
     folder, space = _space_of(given)
+    if space and hook_memory.calls_us(given):
+        with suppress(OSError):  # what was learned is told all the same
+            hook_memory.note_asking(space, _session(given), given)
     table, _ = _table_of(folder, space if failed else None)
     if space is None or table is None:
         return _EMPTY
@@ -267,6 +280,7 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "edit": _edit,
     "prompt": _prompt,
     "failure": _failure,
+    "asked": _asked,
 }
 
 

@@ -1,6 +1,6 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -271,6 +271,10 @@ class ContextReport(ReadReport):
 
     pack: ContextPack
     text: str
+
+    def named(self) -> Iterable[tuple[str, str, str]]:
+        """Return the places that it cites."""
+        return ((one.origin, one.object_id, one.segment_id or "") for one in self.pack.citations)
 
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
