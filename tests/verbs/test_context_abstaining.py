@@ -219,3 +219,26 @@ def test_in_a_small_space_a_word_in_common_counts_by_how_near_the_text_is(open_s
     asked = "Which colleague gets paged or rung up this week?"
     assert context(space, asked).status == status
     assert context(space, asked, filter={"kind": "conversation"}).status == status
+
+
+@pytest.mark.parametrize(("name", "status"), [("Corey Hart", "ok"), ("Corey J. Hart", "ok"), ("Corey Taylor", "empty")])
+@pytest.mark.parametrize("others", [20, 400])
+def test_a_name_whose_words_stand_nowhere_together_is_not_known(open_space, name, status, others):
+    class Unsure:
+        """An embedder for which every text is a little farther from a question than what is related."""
+
+        model_id, dimension, unrelated_below = "unsure", 2, 0.69
+
+        def embed_query(self, text):
+            return np.array([1.0, 0.0], np.float32)
+
+        def embed_documents(self, texts):
+            return np.array([[0.63, 0.777]] * len(texts), np.float32)
+
+    space = open_space(embedder=Unsure())
+    note(space, "Corey Hart was born in Montreal.", origin="hart")
+    note(space, "Elizabeth Taylor starred in a film about the queen of Egypt.", origin="taylor")
+    for at in range(others):
+        note(space, f"It rained on day {at} near the town.", origin=f"rain{at}")
+    space.embed_pending()
+    assert context(space, f"Where was {name} born?").status == status
