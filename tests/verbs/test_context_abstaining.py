@@ -242,3 +242,12 @@ def test_a_name_whose_words_stand_nowhere_together_is_not_known(open_space, name
         note(space, f"It rained on day {at} near the town.", origin=f"rain{at}")
     space.embed_pending()
     assert context(space, f"Where was {name} born?").status == status
+
+
+@pytest.mark.parametrize(("somebody", "status"), [("Ann", "ok"), ("Tim", "empty")])
+def test_that_the_best_turns_have_none_of_the_names_asked_for_counts_against_them(space, somebody, status):
+    tall = [f"Tim is tall, {at} feet at least." for at in range(40)]
+    listed = ", ".join(f"thing{at}" for at in range(30))
+    talk(space, *tall, *(f"The fantasy series of season {at} is about dragons, {listed}." for at in range(5)))
+    asked = f"Which fantasy series makes {somebody} so excited and happy these days?"
+    assert context(space, asked, semantic=False).status == status

@@ -45,6 +45,9 @@ COVERAGE_COUNTS = 0.45
 BROKEN_COUNTS = 0.2
 """What it counts for against nearness that no hit has the names of a question whole; twice that against coverage."""
 
+NAMELESS_COUNTS = 0.1
+"""The same of a question none of whose names the best hits have."""
+
 RELEVANT_TOGETHER = 0.2
 """The least of the two together that is relevant in a small space, of texts and knowledge."""
 
@@ -132,16 +135,22 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bo
     """
     meaning = question.meaning
     if idf.largeness < FITTED_FROM and meaning is not None and meaning.quick is None and all(map(_is_told, hits)):
-        said = list(map(_said_terms, hits))
-        broken = BROKEN_COUNTS * _broken(list(_pairs_of_names(question.text)), said)
-        near = max(_nearness(meaning, hits), default=_FARTHEST) - broken
-        covered = max(map(idf.coverage, said), default=0.0)
-        least = RELEVANT_TOGETHER_IN_TALK if is_talk(hits) else RELEVANT_TOGETHER
-        by_words = covered - 2 * broken >= RELEVANT_BY_WORDS
-        return near >= 0 or by_words or near + COVERAGE_COUNTS * covered >= least
+        return bool(hits) and _is_relevant_together(idf, question, hits)
     if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
     return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=_is_compared(hit)) for hit in hits)
+
+
+def _is_relevant_together(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
+    said = list(map(_said_terms, hits))
+    nearness, covered = _nearness(question.meaning, hits), list(map(idf.coverage, said))
+    best = _best_first(nearness, covered)
+    names = _names_asked(idf, question, hits)
+    against = BROKEN_COUNTS * _broken(question, said) + NAMELESS_COUNTS * _nameless(names, best, said)
+    near = max(nearness) - against
+    least = RELEVANT_TOGETHER_IN_TALK if is_talk(hits) else RELEVANT_TOGETHER
+    by_words = max(covered) - 2 * against >= RELEVANT_BY_WORDS
+    return near >= 0 or by_words or near + COVERAGE_COUNTS * max(covered) >= least
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +170,8 @@ class RelevanceEvidence:
     """Of the weights of the two rarest terms that some passage has, the part of those that the first hits have."""
     broken: float
     """Of the pairs of neighbouring words of names ("Corey Taylor") in it, the part that no hit has together."""
+    nameless: float
+    """1 where it has names, those of speakers set aside, and the three best hits have none of them; else 0."""
     talk: bool
     """Whether most of the hits are turns of a conversation; else they are prose."""
 
@@ -190,6 +201,7 @@ class RelevanceEvidence:
             missing=idf.share(_names_written(question.text)),
             rare=0.0,
             broken=float(any(_pairs_of_names(question.text))),
+            nameless=float(any(_names_written(question.text))),
             talk=is_talk(hits),
         )
 
@@ -197,25 +209,33 @@ class RelevanceEvidence:
         """Return what was weighed `at_least`, with what the texts of the hits say."""
         said = list(map(_said_terms, hits))
         covered = list(map(idf.coverage, said))
-        nearness = _nearness(question.meaning, hits)
-        both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
-        names = idf.weights.keys() & set(_names_written(question.text))
-        names -= set(said[both.index(max(both))]).union(*map(query_words, _speakers(hits)))
+        names, best = _names_asked(idf, question, hits), _best_first(_nearness(question.meaning, hits), covered)
         known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST]
         rare = set(known) & set[str]().union(*said[:_FIRST])
         return replace(
             self,
             covered=max(covered),
             length=log2(1 + max(zip(covered, map(len, said), strict=True))[1]),
-            missing=idf.share(names),
-            broken=_broken(list(_pairs_of_names(question.text)), said),
+            missing=idf.share(names.difference(said[best[0]])),
+            broken=_broken(question, said),
+            nameless=_nameless(names, best, said),
             rare=idf.share(rare) / (idf.share(known) or 1.0),
         )
 
     @property
     def signals(self) -> tuple[float, ...]:
         """The numbers that are weighed."""
-        return (self.near or 0.0, self.covered, self.largeness, self.length, self.missing, self.rare, self.broken, 1.0)
+        return (
+            self.near or 0.0,
+            self.covered,
+            self.largeness,
+            self.length,
+            self.missing,
+            self.rare,
+            self.broken,
+            self.nameless,
+            1.0,
+        )
 
     @property
     def is_chance(self) -> bool:
@@ -225,10 +245,10 @@ class RelevanceEvidence:
 
 
 _WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, -2.0, 5.6),
-    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 0.0, 5.4),
-    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, -4.0, 4.5),
-    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, -4.0, 6.7),
+    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, -2.0, 0.0, 5.6),
+    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 0.0, -2.0, 5.4),
+    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, -4.0, -2.0, 4.5),
+    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, -4.0, -2.0, 6.7),
 }
 """Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""
 
@@ -253,8 +273,21 @@ def _nearness(meaning: Meaning | None, hits: Sequence[Hit]) -> list[float]:
     return [max((_cosine(hit) - unrelated) / (1 - unrelated), _FARTHEST) for hit in hits]
 
 
-def _speakers(hits: Sequence[Hit]) -> set[str]:
-    return {speaker_of(hit.head) for hit in hits if is_turn(hit.head)}
+def _best_first(nearness: Sequence[float], covered: Sequence[float]) -> list[int]:
+    """Return the places of hits, first that of the one with most in common with the question."""
+    both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
+    return sorted(range(len(both)), key=lambda at: -both[at])
+
+
+def _names_asked(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> set[str]:
+    """Return the terms of names in a question, without those of who speaks in one of the hits."""
+    speakers = {speaker_of(hit.head) for hit in hits if is_turn(hit.head)}
+    return (idf.weights.keys() & set(_names_written(question.text))).difference(*map(query_words, speakers))
+
+
+def _nameless(names: Set[str], best: Sequence[int], said: Sequence[Sequence[str]]) -> float:
+    """Return 1 where the best hits have none of some names, else 0."""
+    return float(bool(names) and all(names.isdisjoint(said[at]) for at in best[:_FIRST]))
 
 
 def is_talk(hits: Sequence[Hit]) -> bool:
@@ -285,8 +318,9 @@ def _pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]
             last, joined = frozenset(), 0
 
 
-def _broken(pairs: Sequence[tuple[frozenset[str], frozenset[str]]], said: Sequence[Sequence[str]]) -> float:
-    """Return the part of some pairs that no text has together, in either order."""
+def _broken(question: Question, said: Sequence[Sequence[str]]) -> float:
+    """Return the part of the pairs of names in a question that no text has together, in either order."""
+    pairs = list(_pairs_of_names(question.text))
     if not pairs:
         return 0.0
     wanted = frozenset[str]().union(*(one | other for one, other in pairs))
