@@ -150,7 +150,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """Yield every command with its options and arguments; `!` marks those that have to be given."""
     import typer
 
-    from treering.surfaces.cli.app import command_line
+    from treering.surfaces.cli.commands import command_line
 
     waiting: list[tuple[str, Any]] = [("", typer.main.get_command(command_line()))]
     while waiting:

@@ -297,6 +297,7 @@ HOOK_MODULES = {
     "treering.system.repository_place",
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
+    "treering.parts.coding_agents.tool_calls",
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files"),
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
@@ -512,7 +513,7 @@ def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(fol
     commands = [[server["command"], *server["args"]]]
     hooks = json.loads((folder / ".claude/settings.local.json").read_text())["hooks"]
     commands += [shlex.split(one["command"]) for kind in hooks.values() for group in kind for one in group["hooks"]]
-    assert len(commands) == 7
+    assert len(commands) == 9
     for command in commands:
         done = subprocess.run(command, input="{}", cwd=folder, capture_output=True, text=True, timeout=60)
         assert (done.returncode, marker.exists()) == (0, False), (command, done.stderr)

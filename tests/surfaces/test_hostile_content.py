@@ -259,7 +259,7 @@ def test_what_a_command_prints_of_hostile_content_steers_no_terminal(place, monk
 OTHERS = """
 import logging, sys, threading, warnings
 import treering.surfaces.cli as cli
-from treering.surfaces.cli import app as commands
+from treering.surfaces.cli import commands
 
 def fail(text):
     raise RuntimeError(text)

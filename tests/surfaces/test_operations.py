@@ -12,7 +12,7 @@ import typer
 
 from treering.core.errors import Denied, InvalidInput
 from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.cli.app import command_line
+from treering.surfaces.cli.commands import command_line
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
 from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
