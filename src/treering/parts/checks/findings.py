@@ -4,7 +4,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +28,7 @@ from treering.parts.checks.change import (
     states,
     still_there,
 )
+from treering.ports.ledger import Ledger
 from treering.registry import PARTS
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
@@ -39,6 +40,7 @@ from treering.verbs.ingest.changes import places_now
 
 if TYPE_CHECKING:
     from treering.parts.wiki.files.manifest import WrittenCitation
+    from treering.parts.wiki.kept_wikis import CitingPage
 
 Level = Literal["error", "warning", "note"]
 
@@ -78,17 +80,27 @@ class CheckFinding(Value):
     """Of the object in the space, where it has one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a space holds: beliefs, open work with the origins it was told by, and pages that cite touched files."""
+
+    address: str = ""
+    """Of the space; empty where none was asked."""
+    beliefs: Sequence[Belief] = ()
+    work: Sequence[tuple[WorkItem, Sequence[str]]] = ()
+    pages: "Sequence[CitingPage]" = ()
+    policy: Policy = field(default_factory=Policy)
+
+
 @dataclass(frozen=True)
 class Checked:
-    """What is looked at: the change, what is believed, the work that is open, and the policy of the space."""
+    """What is looked at: the change, what is believed of it, and what the space holds besides."""
 
     change: BranchChange
     beliefs: Sequence[Belief]
-    work: Sequence[tuple[WorkItem, Sequence[str]]]
-    policy: Policy
+    held: Held
     described: str = ""
     """What the request to merge says of itself."""
-    in_space: bool = False
 
     @cached_property
     def gone(self) -> Mapping[str, str]:
@@ -161,7 +173,7 @@ def find(checked: Checked) -> list[CheckFinding]:
         *_stale(checked),
         *_contested(checked),
         *_named_and_gone(checked),
-        *(_rotten_pages(checked) if "wiki" in PARTS else ()),
+        *((*_rotten_pages(checked), *_rotten_kept_pages(checked)) if "wiki" in PARTS else ()),
         *_closes(checked),
     ]
     governing = sorted(_governing(checked), key=_order)
@@ -258,7 +270,7 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
             continue
         before = {one.duplicate_key() for one, _ in change.drafted(file.change.before, file.old).stated}
         for item, segment in change.drafted(file.change.path, file.new).stated:
-            if item.duplicate_key() in before or not is_functional(item, checked.policy):
+            if item.duplicate_key() in before or not is_functional(item, checked.held.policy):
                 continue
             at = file.change.path, _place(segment, change.text(file.new) or "")[0]
             for belief in checked.beliefs:
@@ -344,21 +356,29 @@ def _touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tup
 # Pages of wikis that cite lines that changed.
 
 
-def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
+def kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "list[CitingPage]":
+    """Return the pages of the wikis that a space keeps which cite touched files (`paths`, by the ids of sources)."""
     # Imported here: the part may not be there.
+    from treering.parts.wiki.kept_wikis import citing_pages
+
+    return citing_pages(ledger, paths)
+
+
+def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
     from treering.parts.wiki.own_pages import is_manifest_of_wiki, wiki_pages
 
     change = checked.change
     before = {path: one.blob for path, one in change.before.items() if is_manifest_of_wiki(path)}
-    kept = {path: change.after[path] for path in before.keys() & change.after.keys()}
+    after = {path: blob for path, blob in change.after.items() if is_manifest_of_wiki(path)}
     wikis, now = (
         wiki_pages({path: (change.text(blob) or "").encode() for path, blob in found.items()}).wikis
-        for found in (before, kept)
+        for found in (before, after)
     )
-    for folder, wiki in wikis.items():
+    for folder, wiki in now.items():
+        known = wikis[folder].files if folder in wikis else {}
         for name, record in wiki.files.items():
-            known = now[folder].files.get(name) if folder in now else None
-            said = (_rot(change, one) for one in record.cited if known and one in known.cited)
+            cited_before = frozenset(known[name].cited if name in known else ())
+            said = (_rot_of_file(change, one, in_base=one in cited_before) for one in record.cited)
             if why := next(filter(None, said), ""):
                 page = f"{folder}/{name}" if folder else name
                 at = page, _line_of_citation(change, page, why.split("#L")[0].removeprefix("It cites "))
@@ -366,16 +386,45 @@ def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
                 yield _finding("rotten-page", at, record.title or page, why, mend)
 
 
-def _rot(change: BranchChange, cited: "WrittenCitation") -> str:
-    """Say what became of lines that a page cites; empty where they stand, or did not stand before either."""
-    file = change.by_old_path.get(cited.path)
-    words = "\n".join((change.text(file.old) or "").split("\n")[cited.first - 1 : cited.last]) if file else ""
-    if file is None or not words.strip():
+def _rot(change: BranchChange, path: str, lines: tuple[int, int], words: str) -> str:
+    """Say what became of cited lines; empty where they stand."""
+    if not words.strip():
         return ""
-    place = f"It cites {cited.path}#L{cited.first}-L{cited.last}, which"
-    if not file.new:
+    place = f"It cites {path}#L{lines[0]}-L{lines[1]}, which"
+    _, now = change.place_now(path)
+    if not now:
         return f"{place} is deleted."
-    return "" if find_lines(words, change.text(file.new) or "") else f"{place} no longer reads as cited."
+    return "" if find_lines(words, change.text(now) or "") else f"{place} no longer reads as cited."
+
+
+def _rot_of_file(change: BranchChange, cited: "WrittenCitation", *, in_base: bool) -> str:
+    """Say what became of lines that a page in a folder cites; empty where they stand, or did not stand before either.
+
+    A page of the base cites lines of the base, one that was written since those of the commit that it names.
+    """
+    file = change.by_old_path.get(cited.path)
+    if file is None and (in_base or cited.path in change.before):
+        return ""
+    blob = file.old if file and in_base else change.blob_at(cited.commit, cited.path)
+    words = "\n".join((change.text(blob) or "").split("\n")[cited.first - 1 : cited.last])
+    return _rot(change, cited.path, (cited.first, cited.last), words)
+
+
+def _rotten_kept_pages(checked: Checked) -> Iterator[CheckFinding]:
+    """Look at the pages that the space keeps. The space may have read any commit, so they may cite either side."""
+    from treering.parts.wiki.citing import cited_words
+
+    change = checked.change
+    for page in checked.held.pages:
+        for path, cited, salt in page.cited:
+            file = change.by_old_path.get(path)
+            blobs = (file.old if file else "", change.blob_at(cited.commit or "", path))
+            words = (cited_words(cited, change.text(blob) or "", salt) for blob in blobs)
+            if why := _rot(change, path, (cited.first_line, cited.last_line), next(filter(None, words), "")):
+                at = _touched_place(checked, path, {})
+                show = f"treering query --mode expand {page.id}"
+                yield _finding("rotten-page", at, page.title, f"{why} The space keeps the page.", show, page.id)
+                break
 
 
 def _line_of_citation(change: BranchChange, page: str, path: str) -> int:
@@ -483,13 +532,13 @@ def _closes(checked: Checked) -> Iterator[CheckFinding]:
             for reference in (found[1], *_REFERENCE.findall(found[2] or "")):
                 told.setdefault(reference, who)
     for reference, who in told.items():
-        matching = [item for item, origins in checked.work if _is_meant(reference, item, origins)]
+        matching = [item for item, origins in checked.held.work if _is_meant(reference, item, origins)]
         for item in matching:
             kind = f"--kind {item.kind} --status resolved --resolution"
             mend = f'treering crystallize {item.id} {kind} "Merged"'
             yield _finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
         if not matching:
-            unknown = " The space has no open work item of that name." if checked.in_space else ""
+            unknown = " The space has no open work item of that name." if checked.held.address else ""
             yield _finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
 
 

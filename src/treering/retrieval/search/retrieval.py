@@ -7,7 +7,7 @@ checked, so that a late or damaged index can never show what was withdrawn.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from math import ceil, inf, nextafter
 from typing import Any
 
@@ -437,24 +437,33 @@ def _read(
     most = limit * _OVERFETCH
     hits: list[Hit] = []
     weighed, choice = hits, DiverseChoice(())
-    for start, end in pairwise((0, ceil(limit * _AT_FIRST), *range(most, len(found) + most, most))):
+    start, end = 0, ceil(limit * _AT_FIRST)
+    while start < len(found):
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
         weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
         enough = sum(not hit.falls_for_repeating for hit in hits) >= most
-        if enough or not _may_change(choice, weighed, found[end:]):
+        start, end = end, end + _still_to_read(choice, weighed, found[end:], limit=limit)
+        if enough or start == end:
             break
     by_key = {hit.head.key: hit for hit in hits}
     left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
     return [by_key[key] for key in choice.keys], left
 
 
-def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
-    """Tell whether a candidate not read so far may be a hit, or stand for one that repeats it."""
+def _still_to_read(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing], *, limit: int) -> int:
+    """Count the next candidates to read: up to the last that may be a hit, or stand for one that repeats it.
+
+    Where hits are missing all that is left may be one; then as many as should give them, by what those read gave.
+    """
+    if 0 < len(choice.keys) < limit:
+        missing = limit - len(choice.keys)
+        return min(len(rest), ceil(missing * _AT_FIRST * len(read) / len(choice.keys)))
     least = min((hit.trusted.factor for hit in read), default=0.0)
-    return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
+    may_change = (one.score > choice.open_above or one.trusted.factor > least for one in rest)
+    return max((at for at, may in enumerate(may_change, start=1) if may), default=0)
 
 
 def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:

@@ -81,6 +81,10 @@ class SearchReport(ReadReport):
 
     hits: tuple[ShownHit, ...] = ()
 
+    def named(self) -> Iterable[tuple[str, str, str]]:
+        """Return the places of its hits."""
+        return ((one.origin, one.object_id, one.segment_id or "") for one in self.hits)
+
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
