@@ -154,7 +154,7 @@ def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) ->
     hits past `most` give way to it. A read of the past shows all as it was.
     """
     hits = found.hits
-    replaced = {id_ for id_, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    replaced = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
     places = {(hit.head.object_id, hit.head.part) for hit in hits if hit.head.object_id in replaced}
     current = _current_of(call, places) if places else {}
     if not current:
