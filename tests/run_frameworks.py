@@ -11,7 +11,7 @@ import tomllib
 import venv
 from pathlib import Path
 
-from treering.frameworks.extras import FRAMEWORKS
+from treering.frameworks import FRAMEWORKS
 
 _ROOT = Path(__file__).parents[1]
 _HOME = _ROOT / ".venv-frameworks"

@@ -15,11 +15,11 @@ import treering.client
 import treering.project_memory
 import treering.testing
 import treering.wiki
-from treering.frameworks import extras
+from treering import frameworks
 
 
 def is_installed(module):
-    return find_spec(extras.FRAMEWORKS[module].package) is not None
+    return find_spec(frameworks.FRAMEWORKS[module].package) is not None
 
 
 PUBLIC = [
@@ -287,12 +287,12 @@ def modules_after(statement):
 
 
 def test_every_framework_has_a_facade_whose_names_are_pinned():
-    assert sorted(FRAMEWORKS) == sorted(extras.FRAMEWORKS)
+    assert sorted(FRAMEWORKS) == sorted(frameworks.FRAMEWORKS)
 
 
 @pytest.mark.parametrize("module", sorted(FRAMEWORKS))
 def test_a_facade_of_a_framework_that_is_not_installed_names_the_extra(module, monkeypatch):
-    framework = extras.FRAMEWORKS[module]
+    framework = frameworks.FRAMEWORKS[module]
     for name in [name for name in sys.modules if name.startswith(f"{framework.package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, framework.package, None)
@@ -320,4 +320,4 @@ def test_a_name_that_needs_a_further_package_names_the_extra_and_the_others_need
 
 def test_every_extra_of_a_framework_is_one_of_the_package():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {framework.extra for framework in extras.FRAMEWORKS.values()} <= set(project["optional-dependencies"])
+    assert {framework.extra for framework in frameworks.FRAMEWORKS.values()} <= set(project["optional-dependencies"])

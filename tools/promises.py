@@ -82,7 +82,7 @@ def promises(*, frameworks: bool = True) -> dict[str, Any]:
 def python_names(*, frameworks: bool = True) -> dict[str, Any]:
     """Return every name of every facade, with what may be done with it; of what is not loaded, that it is there."""
     from treering.core.errors import MissingExtra
-    from treering.frameworks.extras import FRAMEWORKS
+    from treering.frameworks import FRAMEWORKS
 
     heavy = set() if frameworks else {*FRAMEWORKS, "wiki"}
 
@@ -150,7 +150,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """Yield every command with its options and arguments; `!` marks those that have to be given."""
     import typer
 
-    from treering.surfaces.cli.app import command_line
+    from treering.surfaces.cli.commands import command_line
 
     waiting: list[tuple[str, Any]] = [("", typer.main.get_command(command_line()))]
     while waiting:

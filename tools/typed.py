@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from treering.frameworks.extras import FRAMEWORKS
+from treering.frameworks import FRAMEWORKS
 
 FOLLOWS = "partially unknown"
 """Is said of what uses a type that is told of elsewhere."""

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_HOOKS = ("begin", "keep", "edit", "prompt", "failure")
+_HOOKS = ("begin", "keep", "edit", "prompt", "failure", "asked")
 
 
 def main() -> None:

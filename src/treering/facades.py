@@ -22,7 +22,7 @@ def lazily(
     """Return `__getattr__` and `__dir__` of the module `facade`, which has a stub.
 
     `extras`: the extra that installs a package that may be missing, by the package. `framework`: the name of a
-    framework in `frameworks.extras`, which says the same.
+    framework in `frameworks`, which says the same.
     """
 
     @cache
@@ -40,7 +40,7 @@ def lazily(
         try:
             found = getattr(import_module(module), there)
         except ModuleNotFoundError as error:
-            missing_extra = import_module("treering.frameworks.extras").missing_extra
+            missing_extra = import_module("treering.frameworks").missing_extra
             raise missing_extra(error, extras or {}, framework, needed_for=f"{facade}.{name}") from error
         setattr(sys.modules[facade], name, found)
         return found

@@ -16,8 +16,18 @@ Call = tuple[str, dict[str, Any]]
 """The name of a tool, and what it is given."""
 
 
-def calls_of(tools: frozenset[str], file: str) -> list[Call]:
-    """Return what the script has an agent do with the tools it has: read a file, edit it, run a command that fails."""
+def calls_of(tools: frozenset[str], file: str, command: str = "") -> list[Call]:
+    """Return what the script has an agent do with the tools it has: read a file, edit it, run a command that fails.
+
+    `command`: what it runs before.
+    """
+    shell = {"Bash": "command", "run_shell_command": "command", "exec_command": "cmd", "bash": "command"}
+    calls = _work_of(tools, file)
+    name = next((one for one in shell if one in tools), "")
+    return [(name, {shell[name]: command, "description": "Ask"}), *calls] if command and name and calls else calls
+
+
+def _work_of(tools: frozenset[str], file: str) -> list[Call]:
     change = {"old_string": _OLD, "new_string": _NEW}
     if "Edit" in tools:
         return [("Read", {"file_path": file}), ("Edit", {"file_path": file, **change}), ("Bash", {"command": FAILING})]
@@ -40,6 +50,8 @@ class ScriptedModel:
     file: str
     """The file that the script reads and edits."""
     url: str = ""
+    command: str = ""
+    """What an agent runs before."""
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def told(self) -> str:
@@ -49,14 +61,14 @@ class ScriptedModel:
 
     def next_call(self, tools: frozenset[str], done: int) -> Call | None:
         """Return what is done after so many calls; `None` where the script has come to what it says."""
-        calls = calls_of(tools, self.file)
+        calls = calls_of(tools, self.file, self.command)
         return calls[done] if done < len(calls) else None
 
 
 @contextmanager
-def scripted_model(file: str) -> Iterator[ScriptedModel]:
+def scripted_model(file: str, command: str = "") -> Iterator[ScriptedModel]:
     """Run the server until the block ends."""
-    model = ScriptedModel(file)
+    model = ScriptedModel(file, command=command)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": model}))
     model.url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()

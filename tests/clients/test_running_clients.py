@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -88,7 +89,7 @@ def call(command, folder, environment):
     return done.stdout
 
 
-def run_client(name, shop, asked, **settings):
+def run_client(name, shop, asked, before="", **settings):
     """Connect a client, have it work by the script, and return what its model was told."""
     folder, home, environment = shop
     who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
@@ -98,7 +99,7 @@ def run_client(name, shop, asked, **settings):
     debug = ["--kind", "debug", "--title", "Locked database", "--summary", learned, "--outcome", "success"]
     for command in (["init"], ["ingest", "."], ["crystallize", *debug], ["connect", name]):
         call([*TREERING, *command], folder, environment)
-    with scripted_model(str(folder / "src/sessions.py")) as model:
+    with scripted_model(str(folder / "src/sessions.py"), before) as model:
         command, more = CLIENTS[name](home, model.url, asked)
         if not shutil.which(command[0]):
             pytest.skip(f"{command[0]} is not installed")
@@ -135,6 +136,21 @@ def test_a_client_is_told_what_governs_a_file_that_it_edits(name, shop):
     told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure")
     assert told.count(DECIDED) == 1
     assert LEARNED not in told
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", CLIENTS)
+def test_what_a_client_asked_on_the_command_line_belongs_to_its_session(name, shop):
+    folder, _, environment = shop
+    programs = str(Path(sys.executable).parent)
+    environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
+    program = f"{programs}/treering" if name == "codex" else "treering"  # its shell has a search path of its own
+    question = f'cd . && {program} query --mode search "Where are sessions kept" --limit 2'
+    run_client(name, shop, "Wait for a lock.", question)
+    noted = folder / ".treering/treering.db.ready/answers.jsonl"
+    told = [json.loads(one) for one in noted.read_text().splitlines()]
+    (answer,) = [one["answer"] for one in told if one.get("in_shell")]
+    assert [one["answers"] for one in told if "session" in one] == [[answer]]
 
 
 ASKED = {

@@ -22,7 +22,7 @@ import treering.testing
 import treering.wiki
 from treering.core.objects import PAYLOADS, TYPES, Channel
 from treering.core.policy import TRANSITIONS, Policy
-from treering.frameworks.extras import FRAMEWORKS, Framework
+from treering.frameworks import FRAMEWORKS, Framework
 from treering.system.settings import Settings
 from treering.verbs.catalog import TOOLS
 

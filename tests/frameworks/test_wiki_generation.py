@@ -1,6 +1,7 @@
 """Generating a wiki as a workflow: only what changed is written, a new generation replaces all or nothing."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
@@ -39,6 +40,38 @@ def generate(space, writer, force=False, **given):
 
 def change(folder, path=APP, text="# Changed.\n"):
     (folder / path).write_text(text + FILES[path], encoding="utf-8")
+
+
+def test_a_page_that_only_the_space_keeps_is_told_by_the_check_of_the_change_that_takes_its_lines_away(folder):
+    address = f"sqlite:{folder}/.treering/treering.db"
+    for read_on_branch in (False, True):
+        git(folder, "checkout", "-q", "-B", "main")
+        git(folder, "checkout", "-q", "-B", "feature")
+        if read_on_branch:
+            change(folder, ROUTES, "# Moved down.\n")
+            commit(folder)
+        with open_space(address, channel="user") as space:
+            space.ingest("repo", input={"path": str(folder)})
+            generate(space, FileWriter(), repository=folder)
+        assert rotten_pages(folder) == []
+        (folder / APP).write_text(FILES[APP].replace("class App", "class Server"), encoding="utf-8")
+        git(folder, "rm", "-qf", ROUTES)
+        commit(folder)
+        told = rotten_pages(folder)
+        assert [(one["title"], one["path"]) for one in told] == [("app", APP), ("routes", ROUTES)]
+        assert told[0]["reason"].startswith(f"It cites {APP}#L1-L2, which no longer reads as cited.")
+        assert told[1]["reason"].startswith(f"It cites {ROUTES}#L1-L2, which is deleted.")
+        git(folder, "checkout", "-q", "main")
+
+
+def rotten_pages(folder):
+    command = [sys.executable, "-m", "treering", "check", "--json"]
+    told = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)
+    return [one for one in json.loads(told.stdout)["findings"] if one["rule"] == "rotten-page"]
+
+
+def commit(folder):
+    git(folder, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qam", "Change")
 
 
 def remember(space, text, **about):

@@ -11,6 +11,7 @@ from treering.retrieval.search.packing import (
     Citation,
     ContextPack,
     PackItem,
+    Surroundings,
     UnnumberedItem,
     cite,
     estimate_written,
@@ -142,7 +143,8 @@ def test_an_item_counts_as_it_is_written(text):
     heading = estimate_tokens("## Sources\n\n")
     around = estimate_tokens(render(frame)) + heading + estimate_tokens("## Citations\n\n- [1] a\n")
     assert abs(packed.used_tokens + around - estimate_tokens(render(written))) <= 2 * len(drafts)
-    assert abs(estimate_written(written) - estimate_tokens(render(written))) <= len(drafts)
+    told = Surroundings(task=frame.task, summary=frame.summary)
+    assert abs(estimate_written(packed, told) - estimate_tokens(render(written))) <= len(drafts)
 
 
 def test_a_place_cited_twice_has_one_mark():

@@ -18,7 +18,7 @@ from typer.main import get_command
 import treering
 from treering.core.errors import NotFound
 from treering.spaces.wiring import open_access_keys
-from treering.surfaces.cli.app import command_line
+from treering.surfaces.cli.commands import command_line
 from treering.system.address import parse_address
 
 ROOT = Path(__file__).parents[2]

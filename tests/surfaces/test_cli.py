@@ -563,7 +563,7 @@ class TestTheProcess:
         code = """
 import os, signal, time
 from treering.surfaces import cli
-from treering.surfaces.cli import app as commands
+from treering.surfaces.cli import commands
 
 def app(**options):
     try:

@@ -89,7 +89,7 @@ def believe(stage, title, *, path, words, kind="decision", **more):
     """Have the space believe something that rests on the segment of a file that holds some words."""
     with open_space(f"sqlite:{stage.folder}/.treering/treering.db", channel="user", actor="ada") as space:
         hits = space.query("search", input={"query": words}).hits
-        hit = next(one for one in hits if one.origin.endswith(f"#{path}") and words.split()[0] in one.text)
+        hit = next(one for one in hits if one.origin.endswith(path) and words.split()[0] in one.text)
         evidence = [{"source_id": hit.source_id, "segment_id": hit.segment_id}]
         return decide(space, title, status="active", evidence_refs=evidence, **more)
 
@@ -191,6 +191,34 @@ def test_a_decision_on_lines_that_the_change_takes_away_is_stale_whichever_side_
     assert findings(shop) == before
 
 
+def test_a_decision_on_a_file_that_was_read_by_its_folder_is_stale_too(shop):
+    shop.done("init")
+    shop.done("ingest", "src", "--mode", "path")
+    decision = believe(shop, "RETRY_LIMIT stays at three", path="src/acme/fetch.py", words="RETRY_LIMIT Fetching")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    expected = [("stale-decision", "src/acme/fetch.py", 5, decision)]
+    assert [(one["rule"], one["path"], one["line"], one["id"]) for one in findings(shop)] == expected
+    git(shop, "remote", "add", "origin", "https://example.org/acme/shop.git")
+    assert [(one["rule"], one["path"], one["line"], one["id"]) for one in findings(shop)] == expected
+
+
+def test_a_decision_on_a_folder_that_was_read_before_it_was_a_repository_is_stale_too(stage):
+    for path, text in FILES.items():
+        (stage.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (stage.folder / path).write_text(text)
+    stage.done("init")
+    stage.done("ingest", ".", "--mode", "path")
+    decision = believe(stage, "RETRY_LIMIT stays at three", path="src/acme/fetch.py", words="RETRY_LIMIT Fetching")
+    stage.commit(FILES)
+    git(stage, "branch", "-M", "main")
+    git(stage, "checkout", "-q", "-b", "feature")
+    git(stage, "mv", "src/acme/fetch.py", "src/acme/fetching.py")
+    change(stage, "src/acme/fetching.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    assert [(one["rule"], one["path"], one["id"]) for one in findings(stage) if one["id"]] == [
+        ("stale-decision", "src/acme/fetching.py", decision)
+    ]
+
+
 def test_the_command_that_mends_a_stale_decision_does(shop):
     shop.done("init")
     shop.done("ingest", ".")
@@ -279,6 +307,23 @@ def test_pages_of_a_wiki_rot_with_the_lines_that_they_cite_until_the_wiki_is_bui
     shop.done("wiki", "build", "--to", "wiki")
     shop.commit({})
     assert not [one for one in findings(shop) if one["rule"] == "rotten-page"]
+
+
+def test_a_page_that_was_written_on_the_branch_rots_when_the_branch_changes_what_it_cites(shop):
+    shop.commit({"src/acme/retry.py": "def retry_often(times: int) -> int:\n    return times + 3\n"})
+    shop.done("init")
+    shop.done("ingest", ".")
+    shop.done("wiki", "build")
+    shop.commit({})
+    assert not brief(findings(shop), "rotten-page")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    change(shop, "src/acme/retry.py", "def retry_often(times: int)", "def retry_seldom(count: int)")
+    git(shop, "rm", "-q", "src/acme/sessions.py")
+    git(shop, "commit", "-qm", "Remove sessions")
+    found = {one["path"]: one["reason"] for one in findings(shop) if one["rule"] == "rotten-page"}
+    assert found["wiki/modules/acme-sessions.md"].endswith("which is deleted.")
+    assert found["wiki/modules/acme-fetch.md"].endswith("no longer reads as cited.")
+    assert found["wiki/modules/acme-retry.md"].startswith("It cites src/acme/retry.py#L1-L2")
 
 
 # Which change, and when it fails.

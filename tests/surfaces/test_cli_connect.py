@@ -297,6 +297,7 @@ HOOK_MODULES = {
     "treering.system.repository_place",
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
+    "treering.parts.coding_agents.tool_calls",
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files"),
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
@@ -307,7 +308,7 @@ _MOST_MODULES = 115  # of them about half are Python's own, such as those of dat
 _MOST_CPU_SECONDS = 0.25
 
 
-@pytest.mark.parametrize("word", ["begin", "keep", "edit", "prompt", "failure"])
+@pytest.mark.parametrize("word", ["begin", "keep", "edit", "prompt", "failure", "asked"])
 def test_a_hook_imports_little_and_takes_little_time_before_it_answers(folder, tmp_path, word):
     file = tmp_path / "session.jsonl"
     transcript(file)
@@ -512,7 +513,7 @@ def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(fol
     commands = [[server["command"], *server["args"]]]
     hooks = json.loads((folder / ".claude/settings.local.json").read_text())["hooks"]
     commands += [shlex.split(one["command"]) for kind in hooks.values() for group in kind for one in group["hooks"]]
-    assert len(commands) == 7
+    assert len(commands) == 9
     for command in commands:
         done = subprocess.run(command, input="{}", cwd=folder, capture_output=True, text=True, timeout=60)
         assert (done.returncode, marker.exists()) == (0, False), (command, done.stderr)
@@ -641,6 +642,64 @@ def test_a_file_that_an_answer_named_counts_as_used_once_the_agent_edits_it(shop
         hits = space.query("search", input={"text": "LIMIT total_of prices"}, options={"explain": True}).hits
         (hit,) = [one for one in hits if "feedback" in one.explain]
         assert hit.origin.endswith("basket.py")
+
+
+def after_asking(folder, answered, session, word="asked", **told):
+    """Call the hook that a client calls after a tool of ours."""
+    given = {"hook_event_name": "PostToolUse", "session_id": session, "cwd": str(folder)}
+    assert hook(word, {**given, "tool_response": answered, **told}, folder) == {}
+
+
+def used_by_hooks(folder):
+    file = folder / ".treering/treering.db.ready/used.jsonl"
+    return [json.loads(line)[0] for line in file.read_bytes().splitlines()] if file.exists() else []
+
+
+def test_what_one_session_was_answered_is_not_used_by_another_one_that_works_beside_it(shop):
+    of_one, of_two = "LIMIT total_of prices", "open_till of the till"
+    first, second = (asked_over_mcp(shop, question)["answer"] for question in (of_one, of_two))
+    after_asking(shop, [{"type": "text", "text": f"answer: {first}"}], "one")
+    after_asking(shop, "Hits: 1.", "two", tool_input={"mode": "search", "input": {"text": of_two}})
+    before_edit(shop, "src/shop/basket.py", session="two")
+    assert first not in used_by_hooks(shop)
+    before_edit(shop, "src/shop/basket.py", session="one")
+    assert first in used_by_hooks(shop)
+    before_edit(shop, "src/shop/till.py", session="one")
+    assert second not in used_by_hooks(shop)
+    before_edit(shop, "src/shop/till.py", session="two")
+    assert second in used_by_hooks(shop)
+    unknown = asked_over_mcp(shop, "Every price of a basket in cents, LIMIT")["answer"]
+    before_edit(shop, "src/shop/basket.py", session="three")
+    assert used_by_hooks(shop)[-1] == unknown
+
+
+def test_what_a_command_was_answered_counts_for_the_session_that_ran_it_alone(shop):
+    command = ["query", "--mode", "search", "LIMIT total_of", "prices", "--limit", "2"]
+    done = subprocess.run([sys.executable, "-m", "treering", *command], cwd=shop, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    before_edit(shop, "src/shop/basket.py", session="of a person")
+    assert used_by_hooks(shop) == []
+    shell = f"cd . && treering {shlex.join(command)} | head -5"
+    after_asking(shop, {"stdout": "1. …"}, "one", tool_input={"command": "echo 'LIMIT total_of prices' # treering?"})
+    before_edit(shop, "src/shop/basket.py", session="two")
+    assert used_by_hooks(shop) == []
+    after_asking(shop, {"stdout": "1. …", "exit_code": 0}, "two", word="failure", tool_input={"command": shell})
+    before_edit(shop, "src/shop/basket.py", session="three")
+    assert used_by_hooks(shop) == []
+    before_edit(shop, "src/shop/basket.py", session="two")
+    assert len(used_by_hooks(shop)) == 1
+
+
+def test_where_nothing_was_noted_or_the_call_was_of_something_else_no_session_is_noted(shop):
+    kept = shop / ".treering/treering.db.ready/answers.jsonl"
+    after_asking(shop, "ans:AAAA", "one")
+    assert not kept.exists()
+    asked_over_mcp(shop, "LIMIT total_of prices")
+    noted = kept.read_bytes()
+    for told in ({"tool_input": "ls"}, {"tool_input": {"command": "treering query 'unbalanced"}}, {"tool_input": 1}):
+        after_asking(shop, None, "one", **told)
+    after_asking(shop, "LIMIT total_of prices", "")
+    assert kept.read_bytes() == noted
 
 
 def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is_noted_as_used(shop):

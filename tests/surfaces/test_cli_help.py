@@ -11,7 +11,7 @@ import typer
 from cli_stage import Stage
 
 from treering.surfaces.cli import run
-from treering.surfaces.cli.app import command_line
+from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.help import command_groups, examples, rendered_modes
 from treering.verbs.catalog import TOOLS
 
@@ -98,7 +98,8 @@ def test_the_help_of_a_verb_loads_no_tools(verb: str) -> None:
 def test_the_version_is_told_without_loading_the_commands(argument: str) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
-        "print([name for name in sys.modules if name.startswith(('treering.surfaces.cli.app', 'treering.parts.'))])"
+        "places = ('treering.surfaces.cli.commands', 'treering.parts.');"
+        "print([name for name in sys.modules if name.startswith(places)])"
     )
     done = subprocess.run([sys.executable, "-c", program, argument], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

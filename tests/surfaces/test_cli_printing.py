@@ -153,7 +153,7 @@ def test_a_line_of_the_log_and_its_traceback_cannot_steer_a_terminal():
 def test_the_message_of_an_unforeseen_error_cannot_steer_a_terminal(tmp_path):
     program = (
         "import treering.surfaces.cli as cli\n"
-        "import treering.surfaces.cli.app as commands\n"
+        "import treering.surfaces.cli.commands as commands\n"
         f"def crash(*_, **__): raise RuntimeError({STEERING!r})\n"
         "commands.command_line = lambda first: crash\n"
         "cli.main(['query', 'x'])\n"

@@ -99,6 +99,7 @@ PRINTED = {
     "session begin": ["session begin"],
     "session edit": ["session edit"],
     "session failure": ["session failure"],
+    "session asked": ["session asked"],
     "session prompt": ["session prompt"],
     "session keep": ["session keep", "session keep --now {hostile}"],
     "session work": ["session work --for {hostile}"],
@@ -258,7 +259,7 @@ def test_what_a_command_prints_of_hostile_content_steers_no_terminal(place, monk
 OTHERS = """
 import logging, sys, threading, warnings
 import treering.surfaces.cli as cli
-from treering.surfaces.cli import app as commands
+from treering.surfaces.cli import commands
 
 def fail(text):
     raise RuntimeError(text)

@@ -12,7 +12,7 @@ import typer
 
 from treering.core.errors import Denied, InvalidInput
 from treering.parts.projects.routes import ServedProjects
-from treering.surfaces.cli.app import command_line
+from treering.surfaces.cli.commands import command_line
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
 from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
@@ -61,7 +61,7 @@ NO_OPERATIONS = {
     ),
     *("connect", "disconnect", "session begin", "session keep", "session work"),
     *("mongodb index", "mongodb status"),
-    *("exam run", "exam make", "check", "session edit", "session prompt", "session failure"),
+    *("exam run", "exam make", "check", "session edit", "session prompt", "session failure", "session asked"),
     *("watch", "hook install", "hook uninstall", "hook status", "hook run"),
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),

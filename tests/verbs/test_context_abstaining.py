@@ -195,3 +195,59 @@ def test_what_a_long_text_covers_of_a_question_may_be_chance(open_space, things,
     space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
     space.embed_pending()
     assert context(space, "Which old violin stands in the kitchen?").status == status
+
+
+@pytest.mark.parametrize(("cosine", "status"), [(0.57, "ok"), (0.3, "empty")])
+def test_in_a_small_space_a_word_in_common_counts_by_how_near_the_text_is(open_space, cosine, status):
+    class Beside:
+        """An embedder for which every text is as near to a question."""
+
+        model_id, dimension, unrelated_below = "beside", 2, 0.6
+
+        def embed_query(self, text):
+            return np.array([1.0, 0.0], np.float32)
+
+        def embed_documents(self, texts):
+            return np.array([[cosine, (1 - cosine**2) ** 0.5]] * len(texts), np.float32)
+
+    space = open_space(embedder=Beside())
+    note(space, "Priya is on call in odd weeks and Tomasz in even ones.", origin="call")
+    note(space, "Redis keeps what was sold for a week.", origin="cache")
+    messages = [{"name": "Ann", "content": "I will paint the fence next week."}]
+    space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
+    space.embed_pending()
+    asked = "Which colleague gets paged or rung up this week?"
+    assert context(space, asked).status == status
+    assert context(space, asked, filter={"kind": "conversation"}).status == status
+
+
+@pytest.mark.parametrize(("name", "status"), [("Corey Hart", "ok"), ("Corey J. Hart", "ok"), ("Corey Taylor", "empty")])
+@pytest.mark.parametrize("others", [20, 400])
+def test_a_name_whose_words_stand_nowhere_together_is_not_known(open_space, name, status, others):
+    class Unsure:
+        """An embedder for which every text is a little farther from a question than what is related."""
+
+        model_id, dimension, unrelated_below = "unsure", 2, 0.69
+
+        def embed_query(self, text):
+            return np.array([1.0, 0.0], np.float32)
+
+        def embed_documents(self, texts):
+            return np.array([[0.63, 0.777]] * len(texts), np.float32)
+
+    space = open_space(embedder=Unsure())
+    note(space, "Corey Hart was born in Montreal.", origin="hart")
+    note(space, "Elizabeth Taylor starred in a film about the queen of Egypt.", origin="taylor")
+    for at in range(others):
+        note(space, f"It rained on day {at} near the town.", origin=f"rain{at}")
+    space.embed_pending()
+    assert context(space, f"Where was {name} born?").status == status
+
+
+@pytest.mark.parametrize(("somebody", "status"), [("Ann", "ok"), ("Tim", "empty")])
+def test_that_the_best_turns_have_none_of_the_names_asked_for_counts_against_them(space, somebody, status):
+    tall = [f"Tim is tall, {at} feet at least." for at in range(40)]
+    listed = ", ".join(f"thing{at}" for at in range(30))
+    talk(space, *tall, *(f"The fantasy series of season {at} is about dragons, {listed}." for at in range(5)))
+    asked = f"Which fantasy series makes {somebody} so excited and happy these days?"
+    assert context(space, asked, semantic=False).status == status

@@ -325,6 +325,24 @@ class TestSearch:
         past = search(space, asked, as_of=space.engine.ledger.sequence())
         assert found(past)[0] == first["source_id"]
 
+    def test_what_superseded_the_knowledge_behind_a_text_stands_above_it_though_no_word_finds_it(self, space):
+        broker = note(space, "Redis is the broker of the jobs.", origin="a")
+        cache = note(space, "Redis caches the pages of the shop.", origin="b")["source_id"]
+        rabbit = note(space, "Work is queued with RabbitMQ.", origin="c")
+        old = decide(space, "Queue with Celery", broker)
+        new = decide(space, "Queue with RabbitMQ", rabbit)
+        space.crystallize("supersede", input={"id": old, "by": new})
+        asked = "What is Redis for?"
+        report = search(space, asked)
+        ids = found(report)
+        assert ids.index(new) == ids.index(broker["source_id"]) - 1
+        assert [hit.score for hit in report.hits] == sorted((hit.score for hit in report.hits), reverse=True)
+        assert len(search(space, asked, limit=2).hits) == 2
+        only_sources = search(space, asked, filter={"type": "source"})
+        assert set(found(only_sources)) == {broker["source_id"], cache}
+        past = search(space, asked, as_of=space.engine.ledger.sequence())
+        assert set(found(past)) == {broker["source_id"], cache}
+
     def test_what_has_much_less_to_do_with_a_question_than_the_best_is_weak(self, space):
         backup = note(space, "The backup of the database runs every night at two.", origin="a")["source_id"]
         dog = note(space, "A dog in the village barks all night.", origin="b")["source_id"]

@@ -185,6 +185,8 @@ class ObjectRequest:
     """Source id and segment id of segments to read."""
     dependents: tuple[str, ...] = ()
     """Ids of which the knowledge is read, as it stands now, whose evidence or derivation names them."""
+    resting: tuple[str, ...] = ()
+    """The same of which only the heads are read, which costs a tenth."""
     referrers: tuple[str, ...] = ()
     """Ids of which the objects are read, as they stand `as_of`, that name them in a field then."""
     links: tuple[str, ...] = ()
@@ -208,6 +210,8 @@ class ObjectsFound:
     segments: Mapping[tuple[str, str], Segment] = field(default_factory=dict)
     dependents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By id asked for, ids of knowledge that names it; these are in `objects`."""
+    resting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The same; these are in `heads`."""
     referrers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By id asked for, ids of objects that name it in a field; these are in `objects`."""
     links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
@@ -476,6 +480,7 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
     """Read what a request wants by a ledger's other reads: what `Ledger.read` means, for ledgers nearby."""
     altered: Altered = {}
     dependents = {identity: tuple(ledger.dependents(identity)) for identity in request.dependents}
+    resting = {identity: tuple(ledger.dependents(identity)) for identity in request.resting}
     objects: dict[str, Object] = {}
     _collect(objects, request.objects, lambda identity: ledger.get(identity, as_of=request.as_of), altered)
     _collect(objects, (one for ids in dependents.values() for one in ids), ledger.get, altered)
@@ -491,7 +496,8 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
         _collect(segments, request.segments, lambda place: ledger.segment(*place), altered)
     else:
         _collect(segments, request.segments, lambda place: _segment_as_of(ledger, place, request.as_of), altered)
-    wanted = dict.fromkeys((*request.heads, *sources_named(objects.values())))
+    resting_ids = (one for ids in resting.values() for one in ids)
+    wanted = dict.fromkeys((*request.heads, *resting_ids, *sources_named(objects.values())))
     heads = ledger.heads(wanted, as_of=request.as_of, altered=altered)
     return ObjectsFound(
         sequence=ledger.sequence(request.as_of),
@@ -500,6 +506,7 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
         objects=objects,
         segments=segments,
         dependents=dependents,
+        resting=resting,
         referrers=referrers,
         links=links,
         altered=altered,

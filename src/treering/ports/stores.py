@@ -1,6 +1,6 @@
 """What is asked of a database: all that one open space keeps, its access keys, and servers that share spaces."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -75,8 +75,13 @@ class Protection:
 class NoteAnswer(Protocol):
     """Notes which files an answer named, for hooks that see an agent open or edit one of them next."""
 
-    def __call__(self, answer: str, scope: str, files: Mapping[str, str]) -> None:
-        """Note it: what feedback calls the answer, and by path the place in the space. Raises `OSError`."""
+    def __call__(
+        self, answer: str, scope: str, files: Mapping[str, str], asked: Collection[str], *, in_shell: bool
+    ) -> None:
+        """Note it: what feedback calls the answer, by path the place in the space, and what may have been asked.
+
+        `in_shell`: a command asked, which may be anybody's. Raises `OSError`.
+        """
         ...
 
 

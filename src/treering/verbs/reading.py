@@ -169,6 +169,10 @@ class ReadReport(Report):
     answer: str = Field(default="", exclude_if=lambda name: not name, description="What feedback calls this answer.")
     trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
 
+    def named(self) -> Iterable[tuple[str, str, str]]:
+        """Return the places that it shows, each by its origin, object and segment."""
+        return ()
+
 
 def reach_of(call: Call, options: SearchOptions) -> Reach:
     """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""

@@ -286,6 +286,7 @@ class ScopedLedger:
             dependents={
                 identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
             },
+            resting={identity: tuple(one for one in ids if one in heads) for identity, ids in found.resting.items()},
             referrers={
                 identity: tuple(one for one in ids if one in objects) for identity, ids in found.referrers.items()
             },

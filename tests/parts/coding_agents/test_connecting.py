@@ -86,6 +86,7 @@ def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_els
     for one in client.hooks:
         calls = [(group.get("matcher", ""), *group["hooks"]) for group in hooks[one.event] if group["hooks"]]
         called = {"type": "command", "command": f"/opt/bin/treering session {one.word}", "timeout": one.timeout}
+        called |= {"if": one.condition} if one.condition else {}
         assert (one.matcher, called) in calls
 
 
@@ -104,6 +105,7 @@ def test_hooks_of_cursor_stand_by_themselves_in_a_file_that_names_its_version(tm
         "sessionEnd": [{"command": "/opt/bin/treering session keep", "timeout": 5}],
         "preCompact": [{"command": "/opt/bin/treering session keep", "timeout": 5}],
         "postToolUse": [
+            {"command": "/opt/bin/treering session asked", "timeout": 2, "matcher": "MCP:wiki.*"},
             {"command": "/opt/bin/treering session failure", "timeout": 2, "matcher": "Shell"},
             {"command": "/opt/bin/treering session edit", "timeout": 2, "matcher": "Read"},
         ],
@@ -283,6 +285,7 @@ def test_the_plugin_of_opencode_is_a_file_that_names_our_command_and_is_removed_
         "keep": 5_000,
         "edit": 2_000,
         "failure": 2_000,
+        "asked": 2_000,
     }
     kept.undo("opencode", folder)
     assert [*folder.iterdir()] == []

@@ -370,7 +370,8 @@ def mark(client, page, verdict, number=0, **changes):
     place = re.findall(rf'name="mark" value="{verdict} ([^"]+)"', page)[number]
     hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
     form = {**hidden, "mark": f"{verdict} {place}", **changes}
-    return client.post("/web/feedback", data=form, headers={"Origin": origin(client)}), place
+    (action,) = re.findall(r'id="feedback" method="post" action="([^"]+)"', page)
+    return client.post(action, data=form, headers={"Origin": origin(client)}), place
 
 
 @pytest.mark.parametrize(("allow", "channel"), [({"review"}, "user"), ((), "agent")])
@@ -400,6 +401,28 @@ def test_a_hit_is_marked_right_or_wrong_on_the_page_and_it_is_taken_back(tmp_pat
         answer, _ = mark(client, shown(client, answer.headers["location"]), "neither")
         assert verdicts() == {}
         assert "It was taken back." in shown(client, answer.headers["location"])
+
+
+@pytest.mark.parametrize(("allow", "channel"), [({"review"}, "user"), ((), "agent")])
+def test_what_a_project_answered_is_marked_in_the_space_of_the_project(tmp_path, allow, channel):
+    asked = "/web/projects/acme?q=fetch"
+    with running(tmp_path, allow=frozenset(allow)) as client:
+        documents = {"docs": ["A fetch is tried three times.", "A fetch is tried in the morning."]}
+        client.post("/api/projects/acme/memory/index", json=documents).raise_for_status()
+        page = shown(client, asked)
+        assert ("an agent says" in page) == (channel == "agent")
+        answer, place = mark(client, page, "right")
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith(f"{asked}&said=right#")
+        page = shown(client, answer.headers["location"])
+        assert "Marked as right." in page
+        assert f'value="neither {place}"' in page
+        with open_space(f"sqlite:{next(tmp_path.rglob('acme*.db'))}") as space:
+            assert dict(space.perform("feedback status").verdicts) == {f"right by {channel}": 1}
+        assert not (tmp_path / "space.db").exists()
+        answer, _ = mark(client, shown(client, f"{asked}&view=pack"), "wrong")
+        assert answer.headers["location"].startswith(f"{asked}&view=pack&said=wrong#")
+        assert mark(client, page, "right", token="")[0].status_code == 403
 
 
 def test_what_a_context_pack_is_made_of_is_marked_on_the_page_of_the_pack(tmp_path):

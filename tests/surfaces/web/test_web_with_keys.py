@@ -150,6 +150,25 @@ def test_only_who_may_review_decides_on_the_page(server, browser, right, decides
     assert answer.status_code == (404 if decides else 403)
 
 
+@pytest.mark.parametrize(("right", "may"), [("read", False), ("write", True), ("admin", True)])
+def test_who_may_write_in_a_project_marks_its_answers_and_nobody_else_does(server, browser, right, may):
+    server, _ = server
+    asked = "/web/projects/acme?q=acme"
+    signed_in(browser, server.key(right, project="acme"))
+    page = browser.get(asked).text
+    assert ('action="/web/projects/acme/feedback"' in page) == may
+    if not may:
+        page = server.client.get(asked, headers={"Authorization": f"Bearer {server.key('write', project='acme')}"}).text
+    fields = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    mark = re.search(r'name="mark" value="(right [^"]+)"', page)[1]
+    told = {**fields, "mark": mark}
+    assert browser.post("/web/projects/acme/feedback", data=told).status_code == (303 if may else 403)
+    assert ("marked right" in browser.get(asked).text) == may
+    assert browser.post("/web/feedback", data=told).status_code == 403
+    signed_in(browser, server.key("admin"))
+    assert browser.post("/web/projects/acme/feedback", data=told).status_code == 403
+
+
 @pytest.fixture
 def plain(tmp_path):
     """A server whose agents write directly, and a browser."""

@@ -18,7 +18,7 @@ from langgraph.types import Send
 
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.scope import ROOT
-from treering.frameworks.extras import FRAMEWORKS, imported
+from treering.frameworks import FRAMEWORKS, imported
 from treering.frameworks.langgraph.saver import TreeringSaver
 from treering.parts.wiki.citing import Citations
 from treering.parts.wiki.files.folder import WikiFolder

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 
 from treering.core.characters import named
-from treering.core.errors import InvalidInput, NotFound
+from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.evidence import Segment, changed_stretches
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Source, WorkItem
@@ -24,7 +24,7 @@ from treering.sources.reading.folder import read_bytes
 from treering.sources.reading.text import is_markdown
 from treering.sources.repository.git import ChangeKind, GitRepository, TouchedFile, TreeChange, TreeEntry
 from treering.sources.repository.git_blobs import CommitMessage, TouchedLines, blob_id
-from treering.sources.repository.repo_identity import RepositoryIdentity
+from treering.sources.repository.repo_identity import RepositoryIdentity, earlier_origins, path_origin
 from treering.sources.statements import is_manifest, states_by_name
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.segments import first_segments
@@ -85,6 +85,7 @@ class BranchChange:
     """The contents of files that lie in the work tree and not in `head`, by their object id."""
     _texts: dict[str, str | None] = field(default_factory=dict)
     _drafts: dict[tuple[str, str], Drafted] = field(default_factory=dict)
+    _trees: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def between(cls, repository: GitRepository, base: str, head: str, *, worktree: bool) -> "BranchChange":
@@ -141,6 +142,23 @@ class BranchChange:
         if blob and blob not in self._texts:
             self.read([blob])
         return self._texts.get(blob)
+
+    def blob_at(self, commit: str, path: str) -> str:
+        """Return the object id that a file had at any commit; empty where it was not there, or the commit is not."""
+        if commit not in self._trees:
+            try:
+                entries = self.repository.entries(self.repository.resolve(commit)) if commit else ()
+            except TreeringError:
+                entries = ()
+            small = (one for one in entries if one.kind == "file" and one.size <= _LIMITS.max_file_bytes)
+            self._trees[commit] = {one.path: one.blob for one in small}
+        return self._trees[commit].get(path, "")
+
+    def place_now(self, path: str) -> tuple[str, str]:
+        """Return the path and the object id that a file has after the change; both empty where it is gone."""
+        file = self.by_old_path.get(path)
+        now = file.change.path if file and file.new else path
+        return (now, self.after[now]) if now in self.after else ("", "")
 
     def drafted(self, path: str, blob: str) -> Drafted:
         """Return what a file states and its segments, as `ingest` would read it."""
@@ -235,12 +253,14 @@ def own_beliefs(change: BranchChange) -> list[Belief]:
     ]
 
 
-def held_beliefs(ledger: Ledger, change: BranchChange) -> list[Belief]:
-    """Return what a space believes, with the lines of touched files that it rests on. Any commit may be read last."""
+def held_beliefs(ledger: Ledger, paths: Mapping[str, str]) -> list[Belief]:
+    """Return what a space believes, with the lines of touched files that it rests on. Any commit may be read last.
+
+    `paths`: those of the touched files, by the ids of their sources.
+    """
     where = And((Compare("status", "in", _BELIEVED), Compare("kind", "ne", "summary")))
     altered: Altered = {}
     found = ledger.select(Selection(scope=ROOT, descend=True, types=("knowledge",), where=where), altered=altered)
-    paths = _paths_of_sources(ledger, change)
     beliefs = []
     for item in found:
         if not isinstance(item, Knowledge):
@@ -287,36 +307,33 @@ def open_work(ledger: Ledger) -> Iterator[tuple[WorkItem, list[str]]]:
             yield item, [one.origin for one in read.objects.values() if isinstance(one, Source)]
 
 
-def _paths_of_sources(ledger: Ledger, change: BranchChange) -> Mapping[str, str]:
+def paths_of_sources(ledger: Ledger, change: BranchChange) -> Mapping[str, str]:
     """Return the paths of the touched files by the ids of the sources that a space keeps them as."""
-    roots = _roots(ledger, change.repository)
+    # A space that has read the change already knows a renamed file by its new path.
+    paths = change.by_old_path.keys() | {one.change.path for one in change.files}
+    roots, top = _roots(ledger, change.repository), change.repository.top
+    origins = {f"{root}#{path}": path for root in roots for path in paths}
     found: dict[str, str] = {}
-    for scope in (ROOT, *ledger.scopes(ROOT)) if roots else ():
-        for root in roots:
-            found |= _sources_at(ledger, scope, root, change.by_old_path.keys() | _new_paths(change))
+    for scope in (ROOT, *ledger.scopes(ROOT)) if origins else ():
+        states = ledger.sources_at(scope=scope, origins=[*origins])
+        found |= {state.id: origins[origin] for origin, state in states.items()}
+        if top and (below := ledger.sources(scope=scope, root=path_origin(top.resolve()))):
+            # Its folder was read before it was a repository.
+            names = {name: path for path in paths for name in earlier_origins(top.resolve() / path)}
+            found |= {state.id: names[origin] for origin, state in below.items() if origin in names}
     renamed = {one.change.path: one.change.before for one in change.files if one.old}
     return {source: renamed.get(path, path) for source, path in found.items()}
 
 
-def _new_paths(change: BranchChange) -> Collection[str]:
-    # A space that has read the change already knows a renamed file by its new path.
-    return {one.change.path for one in change.files}
-
-
-def _sources_at(ledger: Ledger, scope: str, root: str, paths: Collection[str]) -> Mapping[str, str]:
-    origins = {f"{root}#{path}": path for path in paths}
-    states = ledger.sources_at(scope=scope, origins=[*origins])
-    return {state.id: origins[origin] for origin, state in states.items()}
-
-
 def _roots(ledger: Ledger, repository: GitRepository) -> list[str]:
-    """Return the origins that a space knows the repository by."""
+    """Return the origins that a space knows the repository by, and its own: by these go files read by their folder."""
     where = And((Compare("kind", "eq", "repo"), Compare("status", "ne", "archived")))
     altered: Altered = {}
     maps = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where), altered=altered)
     known = [KnownRepository(one.origin, one.title, one.payload) for one in maps if isinstance(one, Source)]
-    settled = RepositoryIdentity(repository, AnyFile()).settle(known)
-    return [settled.root, *settled.others] if known else []
+    identity = RepositoryIdentity(repository, AnyFile())
+    settled = identity.settle(known)
+    return list(dict.fromkeys([settled.root, *settled.others, identity.origin, identity.place_origin]))
 
 
 def states(path: str) -> bool:

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
@@ -28,17 +28,16 @@ from treering.parts.checks.change import (
     states,
     still_there,
 )
-from treering.registry import PARTS
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.sources.repository.git import TouchedFile
 from treering.sources.repository.repo_selection import Globs
 from treering.sources.statements import states_by_name, withdrawn_as
 from treering.verbs.envelope import Value
-from treering.verbs.ingest.changes import places_now
+from treering.verbs.ingest.segments import places_now
 
 if TYPE_CHECKING:
-    from treering.parts.wiki.files.manifest import WrittenCitation
+    from treering.parts.wiki.kept_wikis import CitingPage
 
 Level = Literal["error", "warning", "note"]
 
@@ -78,17 +77,27 @@ class CheckFinding(Value):
     """Of the object in the space, where it has one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a space holds: beliefs, open work with the origins it was told by, and pages that cite touched files."""
+
+    address: str = ""
+    """Of the space; empty where none was asked."""
+    beliefs: Sequence[Belief] = ()
+    work: Sequence[tuple[WorkItem, Sequence[str]]] = ()
+    pages: "Sequence[CitingPage]" = ()
+    policy: Policy = field(default_factory=Policy)
+
+
 @dataclass(frozen=True)
 class Checked:
-    """What is looked at: the change, what is believed, the work that is open, and the policy of the space."""
+    """What is looked at: the change, what is believed of it, and what the space holds besides."""
 
     change: BranchChange
     beliefs: Sequence[Belief]
-    work: Sequence[tuple[WorkItem, Sequence[str]]]
-    policy: Policy
+    held: Held
     described: str = ""
     """What the request to merge says of itself."""
-    in_space: bool = False
 
     @cached_property
     def gone(self) -> Mapping[str, str]:
@@ -155,13 +164,16 @@ class Checked:
         return f"{proof.path}#L{first}-L{last} no longer reads {_quoted(words)}."
 
 
-def find(checked: Checked) -> list[CheckFinding]:
-    """Return what a change does to what is known: what is to be mended first, then what is good to know."""
+def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFinding]:
+    """Return what a change does to what is known: what is to be mended first, then what is good to know.
+
+    `pages`: what was found of pages of wikis.
+    """
     found = [
         *_stale(checked),
         *_contested(checked),
         *_named_and_gone(checked),
-        *(_rotten_pages(checked) if "wiki" in PARTS else ()),
+        *pages,
         *_closes(checked),
     ]
     governing = sorted(_governing(checked), key=_order)
@@ -176,7 +188,8 @@ def _key(one: CheckFinding) -> tuple[object, ...]:
     return (one.rule, one.path, one.line, one.title, one.reason)
 
 
-def _finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
+def finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
+    """Return a finding of a rule at a path and a line, as serious as the rule says."""
     return CheckFinding(
         rule=rule, level=RULES[rule][0], path=at[0], line=at[1], title=title, reason=reason, mend=mend, id=identity
     )
@@ -196,13 +209,13 @@ def _stale(checked: Checked) -> Iterator[CheckFinding]:
         title = belief.item.title
         if len(lost) < len(belief.proofs) + belief.others:
             rest = f"{len(lost)} of {len(belief.proofs) + belief.others} pieces of evidence: {whys}"
-            yield _finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
+            yield finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
             continue
         if how := _withdrawn(checked, belief, lost[0][0]):
             said = f"The change marks {named(at[0])} as {how}."
-            yield _finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
+            yield finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
         else:
-            yield _finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
+            yield finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
         fallen[belief.item.id] = (at, title)
     yield from _derived(checked, fallen)
 
@@ -222,7 +235,7 @@ def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -
         for at, belief in new.values():
             parents = ", ".join(named(fallen[one][1]) for one in belief.item.derived_from if one in fallen)
             why = f"It was derived from {parents}, which the change makes stale."
-            yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+            yield finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
         fallen |= {identity: (at, belief.item.title) for identity, (at, belief) in new.items()}
 
 
@@ -258,14 +271,14 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
             continue
         before = {one.duplicate_key() for one, _ in change.drafted(file.change.before, file.old).stated}
         for item, segment in change.drafted(file.change.path, file.new).stated:
-            if item.duplicate_key() in before or not is_functional(item, checked.policy):
+            if item.duplicate_key() in before or not is_functional(item, checked.held.policy):
                 continue
             at = file.change.path, _place(segment, change.text(file.new) or "")[0]
             for belief in checked.beliefs:
                 rival, kept = belief.item, belief.item.id not in checked.lost
                 if kept and contradict(_in_scope(item, rival.scope), _live(rival)):
                     said = f"The change says {_quoted(_said(item))}, and {_where(belief)} says {_quoted(_said(rival))}."
-                    yield _finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
+                    yield finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
 
 
 def _in_scope(item: Knowledge, scope: str) -> Knowledge:
@@ -314,9 +327,9 @@ def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
         for path, line, why in told if what not in still else ():
             decided = next((one for one in checked.beliefs if one.record == path and one.item.kind == "decision"), None)
             if decided is None:
-                yield _finding("stale-document", (path, line), path, why, _edit(path, line))
+                yield finding("stale-document", (path, line), path, why, _edit(path, line))
             elif not withdrawn_as(change.text(documents[path]) or ""):
-                yield _finding("stale-decision", (path, line), decided.item.title, why, _edit(path, line), decided.id)
+                yield finding("stale-decision", (path, line), decided.item.title, why, _edit(path, line), decided.id)
     yield from _believed_and_gone(
         checked, places, lasting, {name: why for name, why in names.items() if name not in still}
     )
@@ -330,57 +343,16 @@ def _believed_and_gone(
         if not belief.record and belief.item.id not in checked.lost and belief.item.status != "stale":
             text = f"{belief.item.title}\n{passages_of(belief.item)[0].text}"
             for what, _, why in mentions("", text, places, lasting, checked.gone, names):
-                at = _touched_place(checked, what, names)
-                yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+                at = touched_place(checked, what, names)
+                yield finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
                 break
 
 
-def _touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
+def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
+    """Return where to show what became of a file, or of a definition among `names` with their files."""
     if what in names:
         return names[what], 1
     return checked.gone.get(what) or what, 1
-
-
-# Pages of wikis that cite lines that changed.
-
-
-def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
-    # Imported here: the part may not be there.
-    from treering.parts.wiki.own_pages import is_manifest_of_wiki, wiki_pages
-
-    change = checked.change
-    before = {path: one.blob for path, one in change.before.items() if is_manifest_of_wiki(path)}
-    kept = {path: change.after[path] for path in before.keys() & change.after.keys()}
-    wikis, now = (
-        wiki_pages({path: (change.text(blob) or "").encode() for path, blob in found.items()}).wikis
-        for found in (before, kept)
-    )
-    for folder, wiki in wikis.items():
-        for name, record in wiki.files.items():
-            known = now[folder].files.get(name) if folder in now else None
-            said = (_rot(change, one) for one in record.cited if known and one in known.cited)
-            if why := next(filter(None, said), ""):
-                page = f"{folder}/{name}" if folder else name
-                at = page, _line_of_citation(change, page, why.split("#L")[0].removeprefix("It cites "))
-                mend = f"treering ingest . && treering wiki build --to {shlex.quote(folder or '.')}"
-                yield _finding("rotten-page", at, record.title or page, why, mend)
-
-
-def _rot(change: BranchChange, cited: "WrittenCitation") -> str:
-    """Say what became of lines that a page cites; empty where they stand, or did not stand before either."""
-    file = change.by_old_path.get(cited.path)
-    words = "\n".join((change.text(file.old) or "").split("\n")[cited.first - 1 : cited.last]) if file else ""
-    if file is None or not words.strip():
-        return ""
-    place = f"It cites {cited.path}#L{cited.first}-L{cited.last}, which"
-    if not file.new:
-        return f"{place} is deleted."
-    return "" if find_lines(words, change.text(file.new) or "") else f"{place} no longer reads as cited."
-
-
-def _line_of_citation(change: BranchChange, page: str, path: str) -> int:
-    lines = (change.text(change.after.get(page, "")) or "").splitlines()
-    return next((number for number, line in enumerate(lines, start=1) if path in line), 1)
 
 
 # What governs the touched lines.
@@ -402,7 +374,7 @@ def _governing(checked: Checked) -> Iterator[CheckFinding]:
             (path, line), why = found
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
             show = f"treering query --mode expand {belief.id}" if belief.id else own
-            yield _finding("governs", (path, line), item.title, why, show, belief.id)
+            yield finding("governs", (path, line), item.title, why, show, belief.id)
 
 
 def _governed(
@@ -483,14 +455,14 @@ def _closes(checked: Checked) -> Iterator[CheckFinding]:
             for reference in (found[1], *_REFERENCE.findall(found[2] or "")):
                 told.setdefault(reference, who)
     for reference, who in told.items():
-        matching = [item for item, origins in checked.work if _is_meant(reference, item, origins)]
+        matching = [item for item, origins in checked.held.work if _is_meant(reference, item, origins)]
         for item in matching:
             kind = f"--kind {item.kind} --status resolved --resolution"
             mend = f'treering crystallize {item.id} {kind} "Merged"'
-            yield _finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
+            yield finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
         if not matching:
-            unknown = " The space has no open work item of that name." if checked.in_space else ""
-            yield _finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
+            unknown = " The space has no open work item of that name." if checked.held.address else ""
+            yield finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
 
 
 def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:

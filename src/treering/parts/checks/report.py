@@ -6,7 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from pydantic import ValidationError
@@ -14,9 +14,18 @@ from pydantic import ValidationError
 from treering.core.characters import one_line, visible
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Constraint
-from treering.core.policy import Policy
-from treering.parts.checks.change import Belief, BranchChange, held_beliefs, open_work, own_beliefs, together
-from treering.parts.checks.findings import RULES, Checked, CheckFinding, Level, find
+from treering.parts.checks.change import (
+    Belief,
+    BranchChange,
+    held_beliefs,
+    open_work,
+    own_beliefs,
+    paths_of_sources,
+    together,
+)
+from treering.parts.checks.findings import RULES, Checked, CheckFinding, Held, Level, find
+from treering.ports.ledger import Ledger
+from treering.registry import PARTS
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.repo_selection import Globs
 from treering.surfaces.cli.flags import Access
@@ -25,6 +34,9 @@ from treering.surfaces.python.space import open_ledger
 from treering.system.settings import Settings
 from treering.verbs.envelope import Value
 from treering.version import __version__
+
+if TYPE_CHECKING:
+    from treering.parts.wiki.kept_wikis import CitingPage
 
 Form = Literal["text", "json", "sarif", "github", "gitlab", "markdown"]
 
@@ -68,16 +80,18 @@ def check(
     change = BranchChange.between(open_repository(settings.folder), base, head, worktree=worktree)
     config = _config(change)
     failing = _fail_on(fail_on or settings.check_fail_on, config)
-    own, (held, work, policy, address) = own_beliefs(change), _held(access, settings, change, no_space=no_space)
-    beliefs = together(own, held)
-    checked = Checked(change, beliefs, work, policy, described, in_space=bool(address))
+    own, held = own_beliefs(change), _held(access, settings, change, no_space=no_space)
+    beliefs = together(own, held.beliefs)
+    checked = Checked(change, beliefs, held, described)
     ignored = Globs.of(config.ignore)
-    found = [_leveled(one, failing) for one in find(checked) if not (one.path and ignored.match(one.path))]
+    found = [
+        _leveled(one, failing) for one in find(checked, _pages(checked)) if not (one.path and ignored.match(one.path))
+    ]
     report = CheckReport(
         base=change.base,
         head=change.head,
         files=len(change.files),
-        space=address,
+        space=held.address,
         beliefs=len(beliefs),
         everywhere=_everywhere(own),
         findings=tuple(found),
@@ -89,19 +103,35 @@ def check(
         raise typer.Exit(_FAILED)
 
 
-def _held(
-    access: Access, settings: Settings, change: BranchChange, *, no_space: bool
-) -> tuple[list[Belief], list[Any], Policy, str]:
+def _held(access: Access, settings: Settings, change: BranchChange, *, no_space: bool) -> Held:
     """Read what the space holds; nothing where there is none and nobody named one."""
     address = settings.space_address(access.space or None)
     absent = address.file is not None and not (settings.folder / address.file).is_file()
     if no_space or (absent and not (access.space or settings.space)):
-        return [], [], Policy(), ""
+        return Held()
     ledger = open_ledger(address, create=False)
     try:
-        return held_beliefs(ledger, change), list(open_work(ledger)), ledger.policy, str(address)
+        paths = paths_of_sources(ledger, change)
+        work, pages = list(open_work(ledger)), _kept_pages(ledger, paths)
+        return Held(str(address), held_beliefs(ledger, paths), work, pages, ledger.policy)
     finally:
         ledger.close()
+
+
+def _kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "Sequence[CitingPage]":
+    if "wiki" not in PARTS:
+        return ()
+    from treering.parts.wiki.kept_wikis import citing_pages
+
+    return citing_pages(ledger, paths)
+
+
+def _pages(checked: Checked) -> list[CheckFinding]:
+    if "wiki" not in PARTS:
+        return []
+    from treering.parts.checks.pages import rotten_pages
+
+    return rotten_pages(checked)
 
 
 def _config(change: BranchChange) -> CheckConfig:

@@ -29,6 +29,7 @@ def add_connecting(app: Typer) -> None:
     session.command("edit", cls=Command)(edit)
     session.command("prompt", cls=Command)(prompt)
     session.command("failure", cls=Command)(failure)
+    session.command("asked", cls=Command)(asked)
     session.command("work", cls=Command)(work)
     app.add_typer(session, name="session")
 
@@ -56,7 +57,11 @@ def connect(
     ] = False,
     without: Annotated[
         list[str] | None,
-        Option("--without", metavar="HOOK", help="Leave out one hook: begin, keep, edit, prompt, failure; repeatable."),
+        Option(
+            "--without",
+            metavar="HOOK",
+            help="Leave out one hook: begin, keep, edit, prompt, failure, asked; repeatable.",
+        ),
     ] = None,
     share: Annotated[
         str,
@@ -162,6 +167,17 @@ def failure() -> None:
     from treering.parts.coding_agents import session_hooks
 
     session_hooks.run("failure")
+
+
+def asked() -> None:
+    """Note which session got an answer of the tools or of `treering query`.
+
+    Reads the hook's input from stdin. A file that the answer named counts as
+    used where this session opens or edits it next. Prints an empty answer.
+    """
+    from treering.parts.coding_agents import session_hooks
+
+    session_hooks.run("asked")
 
 
 def work(

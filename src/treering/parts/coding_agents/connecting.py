@@ -42,15 +42,17 @@ class ClientHook:
 
     event: str
     word: str
-    """`begin`, `keep`, `edit`, `prompt` or `failure`."""
+    """`begin`, `keep`, `edit`, `prompt`, `failure` or `asked`."""
     timeout: float
     """How long the client waits for it, in its own unit."""
     matcher: str = ""
     """Of which tools it tells; empty: all, or an event that is about none."""
+    condition: str = ""
+    """Of which calls of these tools, where the client can tell them apart."""
 
 
-HOOK_WORDS = ("begin", "keep", "edit", "prompt", "failure")
-"""The hooks there are: the beginning and the end of a session, before an edit, on a prompt, after a failure."""
+HOOK_WORDS = ("begin", "keep", "edit", "prompt", "failure", "asked")
+"""The hooks there are: at both ends of a session, before an edit, on a prompt, after a failure, after we were asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class CodingClient:
 
     def hook(self, one: ClientHook, command: str) -> dict[str, Any]:
         """Return how it writes a hook that calls a command."""
-        called = {"command": command, "timeout": one.timeout}
+        called = {"command": command, "timeout": one.timeout, **({"if": one.condition} if one.condition else {})}
         matched = {"matcher": one.matcher} if one.matcher else {}
         return (
             {**called, **matched}
@@ -132,6 +134,8 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("PreToolUse", "edit", 2, "Edit|MultiEdit|Write|NotebookEdit"),
                 ClientHook("UserPromptSubmit", "prompt", 2),
                 ClientHook("PostToolUseFailure", "failure", 2, "Bash"),
+                ClientHook("PostToolUse", "asked", 2, "mcp__treering__.*"),
+                ClientHook("PostToolUse", "asked", 2, "Bash", "Bash(treering *)"),
             ),
             hooks_project_file=".claude/settings.local.json",
             hooks_user_file=".claude/settings.json",
@@ -151,6 +155,7 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("PreToolUse", "edit", 2, "apply_patch|Edit|Write"),
                 ClientHook("UserPromptSubmit", "prompt", 2),
                 ClientHook("PostToolUse", "failure", 2, "Bash"),
+                ClientHook("PostToolUse", "asked", 2, "mcp__treering__.*"),
             ),
             hooks_project_file=".codex/hooks.json",
             hooks_user_file=".codex/hooks.json",
@@ -169,6 +174,7 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("preCompact", "keep", 5),
                 ClientHook("postToolUse", "edit", 2, "Read"),
                 ClientHook("postToolUse", "failure", 2, "Shell"),
+                ClientHook("postToolUse", "asked", 2, "MCP:wiki.*"),
             ),
             hooks_project_file=".cursor/hooks.json",
             hooks_user_file=".cursor/hooks.json",
@@ -189,6 +195,7 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("AfterTool", "edit", 2_000, "read_file"),
                 ClientHook("BeforeAgent", "prompt", 2_000),
                 ClientHook("AfterTool", "failure", 2_000, "run_shell_command"),
+                ClientHook("AfterTool", "asked", 2_000, ".*treering.*"),
             ),
             hooks_project_file=".gemini/settings.json",
             hooks_user_file=".gemini/settings.json",
@@ -207,6 +214,7 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("tool.execute.after", "edit", 2, "read"),
                 ClientHook("chat.message", "prompt", 2),
                 ClientHook("tool.execute.after", "failure", 2, "bash"),
+                ClientHook("tool.execute.after", "asked", 2, "treering_*"),
             ),
             hooks_project_file=f".opencode/{_PLUGINS}/treering.js",
             hooks_user_file=f".config/opencode/{_PLUGINS}/treering.js",

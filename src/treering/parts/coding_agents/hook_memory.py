@@ -16,13 +16,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from math import log2, sqrt
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treering.core.errors import TreeringError
 from treering.core.fencing import fence
 from treering.retrieval.text.languages import language_of, stem_in, stems_in
-from treering.stores.sqlite.files import noted_answers, ready_folder, standing
+from treering.stores.sqlite.files import ready_folder, standing
 from treering.system.machine import replace_file
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ _MOST_TOGETHER = 4
 _MOST_SHOWN = 8
 _FRESH_SECONDS = 30
 _SHOWN = ".shown"
+USED = "used.jsonl"
+"""Where it is noted which answers were used (`tool_calls.note_used`)."""
 _SHOWN_SECONDS = 2 * 86_400
 _RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
 _LEAST_SHARED = 2
@@ -257,69 +258,6 @@ def _words(text: str, language: str | None = None) -> frozenset[str]:
     return frozenset(stem_in("english", one) for one in found if len(one) > 2 and one not in _COMMON)
 
 
-# What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later.
-
-
-_USED = "used.jsonl"
-_MOST_USED = 3
-"""Marks of one edit: those of the last answers."""
-_MOST_USED_BYTES = 50_000
-_USED_SECONDS = 3600
-"""So long after an answer, a file that it named counts as used when it is opened or edited."""
-
-
-def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
-    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`."""
-    if not session:
-        return
-    recent = [one for one in noted_answers(space) if time.time() - one.at < _USED_SECONDS]
-    named = [
-        (one.answer, one.scope, place)
-        for path in paths
-        for one in recent
-        if (place := one.files.get(path) or one.files.get(str(top / path)))
-    ][:_MOST_USED]
-    shown = ShownThings(space, session)
-    marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
-    new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
-    file = ready_folder(space) / _USED
-    if not new or (file.exists() and file.stat().st_size > _MOST_USED_BYTES):
-        return
-    with file.open("ab") as used:
-        used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
-    ids = {place.partition(" ")[0] for _, _, place in new.values()}
-    if ids - standing(space, ids).revisions.keys():
-        file.unlink(missing_ok=True)  # one was erased meanwhile
-    shown.add(new)
-
-
-def record_used(space: "Space") -> None:
-    """Record as feedback of an agent what hooks noted as used. Where feedback is switched off, forget it."""
-    if space.address.file is None:
-        return
-    file = ready_folder(space.address.file) / _USED
-    taken = file.with_name(f"{_USED}.{os.getpid()}")
-    try:
-        file.replace(taken)
-    except FileNotFoundError:
-        return
-    told: dict[tuple[str, str], dict[str, None]] = {}
-    for line in taken.read_bytes().splitlines():
-        with suppress(ValueError, TypeError):
-            answer, scope, place = map(str, json.loads(line))
-            told.setdefault((answer, scope), {})[place] = None
-    taken.unlink()
-    # Imported here: a hook has no time for it.
-    from treering.verbs.feedback import is_on
-
-    agent = space.with_actor("hooks", channel="agent")
-    for (answer, scope), places in told.items():
-        for place in places:
-            with suppress(TreeringError):  # it is gone, or agents are reviewed here
-                if is_on(agent.engine, scope):
-                    agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
-
-
 # Making the table: in a process of its own, with the space open.
 
 
@@ -343,7 +281,7 @@ def keep_table(space: "Space") -> None:
     # After it was written: erasing empties the folder, and what it did before is seen now.
     if standing(file).head != head:
         (folder / _TABLE).unlink(missing_ok=True)
-    for old in (*folder.glob(f"*{_SHOWN}"), *folder.glob(f"{_USED}.*")):
+    for old in (*folder.glob(f"*{_SHOWN}"), *folder.glob(f"{USED}.*")):
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > _SHOWN_SECONDS:
                 old.unlink()
@@ -432,77 +370,3 @@ def _together(maps: "Iterable[Source]") -> Mapping[str, Sequence[tuple[str, int]
                 found.setdefault(pair[0], []).append((pair[1], count))
                 found.setdefault(pair[1], []).append((pair[0], count))
     return {path: sorted(others, key=lambda other: -other[1])[:_MOST_TOGETHER] for path, others in found.items()}
-
-
-# What a client says of the tool that it calls: which files, and how it failed.
-
-
-_PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
-_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
-_FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
-_ENDED_BADLY = re.compile(
-    r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
-    r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
-    re.MULTILINE,
-)
-"""Lines that a command writes which fails, and hardly any other."""
-_MOST_OUTPUT = 20_000
-_MOST_LINES = 40
-
-
-def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
-    """Return the files that a tool is about, from the top of the repository; none that lie elsewhere."""
-    said = _object(given.get("tool_input"))
-    named = [value for key in _PATHS if isinstance(value := said.get(key), str)]
-    patch = next((value for key in ("command", "input", "patch") if isinstance(value := said.get(key), str)), "")
-    named += [first or second for first, second in _PATCHED.findall(patch)]
-    found = []
-    for name in named:
-        place = os.path.relpath(os.path.realpath(Path(given.get("cwd") or top, name)), os.path.realpath(top))
-        if not place.startswith(".."):
-            found.append(PurePosixPath(Path(place)).as_posix())
-    return list(dict.fromkeys(found))
-
-
-def failure_of(given: Mapping[str, Any]) -> str:
-    """Return the lines by which a tool failed; empty where it did not."""
-    output = given.get("tool_response", given.get("tool_output"))
-    error = given.get("error") or given.get("error_message")
-    answered = _object(output)
-    text = "\n".join(_texts(output))[-_MOST_OUTPUT:]
-    if not error:
-        error = answered.get("error")
-        code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
-        exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
-        # Codex gives a hook the bare output of a command, and does not say how it ended.
-        unsaid = isinstance(output, str) and not answered and not exits
-        if not (
-            error
-            or code not in (None, 0, "0")
-            or (code is None and any(exits))
-            or (unsaid and _ENDED_BADLY.search(text))
-        ):
-            return ""
-    lines = "\n".join([*_texts(error), text]).splitlines()
-    telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
-    return "\n".join(telling[-_MOST_LINES:])
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        with suppress(ValueError):
-            value = json.loads(value)
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str() if value:
-            yield value
-        case dict():
-            for one in value.values():
-                yield from _texts(one)
-        case list():
-            for one in value:
-                yield from _texts(one)

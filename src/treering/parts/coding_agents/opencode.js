@@ -53,6 +53,9 @@ const textOf = (parts) =>
     .map((part) => part.text)
     .join("\n")
 
+const answerOf = ({ output, content, structuredContent }) =>
+  JSON.stringify(output ?? [content, structuredContent]).slice(0, MOST_TRANSCRIPT)
+
 export const Treering = async ({ client, directory }) => {
   const begun = new Set()
   const ofAgents = new Set() // sessions that another session started
@@ -101,6 +104,9 @@ export const Treering = async ({ client, directory }) => {
     }),
 
     "tool.execute.after": quietly(async ({ tool, sessionID, args }, output) => {
+      // The tools of a server answer in parts; what they answer is left as it is.
+      if (tool.startsWith("treering_") || (tool === "bash" && String(args?.command).includes("treering")))
+        await call("asked", given("tool.execute.after", sessionID, { tool_input: args, tool_response: answerOf(output) }))
       if (typeof output.output !== "string") return
       let told = ""
       if (tool === "read") told = await call("edit", given("tool.execute.after", sessionID, { tool_input: args }))

@@ -23,7 +23,7 @@ from treering.parts.coding_agents.connecting import (
     plan_connection,
     start_command,
 )
-from treering.parts.coding_agents.hook_memory import keep_table, record_used
+from treering.parts.coding_agents.hook_memory import keep_table
 from treering.parts.coding_agents.session_hooks import (
     ReadyPack,
     WaitingTranscript,
@@ -36,6 +36,7 @@ from treering.parts.coding_agents.session_hooks import (
     waiting_folder,
     waiting_transcripts,
 )
+from treering.parts.coding_agents.tool_calls import record_used
 from treering.registry import PARTS
 from treering.sources.repository.git import open_repository
 from treering.surfaces.cli.commands.spaces import SharingFlags

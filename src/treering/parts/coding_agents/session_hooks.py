@@ -140,16 +140,16 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Where an answer named one of them lately, that is noted: it was used.
     """
-    from treering.parts.coding_agents import hook_memory
+    from treering.parts.coding_agents import hook_memory, tool_calls
 
     folder, space = _space_of(given)
     table, place = _table_of(folder, space)
     if space is None or table is None:
         return _EMPTY
     top = (place.top if place else None) or folder
-    paths = hook_memory.edited_paths(given, top)
+    paths = tool_calls.edited_paths(given, top)
     with suppress(OSError, TreeringError):  # what governs the file is told all the same
-        hook_memory.note_used(space, _session(given), paths, top)
+        tool_calls.note_used(space, _session(given), paths, top)
     entries, more = hook_memory.governing(table, paths), hook_memory.changed_with(table, paths)
     return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
 
@@ -167,12 +167,25 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
 
 
-def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what was learned from the same failure of a test or a command."""
-    from treering.parts.coding_agents import hook_memory
+def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Note which session got the answer of a call of our tools, and tell nothing."""
+    from treering.parts.coding_agents import tool_calls
 
-    failed = hook_memory.failure_of(given)
+    _, space = _space_of(given)
+    if space:
+        tool_calls.note_asking(space, _session(given), given)
+    return _EMPTY
+
+
+def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer with what was learned from the same failure of a test or a command; one of ours may have asked."""
+    from treering.parts.coding_agents import hook_memory, tool_calls
+
+    failed = tool_calls.failure_of(given)
     folder, space = _space_of(given)
+    if space and tool_calls.calls_us(given):
+        with suppress(OSError):  # what was learned is told all the same
+            tool_calls.note_asking(space, _session(given), given)
     table, _ = _table_of(folder, space if failed else None)
     if space is None or table is None:
         return _EMPTY
@@ -267,6 +280,7 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "edit": _edit,
     "prompt": _prompt,
     "failure": _failure,
+    "asked": _asked,
 }
 
 

@@ -23,7 +23,8 @@ from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import READS, WRITES, Answer, Envelope, Operation, Report, Value, require
+from treering.verbs.envelope import DECIDES, READS, WRITES, Answer, Envelope, Operation, Report, Value, require
+from treering.verbs.feedback import FEEDBACK
 from treering.verbs.lint.erasure import ERASE
 
 _PATH = "/api/projects/{project_id}/memory"
@@ -155,9 +156,9 @@ class _ReadProjects:
         self.ids, self.address, self.count_open = spaces.ids, spaces.address, spaces.count_open
         self._spaces = spaces
 
-    def reads(self, identity: str, *, check_stop: Callable[[], None]) -> "ProjectReads":
-        """Return a project for reading."""
-        return ProjectReads(self._spaces, identity, check_stop=check_stop)
+    def for_pages(self, identity: str, caller: Caller, *, check_stop: Callable[[], None]) -> "ProjectPages":
+        """Return a project as a caller uses it on pages."""
+        return ProjectPages(self._spaces, identity, caller, check_stop=check_stop)
 
 
 MemoryOf = Callable[[Caller], ProjectMemory]
@@ -268,38 +269,53 @@ def _name(name: str) -> str:
     return f"project_memory_{name}"
 
 
-# The space of one project, for reading only.
+# The space of one project, as its pages use it.
 
 
-class ProjectReads:
-    """Reads the space of a project. Raises `UnknownProject` where nothing was ever kept for it."""
+class ProjectPages:
+    """Reads the space of a project, and writes what its pages offer. Raises `UnknownProject` where there is none."""
 
     scope = ROOT
     """A key of a project is one of its whole space."""
 
-    def __init__(self, spaces: ProjectSpaces, project_id: str, *, check_stop: Callable[[], None]) -> None:
+    def __init__(
+        self, spaces: ProjectSpaces, project_id: str, caller: Caller, *, check_stop: Callable[[], None]
+    ) -> None:
         self._spaces = spaces
         self._project_id = project_id
+        self._caller = caller
         self._check_stop = check_stop
 
     def check(self) -> bool:
         """Open the project's space, which is there if this returns."""
-        self._check_stop()
-        with self._spaces.engine(self._project_id, create=False):
+        with self._engine():
             return True
 
-    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:  # noqa: ARG002 - nobody writes
-        """Run a mode of a verb that only reads."""
-        self._check_stop()
-        with self._spaces.engine(self._project_id, create=False) as engine:
-            return catalog.call(engine, verb, envelope, granted=READS)
+    def call(self, verb: str, envelope: Envelope, *, as_person: bool = False) -> Report:
+        """Run a mode of a verb that the caller may use."""
+        granted = self._caller.granted_besides
+        if as_person:
+            require(f"{verb} {envelope.mode}", DECIDES, granted=granted)
+        with self._engine() as engine:
+            author = self._caller.author or engine.author
+            author = author.model_copy(update={"channel": "user"}) if as_person else author
+            return catalog.call(engine.with_author(author), verb, envelope, granted=granted)
 
     def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
         """Run an operation that only reads."""
-        self._check_stop()
-        with self._spaces.engine(self._project_id, create=False) as engine:
+        with self._engine() as engine:
             return operation.perform(engine, given=given, options=options, granted=READS)
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether an operation only reads."""
-        return not operation.rights.beyond(READS)
+        """Tell whether the caller may do all that an operation does. Reviews are not among it."""
+        return not operation.rights.beyond(self._caller.granted_besides if operation.name in _ON_PAGES else READS)
+
+    @contextmanager
+    def _engine(self) -> Iterator[Engine]:
+        self._check_stop()
+        with self._spaces.engine(self._project_id, create=False) as engine:
+            yield engine
+
+
+_ON_PAGES = frozenset({FEEDBACK.name})
+"""What pages of a project offer to write."""

@@ -131,15 +131,12 @@ class Citations:
     def _as_lines(self, citation: LineCitation, source: Source) -> tuple[int, int, str | None] | None:
         """Return where the cited lines stand in the file, the nearest place first."""
         lines = self.lines_of(_path_of(source) or citation.path) or ()
-        count = citation.last_line - citation.first_line + 1
-        starts = sorted(range(1, len(lines) - count + 2), key=lambda start: abs(start - citation.first_line))
-        for start in starts:
-            text = "\n".join(lines[start - 1 : start - 1 + count])
-            if segment_hash(text, salt=source.salt) == citation.content_hash:
-                holder = _segment_at(source, start)
-                commit = holder.locator.commit if holder and isinstance(holder.locator, Lines) else citation.commit
-                return start, start + count - 1, commit
-        return None
+        start = _cited_start(citation, lines, source.salt)
+        if not start:
+            return None
+        holder = _segment_at(source, start)
+        commit = holder.locator.commit if holder and isinstance(holder.locator, Lines) else citation.commit
+        return start, start + citation.last_line - citation.first_line, commit
 
     def _source(self, identity: str) -> Source | None:
         if identity not in self._sources:
@@ -154,6 +151,23 @@ class Citations:
         origin = f"{self._place.prefix}{path}"
         states = self._engine.ledger.sources_at(scope=self._place.scope, origins=[origin])
         return self._source(states[origin].id) if origin in states else None
+
+
+def cited_words(citation: LineCitation, text: str, salt: str) -> str:
+    """Return the cited lines out of a text of their file; empty where it does not have them. `salt`: of the source."""
+    lines = text.splitlines()
+    start = _cited_start(citation, lines, salt)
+    return "\n".join(lines[start - 1 : start + citation.last_line - citation.first_line]) if start else ""
+
+
+def _cited_start(citation: LineCitation, lines: Sequence[str], salt: str) -> int:
+    """Return at which line the cited ones begin in a file, the nearest place first; 0 where they are not there."""
+    count = citation.last_line - citation.first_line + 1
+    starts = sorted(range(1, len(lines) - count + 2), key=lambda start: abs(start - citation.first_line))
+    for start in starts:
+        if segment_hash("\n".join(lines[start - 1 : start - 1 + count]), salt=salt) == citation.content_hash:
+            return start
+    return 0
 
 
 def status_of(checked: Iterable[CheckedCitation]) -> PageStatus:

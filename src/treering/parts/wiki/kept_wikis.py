@@ -12,11 +12,14 @@ from pydantic import TypeAdapter
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput
-from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.core.filters import And, Compare
+from treering.core.objects import Source
+from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName, record_of
 from treering.parts.client.records import Records
 from treering.parts.wiki.files.manifest import check_page_paths
 from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
-from treering.parts.wiki.pages import WikiPage, WikiPlan
+from treering.parts.wiki.pages import LineCitation, WikiPage, WikiPlan
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.models import Usage
 from treering.ports.runtime import fresh_salt
 from treering.verbs.engine import Engine
@@ -212,6 +215,44 @@ class KeptWikis:
 
     def _generation_name(self, generation: str | None) -> RecordName:
         return self._collection.name(f"{_GENERATION}/{generation or _FIRST}")
+
+
+@dataclass(frozen=True, slots=True)
+class CitingPage:
+    """A page that a space keeps: the id of its record, and its citations of some files, each with path and salt."""
+
+    id: str
+    title: str
+    cited: tuple[tuple[str, LineCitation, str], ...]
+
+
+def citing_pages(ledger: Ledger, paths: Mapping[str, str]) -> list[CitingPage]:
+    """Return the pages of all complete wikis that cite some files (`paths`, by the ids of their sources)."""
+    if not paths:
+        return []
+    home = RecordCollection((_HOME,), hidden=True)
+    where = And((Compare("status", "eq", "active"), Compare("origin", "prefix", f"{home.origin()}/")))
+    kept = ledger.select(Selection(home.scope, descend=True, types=("source",), where=where))
+    records = {(one.scope, str(one.payload.get("key"))): one for one in kept if isinstance(one, Source)}
+    pages: list[tuple[str, str, list[LineCitation]]] = []
+    for scope, head in [one for one in records if one[1].startswith(f"{_GENERATION}/")]:
+        for part in _wiki_of(record_of(records[scope, head])).pages.values():
+            if record := records.get((scope, part.record)):
+                page = _written_of(record_of(record)).page
+                cited = [one for one in page.citations if one.source_id in paths]
+                pages += [(record.id, page.plan.title, cited)] if cited else []
+    salts = _salts(ledger, {one.source_id for _, _, cited in pages for one in cited})
+    return [
+        CitingPage(
+            identity, title, tuple((paths[at], one, salts[at]) for one in cited if (at := one.source_id) in salts)
+        )
+        for identity, title, cited in pages
+    ]
+
+
+def _salts(ledger: Ledger, sources: Iterable[str]) -> dict[str, str]:
+    (read,) = ledger.read([ObjectRequest(objects=tuple(sources))])
+    return {identity: one.salt for identity, one in read.objects.items() if isinstance(one, Source)}
 
 
 def page_record(run: str, path: str) -> str:

@@ -1,8 +1,8 @@
 """The context pack, and packing hits into one: sections, citations, a token budget."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -107,7 +107,8 @@ _LEAST_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anythin
 _NAMED = 3  # passages that a pack without items names
 _TASK_CHARS = 120
 _PLACE_CHARS = 200
-_MARK = "[00] "  # a mark of a citation, before items are numbered
+_TWO_DIGITS = 10
+_MARK = f"[{_TWO_DIGITS}] "  # a mark of a citation, before items are numbered
 _FENCE_CHARS = len(fence("", origin=""))
 _BETWEEN = 2  # characters of the empty line after an item
 
@@ -124,8 +125,19 @@ class UnnumberedItem:
     @cached_property
     def cost(self) -> int:
         """The tokens of the item as it is written, with the empty lines around it."""
+        return estimate_tokens(self.sized + " " * _BETWEEN)
+
+    @cached_property
+    def sized(self) -> str:
+        """A text as long as the item is written, made without its fence."""
         origin = next(map(_place, self.places), self.item.object_id)
-        return estimate_tokens(_sized(self.item, len(self.places), origin) + " " * _BETWEEN)
+        around = len(self.places) * len(_MARK) + _FENCE_CHARS + len(origin)
+        return f"{_head(self.item)}\n\n{titled(self.item.title, self.item.text)}{' ' * around}"
+
+    @cached_property
+    def cut(self) -> "UnnumberedItem":
+        """The item without its text, flagged as cut."""
+        return _with_text(self, "", "cut")
 
     @cached_property
     def in_short(self) -> "UnnumberedItem":
@@ -133,14 +145,44 @@ class UnnumberedItem:
         return _with_text(self, self.shortened) if self.shortened else self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Packed:
-    """What fitted, numbered; and what did not."""
+    """What fitted, and what did not."""
 
-    items: tuple[PackItem, ...]
-    citations: tuple[Citation, ...]
+    drafts: tuple[UnnumberedItem, ...]
     left_out: tuple[PackItem, ...]
     used_tokens: int
+
+    @property
+    def unnumbered(self) -> tuple[PackItem, ...]:
+        """The items that fitted, still without their marks."""
+        return tuple(draft.item for draft in self.drafts)
+
+    @property
+    def items(self) -> tuple[PackItem, ...]:
+        """The items that fitted, with their marks."""
+        return self._numbered[0]
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The places that the items rest on, each once."""
+        return self._numbered[1]
+
+    @cached_property
+    def _numbered(self) -> tuple[tuple[PackItem, ...], tuple[Citation, ...]]:
+        return _numbered(self.drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pack says around its items: see `ContextPack`."""
+
+    task: str
+    summary: str
+    conflicts: tuple[ConflictNote, ...] = ()
+    may_break: tuple[str, ...] = ()
+    missing_context: tuple[str, ...] = ()
+    recommended_next_reads: tuple[str, ...] = ()
 
 
 def section_of(type_: str, kind: str) -> Section:
@@ -170,16 +212,14 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
     first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * _BELIEVED_SHARE))]
     seen = _fitted_sources(sources, budget)
     late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
-    chosen = [*first, *late, *seen]
+    chosen = (*first, *late, *seen)
     ids = {_key(draft.item) for draft in chosen}
-    left_out = tuple(draft.item for draft in drafts if _key(draft.item) not in ids)
-    items, citations = _numbered(chosen)
-    return Packed(items, citations, left_out, budget.used)
+    return Packed(chosen, tuple(draft.item for draft in drafts if _key(draft.item) not in ids), budget.used)
 
 
 def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
     """Pack nothing, and name the first few drafts as left out: for a task that none of them is relevant to."""
-    return Packed((), (), tuple(draft.item for draft in drafts[:_NAMED]), 0)
+    return Packed((), tuple(draft.item for draft in drafts[:_NAMED]), 0)
 
 
 def cite(ref: EvidenceRef, *, origin: str, place: str) -> Citation:
@@ -193,36 +233,42 @@ def render(context: ContextPack) -> str:
     What was stored stands fenced as data, with its origin: an item's title and text. Outside are our own words, ids,
     and labels: the task, places cited, and titles in notes, each quoted on one line.
     """
-    return _written(context, _render_item)
-
-
-def estimate_written(context: ContextPack) -> int:
-    """Estimate the tokens of a pack as `render` writes it, at a tenth of its cost: nothing is fenced."""
-    return estimate_tokens(_written(context, lambda item, origin: _sized(item, len(item.citations), origin)))
-
-
-def _written(context: ContextPack, write: Callable[[PackItem, str], str]) -> str:
-    """Write a pack, each of its items by `write`, which is given the item and where it stands."""
-    blocks = [f"# Context for {label(context.task, most=_TASK_CHARS)}", context.summary]
     origins = {citation.mark: citation for citation in context.citations}
-    for section in SECTIONS:
-        items = [item for item in context.items if item.section == section]
-        if items:
-            blocks.append(f"## {section.capitalize()}")
-            blocks += [write(item, _origin(item, origins)) for item in items]
-    if context.conflicts:
-        blocks += ["## Conflicts", _bullets(note.summary for note in context.conflicts)]
-    if context.may_break:
-        blocks += ["## May break", _bullets(context.may_break)]
-    if context.missing_context:
-        blocks += ["## Missing", _bullets(context.missing_context)]
-    if context.recommended_next_reads:
-        blocks += ["## Read next", _bullets(context.recommended_next_reads)]
-    shown = {_key(item) for item in context.items}
+    items = [(item, _render_item(item, _origin(item, origins))) for item in context.items]
     told = {_key(item): mark for item in context.items for mark in item.citations[:1]}
+    rest = [one for one in context.citations if told.get(_key(one)) != one.mark]
+    return _written(context, items, rest)
+
+
+def estimate_written(packed: Packed, around: Surroundings) -> int:
+    """Estimate the tokens of what fitted, as `render` writes it, at a tenth of its cost: nothing is fenced."""
+    items = [(draft.item, draft.sized) for draft in packed.drafts]
+    told = {
+        _key(draft.item) for draft in packed.drafts for place in draft.places[:1] if _key(place) == _key(draft.item)
+    }
+    rest = {_key(place): place for draft in packed.drafts for place in draft.places if _key(place) not in told}
+    return estimate_tokens(_written(around, items, [_marked(place, _TWO_DIGITS) for place in rest.values()]))
+
+
+def _written(
+    around: ContextPack | Surroundings, items: Sequence[tuple[PackItem, str]], rest: Sequence[Citation]
+) -> str:
+    """Write a pack of items that are written already. `rest`: the citations of which no item says where they stand."""
+    blocks = [f"# Context for {label(around.task, most=_TASK_CHARS)}", around.summary]
+    for section in SECTIONS:
+        if within := [written for item, written in items if item.section == section]:
+            blocks += [f"## {section.capitalize()}", *within]
+    if around.conflicts:
+        blocks += ["## Conflicts", _bullets(note.summary for note in around.conflicts)]
+    if around.may_break:
+        blocks += ["## May break", _bullets(around.may_break)]
+    if around.missing_context:
+        blocks += ["## Missing", _bullets(around.missing_context)]
+    if around.recommended_next_reads:
+        blocks += ["## Read next", _bullets(around.recommended_next_reads)]
     # A passage says above where it stands: under its own mark, in its fence.
-    rest = [one for one in context.citations if told.get((one.object_id, one.segment_id)) != one.mark]
     if rest:
+        shown = {_key(item) for item, _ in items}
         blocks += ["## Citations", _bullets(_cited(citation, shown) for citation in rest)]
     return "\n\n".join(blocks) + "\n"
 
@@ -287,11 +333,12 @@ def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
     if draft.cost <= budget.share and budget.take(draft, within=budget.tokens):
         return draft
-    cut = _with_text(draft, "", "cut")
-    room = min(budget.left, budget.share) - cut.cost
+    if min(budget.left, budget.share) < _LEAST_USEFUL:
+        return None
+    room = min(budget.left, budget.share) - draft.cut.cost
     if room < _LEAST_USEFUL:
         return None
-    cut = _with_text(cut, _beginning(draft.item.text, room))
+    cut = _with_text(draft.cut, _beginning(draft.item.text, room))
     return cut if budget.take(cut, within=budget.tokens) else None
 
 
@@ -303,12 +350,6 @@ def _beginning(text: str, tokens: int) -> str:
 def _with_text(draft: UnnumberedItem, text: str, *flags: str) -> UnnumberedItem:
     item = draft.item.model_copy(update={"text": text, "flags": (*draft.item.flags, *flags)})
     return UnnumberedItem(item, draft.places)
-
-
-def _sized(item: PackItem, marks: int, origin: str) -> str:
-    """Return a text as long as an item is written, made without its fence."""
-    around = marks * len(_MARK) + _FENCE_CHARS + len(origin)
-    return f"{_head(item)}\n\n{titled(item.title, item.text)}{' ' * around}"
 
 
 def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:
@@ -333,7 +374,7 @@ def _with_items(context: ContextPack, items: tuple[PackItem, ...]) -> ContextPac
     return context.model_copy(update={"items": items, "citations": citations})
 
 
-def _key(item: PackItem) -> tuple[str, str]:
+def _key(item: PackItem | Citation) -> tuple[str, str]:
     return item.object_id, item.segment_id
 
 
@@ -343,12 +384,16 @@ def _numbered(drafts: Sequence[UnnumberedItem]) -> tuple[tuple[PackItem, ...], t
     for draft in drafts:
         marks = []
         for place in draft.places:
-            key = (place.object_id, place.segment_id)
+            key = _key(place)
             if key not in citations:
-                citations[key] = place.model_copy(update={"mark": f"[{len(citations) + 1}]"})
+                citations[key] = _marked(place, len(citations) + 1)
             marks.append(citations[key].mark)
         items.append(draft.item.model_copy(update={"citations": tuple(marks)}))
     return tuple(items), tuple(citations.values())
+
+
+def _marked(place: Citation, number: int) -> Citation:
+    return place.model_copy(update={"mark": f"[{number}]"})
 
 
 def _render_item(item: PackItem, origin: str) -> str:
@@ -371,11 +416,13 @@ def _head(item: PackItem) -> str:
 
 def _cited(citation: Citation, shown: Collection[tuple[str, str]]) -> str:
     """Write a citation: its place, and what to cite it by where no item above says that."""
-    key = (citation.object_id, citation.segment_id)
-    named = "" if key in shown or not citation.segment_id else f" `{citation.object_id} {citation.segment_id}`"
+    named = (
+        "" if _key(citation) in shown or not citation.segment_id else f" `{citation.object_id} {citation.segment_id}`"
+    )
     return f"{citation.mark} {label(_place(citation), most=_PLACE_CHARS)}{named}"
 
 
+@lru_cache(maxsize=512)
 def quoted(title: str) -> str:
     """Quote a title that stands outside a fence, with what it is flagged for."""
     flags = instruction_flags(title)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2, sqrt
@@ -38,6 +38,24 @@ NEAR_SHARE = 0.1
 In a large space; in a smaller one less: the fewer there are, the less near is the nearest by chance.
 """
 
+
+COVERAGE_COUNTS = 0.45
+"""What `IdfWeights.coverage` counts for beside nearness, in a small space."""
+
+BROKEN_COUNTS = 0.2
+"""What it counts for against nearness that no hit has the names of a question whole; twice that against coverage."""
+
+NAMELESS_COUNTS = 0.1
+"""The same of a question none of whose names the best hits have."""
+
+RELEVANT_TOGETHER = 0.2
+"""The least of the two together that is relevant in a small space, of texts and knowledge."""
+
+RELEVANT_TOGETHER_IN_TALK = 0.1
+"""The same where most hits are turns of a conversation."""
+
+RELEVANT_BY_WORDS = 0.95
+"""The least coverage that is relevant in a small space however far the text is in meaning: an embedder may be poor."""
 
 RELATED_COVERAGE = 0.1
 """The least `IdfWeights.coverage` of a turn that has to do with a question, where another one is relevant to it."""
@@ -110,11 +128,29 @@ class IdfWeights:
 
 
 def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
-    """Tell whether any of the hits is relevant to a question, by its words or by its meaning."""
+    """Tell whether any of the hits is relevant to a question, by its words or by its meaning.
+
+    In a small space by both together: there a word in common says little of a text that is far in meaning (fitted on
+    parts of four sets of 10 to 200 passages, and on statements as knowledge; `docs/decisions`).
+    """
     meaning = question.meaning
+    if idf.largeness < FITTED_FROM and meaning is not None and meaning.quick is None and all(map(_is_told, hits)):
+        return bool(hits) and _is_relevant_together(idf, question, hits)
     if meaning is not None and any(_cosine(hit) >= idf.near_from(meaning) for hit in hits):
         return True
     return any(idf.coverage(_terms_of(hit)) >= _least(hit, far=_is_compared(hit)) for hit in hits)
+
+
+def _is_relevant_together(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:
+    said = list(map(_said_terms, hits))
+    nearness, covered = _nearness(question.meaning, hits), list(map(idf.coverage, said))
+    best = _best_first(nearness, covered)
+    names = _names_asked(idf, question, hits)
+    against = BROKEN_COUNTS * _broken(question, said) + NAMELESS_COUNTS * _nameless(names, best, said)
+    near = max(nearness) - against
+    least = RELEVANT_TOGETHER_IN_TALK if is_talk(hits) else RELEVANT_TOGETHER
+    by_words = max(covered) - 2 * against >= RELEVANT_BY_WORDS
+    return near >= 0 or by_words or near + COVERAGE_COUNTS * max(covered) >= least
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +168,10 @@ class RelevanceEvidence:
     """What part of the weights names have that the best hit does not have, those of speakers set aside."""
     rare: float
     """Of the weights of the two rarest terms that some passage has, the part of those that the first hits have."""
+    broken: float
+    """Of the pairs of neighbouring words of names ("Corey Taylor") in it, the part that no hit has together."""
+    nameless: float
+    """1 where it has names, those of speakers set aside, and the three best hits have none of them; else 0."""
     talk: bool
     """Whether most of the hits are turns of a conversation; else they are prose."""
 
@@ -160,6 +200,8 @@ class RelevanceEvidence:
             length=log2(1 + most),
             missing=idf.share(_names_written(question.text)),
             rare=0.0,
+            broken=float(any(_pairs_of_names(question.text))),
+            nameless=float(any(_names_written(question.text))),
             talk=is_talk(hits),
         )
 
@@ -167,24 +209,33 @@ class RelevanceEvidence:
         """Return what was weighed `at_least`, with what the texts of the hits say."""
         said = list(map(_said_terms, hits))
         covered = list(map(idf.coverage, said))
-        nearness = _nearness(question.meaning, hits)
-        both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
-        names = idf.weights.keys() & set(_names_written(question.text))
-        names -= set(said[both.index(max(both))]).union(*map(query_words, _speakers(hits)))
+        names, best = _names_asked(idf, question, hits), _best_first(_nearness(question.meaning, hits), covered)
         known = sorted(idf.weights.keys() - idf.unknown, key=lambda term: (-idf.weights[term], term))[:_RAREST]
         rare = set(known) & set[str]().union(*said[:_FIRST])
         return replace(
             self,
             covered=max(covered),
             length=log2(1 + max(zip(covered, map(len, said), strict=True))[1]),
-            missing=idf.share(names),
+            missing=idf.share(names.difference(said[best[0]])),
+            broken=_broken(question, said),
+            nameless=_nameless(names, best, said),
             rare=idf.share(rare) / (idf.share(known) or 1.0),
         )
 
     @property
     def signals(self) -> tuple[float, ...]:
         """The numbers that are weighed."""
-        return (self.near or 0.0, self.covered, self.largeness, self.length, self.missing, self.rare, 1.0)
+        return (
+            self.near or 0.0,
+            self.covered,
+            self.largeness,
+            self.length,
+            self.missing,
+            self.rare,
+            self.broken,
+            self.nameless,
+            1.0,
+        )
 
     @property
     def is_chance(self) -> bool:
@@ -194,10 +245,10 @@ class RelevanceEvidence:
 
 
 _WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
-    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, 5.6),
-    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 5.4),
-    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, 4.5),
-    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, 6.7),
+    ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, -2.0, 0.0, 5.6),
+    ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 0.0, -2.0, 5.4),
+    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, -4.0, 0.0, 4.5),
+    ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, -4.0, -2.0, 6.7),
 }
 """Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""
 
@@ -209,6 +260,9 @@ _FARTHEST = -0.3
 _NEAR_COUNTS = 4.0
 """What nearness counts for beside coverage in the choice of the best hit."""
 _RAREST, _FIRST = 2, 3
+_TOGETHER = 4
+"""Terms from one word of a name to the next at most: an initial or a second name may stand between them."""
+_IN_NAMES = frozenset("of the de la von van del di".split())
 
 
 def _nearness(meaning: Meaning | None, hits: Sequence[Hit]) -> list[float]:
@@ -219,13 +273,69 @@ def _nearness(meaning: Meaning | None, hits: Sequence[Hit]) -> list[float]:
     return [max((_cosine(hit) - unrelated) / (1 - unrelated), _FARTHEST) for hit in hits]
 
 
-def _speakers(hits: Sequence[Hit]) -> set[str]:
-    return {speaker_of(hit.head) for hit in hits if is_turn(hit.head)}
+def _best_first(nearness: Sequence[float], covered: Sequence[float]) -> list[int]:
+    """Return the places of hits, first that of the one with most in common with the question."""
+    both = [_NEAR_COUNTS * near + cover for near, cover in zip(nearness, covered, strict=True)]
+    return sorted(range(len(both)), key=lambda at: -both[at])
+
+
+def _names_asked(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> set[str]:
+    """Return the terms of names in a question, without those of who speaks in one of the hits."""
+    speakers = {speaker_of(hit.head) for hit in hits if is_turn(hit.head)}
+    return (idf.weights.keys() & set(_names_written(question.text))).difference(*map(query_words, speakers))
+
+
+def _nameless(names: Set[str], best: Sequence[int], said: Sequence[Sequence[str]]) -> float:
+    """Return 1 where the best hits have none of some names, else 0."""
+    return float(bool(names) and all(names.isdisjoint(said[at]) for at in best[:_FIRST]))
 
 
 def is_talk(hits: Sequence[Hit]) -> bool:
     """Tell whether most of some hits are turns of a conversation."""
     return 2 * sum(is_turn(hit.head) for hit in hits) > len(hits)
+
+
+def _pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Yield the terms of words with a capital that follow each other inside an English sentence, as in a name."""
+    if language_of(text) is not None:
+        return
+    last, joined, end = frozenset[str](), 0, 0
+    for match in _WORD.finditer(text):
+        word = match[0].strip(".-–—")
+        if text[end : match.start()].strip():
+            last = frozenset()
+        end = match.end()
+        if len(word) == 1 and word.isupper():
+            continue  # an initial, which one text has and another leaves out
+        if word[:1].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
+            terms = frozenset(query_words(word))
+            if last and terms:
+                yield last, terms
+            last, joined = terms or last, 0
+        elif word.lower() in _IN_NAMES and joined < 2:
+            joined += 1
+        elif word:
+            last, joined = frozenset(), 0
+
+
+def _broken(question: Question, said: Sequence[Sequence[str]]) -> float:
+    """Return the part of the pairs of names in a question that no text has together, in either order."""
+    pairs = list(_pairs_of_names(question.text))
+    if not pairs:
+        return 0.0
+    wanted = frozenset[str]().union(*(one | other for one, other in pairs))
+    placed = [[(at, term) for at, term in enumerate(terms) if term in wanted] for terms in said]
+    return sum(not any(_are_together(*pair, terms) for terms in placed) for pair in pairs) / len(pairs)
+
+
+def _are_together(one: Set[str], other: Set[str], placed: Sequence[tuple[int, str]]) -> bool:
+    ones, others = ([at for at, term in placed if term in terms] for terms in (one, other))
+    return any(0 < abs(at - near) <= _TOGETHER for at in ones for near in others)
+
+
+def _is_told(hit: Hit) -> bool:
+    """Tell whether a hit is knowledge or a text, and was compared with the question by a vector."""
+    return _is_compared(hit) and (hit.item is not None or _is_text(hit))
 
 
 def _is_text(hit: Hit) -> bool:

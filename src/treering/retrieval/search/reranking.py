@@ -261,19 +261,18 @@ def _without_duplicates(candidates: Sequence[Candidate], at: float) -> tuple[lis
     common = _common_shingles([candidate.text for candidate in candidates])
     own = common.diagonal()[:, np.newaxis]
     # Texts without a word are alike; others are by the part of all their shingles that they share.
-    alike = common >= at * (own + own.T - common)
+    alike = (common >= at * (own + own.T - common)).tolist()
     said = np.where(2 * common > own, common / np.maximum(own, 1), 0.0)
     kept: list[int] = []
     duplicates: dict[int, int] = {}
     for n, candidate in enumerate(candidates):
-        twin = next((m for m in kept if alike[n, m] and _numbers(candidate) == _numbers(candidates[m])), None)
+        twin = next((m for m in kept if alike[n][m] and _numbers(candidate) == _numbers(candidates[m])), None)
         if twin is None:
             kept.append(n)
         else:
             duplicates[candidate.key] = candidates[twin].key
-    better = (kept[:place] for place in range(len(kept)))
-    found = [_Kept(candidates[n], float(said[n, ms].max(initial=0.0))) for n, ms in zip(kept, better, strict=True)]
-    return found, duplicates
+    said_before = np.tril(said[np.ix_(kept, kept)], -1).max(axis=1, initial=0.0).tolist()
+    return [_Kept(candidates[n], by_better) for n, by_better in zip(kept, said_before, strict=True)], duplicates
 
 
 def _numbers(candidate: Candidate) -> list[str]:

@@ -7,13 +7,12 @@ checked, so that a late or damaged index can never show what was withdrawn.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from math import ceil, inf, nextafter
 from typing import Any
 
 from treering.core.evidence import Locator, Segment
 from treering.core.objects import Knowledge, Object, Source
-from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.screening import instruction_flags
 from treering.ports.index import Index
@@ -69,8 +68,8 @@ class CandidateReader:
     policy: Policy = field(default_factory=Policy)
     states: dict[str, Head] = field(default_factory=dict)
     altered: dict[str, str] = field(default_factory=dict)
-    links: dict[str, tuple[Link, ...]] = field(default_factory=dict)
-    """Of knowledge that was read, the links that start or end there; none where it is read as it was."""
+    resting: dict[str, tuple[Head, ...]] = field(default_factory=dict)
+    """By source of which a segment was read, the knowledge that rests on it; none where it is read as it was."""
     _asked: set[int] = field(default_factory=set)
     _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
     _objects: dict[str, Object] = field(default_factory=dict)
@@ -84,15 +83,19 @@ class CandidateReader:
             heads=tuple(dict.fromkeys(head.object_id for head in standing)),
             objects=tuple(dict.fromkeys(head.object_id for head in new if self.whole or not head.part)),
             segments=tuple((head.object_id, head.part) for head in new if head.part and not self.whole),
-            links=tuple(head.object_id for head in new if head.type == "knowledge" and self.reach.at is None),
+            resting=tuple(dict.fromkeys(head.object_id for head in new if head.part and self.reach.at is None)),
             as_of=self.reach.at,
             vanished=self.reach.withdrawn and self.reach.at is None,
         )
         self._asked.update(head.key for head in new)
         self.sequence, self.policy = found.sequence, found.policy
         self.states |= found.heads
-        self.links |= found.links
         self.altered |= found.altered
+        self.resting |= {
+            identity: tuple(found.heads[one] for one in ids if one in found.heads)
+            for identity, ids in found.resting.items()
+            if ids
+        }
         self._segments |= found.segments
         self._objects |= found.objects
         if self.whole:
@@ -201,8 +204,8 @@ class Retrieval:
     """What reading the best hits again cost, where that was asked for."""
     further: tuple[Hit, ...] = ()
     """The best passage of each further file of code, where files were asked for; best first."""
-    links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
-    """Of the knowledge that was read, the links that start or end there."""
+    resting: Mapping[str, tuple[Head, ...]] = field(default_factory=dict)
+    """By source in which candidates stand, the knowledge that rests on it; empty for a read of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +302,7 @@ def retrieval(
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
     seen = reader.sequence, reader.policy
-    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files, reader.links)
+    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files, reader.resting)
 
 
 def _of_best_sources(
@@ -434,24 +437,33 @@ def _read(
     most = limit * _OVERFETCH
     hits: list[Hit] = []
     weighed, choice = hits, DiverseChoice(())
-    for start, end in pairwise((0, ceil(limit * _AT_FIRST), *range(most, len(found) + most, most))):
+    start, end = 0, ceil(limit * _AT_FIRST)
+    while start < len(found):
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
         weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
         enough = sum(not hit.falls_for_repeating for hit in hits) >= most
-        if enough or not _may_change(choice, weighed, found[end:]):
+        start, end = end, end + _still_to_read(choice, weighed, found[end:], limit=limit)
+        if enough or start == end:
             break
     by_key = {hit.head.key: hit for hit in hits}
     left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
     return [by_key[key] for key in choice.keys], left
 
 
-def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
-    """Tell whether a candidate not read so far may be a hit, or stand for one that repeats it."""
+def _still_to_read(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing], *, limit: int) -> int:
+    """Count the next candidates to read: up to the last that may be a hit, or stand for one that repeats it.
+
+    Where hits are missing all that is left may be one; then as many as should give them, by what those read gave.
+    """
+    if 0 < len(choice.keys) < limit:
+        missing = limit - len(choice.keys)
+        return min(len(rest), ceil(missing * _AT_FIRST * len(read) / len(choice.keys)))
     least = min((hit.trusted.factor for hit in read), default=0.0)
-    return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
+    may_change = (one.score > choice.open_above or one.trusted.factor > least for one in rest)
+    return max((at for at, may in enumerate(may_change, start=1) if may), default=0)
 
 
 def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:

@@ -420,7 +420,7 @@ def estimate_tokens(text: str) -> int:
     English prose has about 4.2 characters per token in common byte-pair vocabularies and code about 3.2; the
     estimate is meant to err on the high side, so that what is packed fits.
     """
-    wide = len(_WIDE.findall(text))
+    wide = 0 if text.isascii() else len(_WIDE.findall(text))
     return wide + int((len(text) - wide) / _CHARACTERS_PER_TOKEN) + (1 if text else 0)
 
 

@@ -50,7 +50,13 @@ class RepositoryIdentity:
     @cached_property
     def origin(self) -> str:
         """Return `repo:` and the remote's address, or the path of the (main) work tree without a remote."""
-        return _origin(self.repository.remote() or _main_place(self.repository).as_posix())
+        remote = self.repository.remote()
+        return _origin(remote) if remote else self.place_origin
+
+    @cached_property
+    def place_origin(self) -> str:
+        """Return `repo:` and the path of the (main) work tree: its origin while it has no remote."""
+        return _origin(_main_place(self.repository).as_posix())
 
     @property
     def detached(self) -> str:
@@ -77,7 +83,7 @@ class RepositoryIdentity:
 
     def is_same(self, known: KnownRepository) -> bool:
         """Tell whether a known repository is this one."""
-        if known.origin in (self.origin, _origin(_main_place(self.repository).as_posix())):
+        if known.origin in (self.origin, self.place_origin):
             return True
         mine, its = _network(self.repository.remote()), _network(_text(known.payload.get("remote")))
         if mine and its:

@@ -196,6 +196,9 @@ class Database:
                 with self._lock:
                     yield self._writer
                 return
+            if held := self._readers.held():
+                yield held
+                return
             with self._undisturbed(), self._readers.snapshot() as connection:
                 yield connection
 
@@ -439,6 +442,12 @@ class Readers:
         self._own: WeakKeyDictionary[threading.Thread, _Reader] = WeakKeyDictionary()
         self._all: WeakSet[_Reader] = WeakSet()
         self._closed = False
+
+    def held(self) -> apsw.Connection | None:
+        """Return the connection of the read that this thread is in; `None` where it is in none."""
+        with self._lock:
+            reader = self._own.get(threading.current_thread())
+        return reader.connection if reader and reader.uses and not self._closed else None
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     _accept_any_text()
     try:
-        from treering.surfaces.cli.app import command_line  # whoever asks for the version needs no commands
+        from treering.surfaces.cli.commands import command_line  # whoever asks for the version needs no commands
 
         commands = command_line(given[0] if given else "")
         outcome = commands(args=given, prog_name="treering", standalone_mode=False)

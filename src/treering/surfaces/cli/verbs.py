@@ -40,6 +40,7 @@ from treering.surfaces.cli.session import (
     rights_of_verbs,
     watched,
 )
+from treering.surfaces.python.space import note_for_hooks
 from treering.system.machine import write_new
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
@@ -116,6 +117,7 @@ def query(
         raise InvalidInput("--proof is of a context, and --sign of a proof.", hint="Give --proof FILE, without --mode.")
     with opened(access) as space:
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
+        note_for_hooks(space.engine, report, envelope.input, in_shell=True)
     answer(access, report, render(report, fenced=is_piped()))
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])

@@ -93,6 +93,7 @@ def routes(
         *(Route(one.path, pages.of_part(one)) for one in part_pages),
         Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
+        Route(f"{_PROJECT}{_FEEDBACK}", pages.form(mark), methods=["POST"]),
         *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in OF_ANY_SPACE.items()),
         *(Route(path, pages.page(function)) for path, function in OF_ANY_SPACE.items()),
         Route("/{rest:path}", pages.page(_nowhere)),
@@ -203,15 +204,15 @@ class _Pages:
         path = dict(request.path_params)
         project = str(path.get("project", ""))
         caller = caller_of(request)
-        space = self._project(project) if project else SpaceForPages(self._context.space, caller)
+        space = self._project(project, caller) if project else SpaceForPages(self._context.space, caller)
         base = f"{HOME}{_PROJECT.format(project=project)}" if project else HOME
         section = request.url.path.removeprefix(base).strip("/").partition("/")[0]
         return PageView(space, base, dict(params), path, self._token, project, section, caller.name, self._menu)
 
-    def _project(self, name: str) -> ReadSpace:
+    def _project(self, name: str, caller: Caller) -> ReadSpace:
         if self._further is None:
             raise NotFound("This server keeps no projects.", hint="Begin at the start page.")
-        return self._further.reads(name, check_stop=self._context.stop.check)
+        return self._further.for_pages(name, caller, check_stop=self._context.stop.check)
 
     def _project_ids(self, caller: Caller) -> list[str]:
         """Return the projects that a caller may see."""

@@ -216,8 +216,8 @@ class FurtherSpaces(Protocol):
         """Return how many are open, and how many of their texts wait for a vector."""
         ...
 
-    def reads(self, identity: str, *, check_stop: Callable[[], None]) -> ReadSpace:
-        """Return one for reading. What it is asked raises `NotFound` where there is none."""
+    def for_pages(self, identity: str, caller: Caller, *, check_stop: Callable[[], None]) -> ReadSpace:
+        """Return one as a caller uses it on pages. What it is asked raises `NotFound` where there is none."""
         ...
 
 

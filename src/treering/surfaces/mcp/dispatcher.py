@@ -6,7 +6,6 @@ Whoever imports this module loads search, models and parsers; the server does so
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,15 +22,12 @@ from treering.retrieval.text.analysis import cut_to_tokens
 from treering.surfaces.mcp.answers import data_of, text_of
 from treering.surfaces.mcp.fitting import fit_json
 from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeField, fields_in, fields_of, granted_modes
-from treering.surfaces.python.space import Space, open_space
+from treering.surfaces.python.space import Space, note_for_hooks, open_space
 from treering.system.address import Address
 from treering.verbs import catalog
 from treering.verbs.catalog import EXAMPLES, TOOLS
-from treering.verbs.engine import Engine, Progress
+from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
-from treering.verbs.feedback import is_on
-from treering.verbs.query.context import ContextReport
-from treering.verbs.query.search import SearchReport
 
 _ACTOR_CHARS = 80
 
@@ -109,9 +105,7 @@ class ToolDispatcher:
         tool.require(mode, granted=self._granted)
         space = self._opened(actor, create=mode.makes_space)
         report = tool.call(space.engine.with_progress(progress), envelope, granted=self._granted)
-        if isinstance(report, SearchReport | ContextReport) and report.answer:
-            with suppress(OSError, TreeringError):  # it is only noted, for feedback
-                _note(space.engine, report)
+        note_for_hooks(space.engine, report, envelope.input)
         return report
 
     def _opened(self, actor: str, *, create: bool) -> Space:
@@ -127,22 +121,6 @@ class ToolDispatcher:
                     files=self._files,
                 )
             return self._space
-
-
-_MOST_NAMED = 10
-
-
-def _note(engine: Engine, report: SearchReport | ContextReport) -> None:
-    """Note which files an answer named, where feedback is not switched off: one that is edited next was used."""
-    if engine.note_answer is None:
-        return
-    shown = report.hits if isinstance(report, SearchReport) else report.pack.citations
-    files: dict[str, str] = {}
-    for one in shown:
-        if one.segment_id and len(files) < _MOST_NAMED:
-            files.setdefault(one.origin.rpartition("#")[2], f"{one.object_id} {one.segment_id}")
-    if files and is_on(engine, report.scope):
-        engine.note_answer(report.answer, report.scope, files)
 
 
 def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:

@@ -1,6 +1,7 @@
 """Treering in Python: one open space, with the four verbs as methods."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from pydantic import BaseModel
 
 from treering.core.audit import Anchor
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, TreeringError
 from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
@@ -325,6 +326,30 @@ class Space:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+_MOST_NAMED = 10
+
+
+def note_for_hooks(engine: Engine, report: Report, asked: str | Mapping[str, Any], *, in_shell: bool = False) -> None:
+    """Note which files an answer named, where feedback is not switched off: one that is edited next was used.
+
+    `in_shell`: a command asked, and not the server of a client.
+    """
+    # Imported here: a command that asks nothing needs neither.
+    from treering.verbs.feedback import is_on
+    from treering.verbs.reading import ReadReport
+
+    if engine.note_answer is None or not isinstance(report, ReadReport) or not report.answer:
+        return
+    files: dict[str, str] = {}
+    for origin, object_id, segment_id in report.named():
+        if segment_id and len(files) < _MOST_NAMED:
+            files.setdefault(origin.rpartition("#")[2], f"{object_id} {segment_id}")
+    texts = [asked] if isinstance(asked, str) else [one for one in asked.values() if isinstance(one, str)]
+    with suppress(OSError, TreeringError):  # it is only noted
+        if files and is_on(engine, report.scope):
+            engine.note_answer(report.answer, report.scope, files, texts, in_shell=in_shell)
 
 
 def _access(files: FileAccess | Path | str | None) -> FileAccess:

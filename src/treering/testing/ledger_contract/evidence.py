@@ -192,6 +192,13 @@ class Evidence(LedgerStage):
         assert list(ledger.dependents(fact.id)) == [derived.id]
         assert list(ledger.dependents(last.id)) == []
 
+    def test_the_heads_of_what_rests_on_an_object_are_read_without_it(self, ledger: Ledger, make: Builder) -> None:
+        source, fact, derived, last = _chain(make)
+        ledger.commit(make.patch(source, fact, derived, last))
+        (found,) = ledger.read([ObjectRequest(resting=(source.id, last.id))])
+        assert found.resting == {source.id: (fact.id,), last.id: ()}
+        assert (found.heads[fact.id].status, found.objects) == (fact.status, {})
+
     def test_what_names_an_object_in_any_field_is_listed(self, ledger: Ledger, make: Builder) -> None:
         source, node, owner = make.source("Ada has 3 hives."), make.node("Hives"), make.node("Ada", kind="person")
         fact = make.fact("Ada", "hives", 3, make.evidence(source), subject_refs=(node.id,))

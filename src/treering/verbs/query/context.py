@@ -1,6 +1,6 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from treering.retrieval.search.packing import (
     ContextPack,
     Packed,
     PackItem,
+    Surroundings,
     UnnumberedItem,
     estimate_written,
     name_nearest,
@@ -31,7 +32,7 @@ from treering.retrieval.search.packing import (
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.reranking import Wording
-from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
@@ -162,11 +163,11 @@ class _Threshold:
         return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
-def knowledge_on(call: Call, sources: Sequence[Hit], reach: Reach, altered: Altered) -> Sequence[Knowledge]:
-    """Read the knowledge that rests on sources, whatever its status; nothing for a read of the past."""
-    if reach.at is not None or not sources:
+def knowledge_on(call: Call, found: Retrieval, sources: Sequence[Hit], altered: Altered) -> Sequence[Knowledge]:
+    """Read the knowledge that rests on some sources that were found, whatever its status."""
+    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources if hit.head.object_id in found.resting))
+    if not ids:
         return []
-    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources))
     (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
     altered |= read.altered
     named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
@@ -271,6 +272,10 @@ class ContextReport(ReadReport):
     pack: ContextPack
     text: str
 
+    def named(self) -> Iterable[tuple[str, str, str]]:
+        """Return the places that it cites."""
+        return ((one.origin, one.object_id, one.segment_id or "") for one in self.pack.citations)
+
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Gather, relate, and pack what is known for a task."""
@@ -289,18 +294,19 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     most = options.max_tokens or _DEFAULT_TOKENS
     drafts = _drafts(call, found, attached, reach, altered, max_tokens=most)
     packed = pack(drafts, max_tokens=most) if found.answers else name_nearest(drafts)
-    build = partial(
-        _build,
-        call,
+    say = partial(
+        _around,
         given.task,
-        reach=reach,
         found=found,
         attached=attached,
         conflicts=conflicts_of(call, packed, reach, altered),
         users=may_break(call, _shown(packed, found), reach),
-        here=_standing_here(call, found) if packed.items else (),
+        here=_standing_here(call, found) if packed.drafts else (),
     )
-    built, text, left_out = _within(most, packed, drafts, build)
+    packed, around = _within(most, packed, drafts, say)
+    built, text, left_out = _shortened(
+        _built(call, packed, around, answered_sequence(found.sources, reach)), packed, most
+    )
     if options.explain:
         built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
     empty = not built.items
@@ -343,7 +349,7 @@ def _drafts(
         return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-    resting = knowledge_on(call, near, reach, altered)
+    resting = knowledge_on(call, found.sources, near, altered)
     beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
     answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
@@ -390,28 +396,32 @@ def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
 
 
 def _within(
-    max_tokens: int, packed: Packed, drafts: Sequence[UnnumberedItem], build: Callable[[Packed], ContextPack]
-) -> tuple[ContextPack, str, tuple[str, ...]]:
-    """Build a pack that keeps to the budget as it is written, with all that stands around its items.
+    max_tokens: int, packed: Packed, drafts: Sequence[UnnumberedItem], say: Callable[[Packed], Surroundings]
+) -> tuple[Packed, Surroundings]:
+    """Pack so that it keeps to the budget as it is written, with all that is said around it.
 
-    Also return it as it is written, and what is left out. What stands around depends on what is packed: drafts are
-    packed anew with as much less as was too much.
+    What is said depends on what is packed: drafts are packed anew with as much less as was too much.
     """
-    built, around = build(packed), 0
+    around, reserved = say(packed), 0
     for _ in range(_ATTEMPTS):
-        excess = estimate_written(built) - max_tokens
-        if excess <= 0 or not packed.items:
+        excess = estimate_written(packed, around) - max_tokens
+        if excess <= 0 or not packed.drafts:
             break
-        around += excess
-        packed = pack(drafts, max_tokens=max_tokens, around=around)
-        built = build(packed)
-    left_out = [_ref(item) for item in packed.left_out]
-    text = render(built)
-    if estimate_tokens(text) > max_tokens:
+        reserved += excess
+        packed = pack(drafts, max_tokens=max_tokens, around=reserved)
+        around = say(packed)
+    return packed, around
+
+
+def _shortened(built: ContextPack, packed: Packed, max_tokens: int) -> tuple[ContextPack, str, tuple[str, ...]]:
+    """Return a pack and how it is written, shortened from its end where it is too long; and what is left out of it."""
+    text, left_out = render(built), [_ref(item) for item in packed.left_out]
+    used = estimate_tokens(text)
+    if used > max_tokens:
         built, dropped = shortened(built, max_tokens)
         text = cut_to_tokens(render(built), max_tokens)
-        left_out = [*dropped, *left_out]
-    budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
+        left_out, used = [*dropped, *left_out], estimate_tokens(text)
+    budget = {"max_tokens": max_tokens, "used_tokens": used, "left_out": len(left_out)}
     return built.model_copy(update={"budget": budget}), text, tuple(left_out)
 
 
@@ -427,41 +437,51 @@ def _standing_here(call: Call, found: FoundForTask) -> list[Hit]:
 
 
 def _shown(packed: Packed, found: FoundForTask) -> list[Hit]:
-    kept = {(item.object_id, item.segment_id) for item in packed.items}
+    kept = {(item.object_id, item.segment_id) for item in packed.unnumbered}
     return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
 
 
-def _build(
-    call: Call,
+def _around(
     task: str,
     packed: Packed,
     *,
-    reach: Reach,
     found: FoundForTask,
     attached: Sequence[Attached],
     conflicts: Sequence[ConflictNote],
     users: Mapping[tuple[str, str], str],
     here: Sequence[Hit],
-) -> ContextPack:
-    now = call.engine.clock.now()
-    ids = {item.object_id for item in packed.items}
+) -> Surroundings:
+    """Say what a pack says around its items."""
+    ids = {item.object_id for item in packed.unnumbered}
     contested = tuple(note for note in conflicts if not ids.isdisjoint(note.ids))
-    kept = {(item.object_id, item.segment_id) for item in packed.items}
-    return ContextPack(
-        id=fresh_id("context_pack", call.engine.clock),
+    kept = {(item.object_id, item.segment_id) for item in packed.unnumbered}
+    return Surroundings(
         task=task,
         summary=summary_of(packed, contested, found),
-        scope=call.scope,
-        items=packed.items,
         conflicts=contested,
         may_break=tuple(told for place, told in users.items() if place in kept),
         missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(packed, attached, here if packed.items else (), found.histories),
+        recommended_next_reads=next_reads_of(packed, attached, here if packed.drafts else (), found.histories),
+    )
+
+
+def _built(call: Call, packed: Packed, around: Surroundings, sequence: int | None) -> ContextPack:
+    now = call.engine.clock.now()
+    return ContextPack(
+        id=fresh_id("context_pack", call.engine.clock),
+        task=around.task,
+        summary=around.summary,
+        scope=call.scope,
+        items=packed.items,
+        conflicts=around.conflicts,
+        may_break=around.may_break,
+        missing_context=around.missing_context,
+        recommended_next_reads=around.recommended_next_reads,
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,
         budget={},
-        trace={"as_of": answered_sequence(found.sources, reach)},
+        trace={"as_of": sequence},
     )
 
 

@@ -1,9 +1,9 @@
 """The items of a context pack, with the places they rest on."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 
 from treering.core.evidence import EvidenceRef, Lines, Segment, place_in
@@ -322,10 +322,10 @@ def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundFo
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
         rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
         return f"Nothing here speaks of {missing}.{rest} The nearest passages are named below, and not quoted."
-    if not packed.items:
+    if not packed.unnumbered:
         return "Nothing is known here for this task."
     counts: dict[str, int] = {}
-    for item in packed.items:
+    for item in packed.unnumbered:
         counts[item.section] = counts.get(item.section, 0) + 1
     parts = [f"{count} {section if count > 1 else _singular(section)}" for section, count in counts.items()]
     more = f"; {len(packed.left_out)} more did not fit" if packed.left_out else ""
@@ -339,7 +339,7 @@ def _singular(section: str) -> str:
 
 def conflicts_of(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
     """Name everything contested in the pack, together with the claims it contradicts, where these are not over."""
-    contested = [item.object_id for item in packed.items if item.status == "contested"]
+    contested = [item.object_id for item in packed.unnumbered if item.status == "contested"]
     if not contested:
         return ()
     everything = Selection(
@@ -373,8 +373,8 @@ def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     gaps += [
         f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in found.withdrawn
     ]
-    sections = {item.section for item in packed.items}
-    if packed.items and not sections & {"decisions", "constraints"}:
+    sections = {item.section for item in packed.unnumbered}
+    if packed.unnumbered and not sections & {"decisions", "constraints"}:
         gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
     return (*gaps, *lag_warning(found.question.lag))
 
@@ -394,24 +394,32 @@ def next_reads_of(
         for one in attached
         if one.left_out
     ]
-    left = [
-        f"{quoted(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
-    ]
-    cut = [
+    cut = (
         f"{quoted(item.title)}, the rest of it (`{item.object_id}` {item.segment_id})"
-        for item in packed.items
+        for item in packed.unnumbered
         if "cut" in item.flags
-    ]
-    if code:
-        return (*tuple(dict.fromkeys(more))[:_READS], *code, *beside)
-    return (*tuple(dict.fromkeys([*more, *cut, *left]))[:_READS], *beside)
+    )
+    left = (
+        f"{quoted(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
+    )
+    return (*_first_few(more if code else chain(more, cut, left), _READS), *code, *beside)
+
+
+def _first_few(lines: Iterable[str], most: int) -> list[str]:
+    """Return the first different lines; the others are not even written."""
+    found: dict[str, None] = {}
+    for line in lines:
+        if len(found) == most:
+            break
+        found.setdefault(line)
+    return list(found)
 
 
 def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[CommitHistory]) -> list[str]:
     """Name what is no code and changed most often with the first files of code that are shown, such as a changelog."""
     code = {hit.head.object_id: hit.head.origin for hit in files if hit.head.place_role == CODE}
-    shown = dict.fromkeys(code[item.object_id] for item in packed.items if item.object_id in code)
-    packed_ids = {item.object_id for item in packed.items}
+    shown = dict.fromkeys(code[item.object_id] for item in packed.unnumbered if item.object_id in code)
+    packed_ids = {item.object_id for item in packed.unnumbered}
     told = {hit.locator.path for hit in files if isinstance(hit.locator, Lines) and hit.head.object_id in packed_ids}
     named = ((path, commits) for path, commits in companions_of([*shown][:_OF_FILES], histories) if path not in told)
     return [f"{quoted(path)}, changed with it in {commits} commits" for path, commits in islice(named, _COMPANIONS)]
@@ -419,7 +427,7 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
 
 def _files_not_shown(packed: Packed, found: Sequence[Hit]) -> list[str]:
     """Name the best place of each file of code of which the pack shows nothing."""
-    shown = {item.object_id for item in packed.items}
+    shown = {item.object_id for item in packed.unnumbered}
     best: dict[str, str] = {}
     for hit in found:
         if isinstance(hit.locator, Lines) and hit.head.place_role == CODE and hit.head.object_id not in shown:

@@ -1,14 +1,14 @@
 """`query` in mode `search`: ranked hits."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge
-from treering.core.patch import Link
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
@@ -82,6 +82,10 @@ class SearchReport(ReadReport):
 
     hits: tuple[ShownHit, ...] = ()
 
+    def named(self) -> Iterable[tuple[str, str, str]]:
+        """Return the places of its hits."""
+        return ((one.origin, one.object_id, one.segment_id or "") for one in self.hits)
+
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
@@ -101,7 +105,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
-    found = replace(found, hits=_outdated_behind(call, found, reach))
+    found = replace(found, hits=_behind_current(call, found, reach, most=options.limit))
     note_recalled(engine, found.hits)
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
@@ -143,56 +147,99 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     )
 
 
-def _outdated_behind(call: Call, found: Retrieval, reach: Reach) -> tuple[Hit, ...]:
-    """Put passages that superseded knowledge rests on behind the hit that superseded it.
+def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) -> tuple[Hit, ...]:
+    """Put a passage that only superseded knowledge rests on directly behind what superseded that.
 
-    What knowledge among the hits rests on, too, stays where it is; so does everything in a read of the past.
+    Where neither that knowledge nor what it rests on is among the hits it is looked up, and stands above the passage;
+    hits past `most` give way to it. A read of the past shows all as it was.
     """
     hits = found.hits
-    current = {hit.item.id: hit.item for hit in hits if isinstance(hit.item, Knowledge)}
-    if reach.at is not None or len(current) in (0, len(hits)):
+    replaced = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    places = {(hit.head.object_id, hit.head.part) for hit in hits if hit.head.object_id in replaced}
+    current = _current_of(call, places) if places else {}
+    if not current:
         return hits
-    successors = _superseded_evidence(call, {one: found.links.get(one, ()) for one in current})
-    for item in current.values():
-        for ref in item.evidence_refs:
-            successors.pop((ref.source_id, ref.segment_id), None)
-    if not successors:
-        return hits
+    told_by = _told_by(current.values())
+    shown = {one for hit in hits for one in told_by.get((hit.head.object_id, hit.head.part), ())}
+    absent = [one for one in dict.fromkeys(item.id for item in current.values()) if one not in shown]
+    looked_up = _look_up(call, absent, reach)
     waiting: dict[str, list[Hit]] = {}
+    seen = set(absent) - looked_up.keys()  # what may not be shown here holds nothing back
     told: list[Hit] = []
-    seen: set[str] = set()
     for hit in hits:
-        by = successors.get((hit.head.object_id, hit.head.part), "")
+        place = hit.head.object_id, hit.head.part
+        by = current[place].id if place in current else ""
+        if by in looked_up and by not in seen:
+            told.append(replace(looked_up[by], score=hit.score))
+            seen.add(by)
         if by and by not in seen:
             waiting.setdefault(by, []).append(hit)
             continue
-        seen.add(hit.head.object_id)
-        told += (hit, *(replace(one, score=min(one.score, hit.score)) for one in waiting.pop(hit.head.object_id, ())))
-    return tuple(told)
+        told.append(hit)
+        for one in told_by.get(place, ()):
+            seen.add(one)
+            told += (replace(late, score=min(late.score, hit.score)) for late in waiting.pop(one, ()))
+    told += chain.from_iterable(waiting.values())
+    return tuple(told[: max(most, len(hits))])
 
 
-def _superseded_evidence(call: Call, links: Mapping[str, Sequence[Link]]) -> dict[tuple[str, str], str]:
-    """Return by segment which of some knowledge superseded what rests on it, however many steps ago.
+def _current_of(call: Call, places: Set[tuple[str, str]]) -> dict[tuple[str, str], Knowledge]:
+    """Return, by those of some places (source and segment) on which only superseded knowledge rests, what holds now.
 
-    `links`: those of that knowledge. The ledger is asked only for what they lead to.
+    That may be many steps later.
     """
-    newest = {identity: identity for identity in links}
-    evidence: dict[tuple[str, str], str] = {}
-    while True:
-        older = {
-            link.target: newest[link.source]
-            for identity, several in links.items()
-            for link in several
-            if link.type == "supersedes" and link.source == identity and link.target not in newest
-        }
-        if not older:
-            return evidence
-        newest |= older
-        (read,) = call.engine.ledger.read([ObjectRequest(links=tuple(older), objects=tuple(older))])
-        for item in read.objects.values():
-            for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
-                evidence.setdefault((ref.source_id, ref.segment_id), newest[item.id])
-        links = read.links
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=tuple(sorted({source for source, _ in places})))])
+    resting: dict[tuple[str, str], list[Knowledge]] = {}
+    for item in [item for item in read.objects.values() if isinstance(item, Knowledge)]:
+        for ref in item.evidence_refs if item.status != "archived" else ():
+            resting.setdefault((ref.source_id, ref.segment_id), []).append(item)
+    older = {
+        place: items[-1].id
+        for place, items in resting.items()
+        if place in places and all(item.status == "superseded" for item in items)
+    }
+    newest = _newest(call, set(older.values())) if older else {}
+    return {place: newest[identity] for place, identity in older.items() if identity in newest}
+
+
+def _newest(call: Call, superseded: Set[str]) -> dict[str, Knowledge]:
+    """Return, by id of superseded knowledge, the one that holds now at the end of what superseded it."""
+    later: dict[str, str] = {}
+    items: dict[str, Knowledge] = {}
+    asked, known = superseded, set[str]()
+    while asked:
+        known |= asked
+        (read,) = call.engine.ledger.read([ObjectRequest(links=tuple(sorted(asked)), objects=tuple(sorted(asked)))])
+        items |= {item.id: item for item in read.objects.values() if isinstance(item, Knowledge)}
+        links = {link for identity in asked for link in read.links.get(identity, ()) if link.type == "supersedes"}
+        later |= {link.target: link.source for link in links if link.target in asked}
+        asked = set(later.values()) - known
+    found = {}
+    for identity in superseded:
+        last = identity
+        for _ in later:
+            last = later.get(last, last)
+        if last in items and items[last].status == "active":
+            found[identity] = items[last]
+    return found
+
+
+def _told_by(current: Iterable[Knowledge]) -> dict[tuple[str, str], list[str]]:
+    """Return by place, of knowledge or of a passage that it rests on, which of some knowledge is told there."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for item in {one.id: one for one in current}.values():
+        for place in ((item.id, ""), *((ref.source_id, ref.segment_id) for ref in item.evidence_refs)):
+            told.setdefault(place, []).append(item.id)
+    return told
+
+
+def _look_up(call: Call, identities: Sequence[str], reach: Reach) -> dict[str, Hit]:
+    """Return the hits of some knowledge by its id, where the read may show it."""
+    engine = call.engine
+    asked = [retrieval(question_of(call, one, semantic=False), reach=reach, limit=1) for one in identities]
+    looked_up = run_together(asked, index=engine.index, ledger=engine.ledger) if asked else ()
+    hits = (hit for found in looked_up for hit in found.hits[:1])
+    return {hit.head.object_id: hit for hit in hits if hit.head.object_id in identities}
 
 
 def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:

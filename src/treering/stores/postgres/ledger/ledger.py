@@ -80,10 +80,13 @@ class PostgresSnapshot(Snapshot):
         """Read for several requests."""
         dependents = list(chain.from_iterable(request.dependents for request in requests))
         referrers = list(chain.from_iterable(request.referrers for request in requests))
-        self._dependents = self.objects.dependents_of(dependents) if dependents else {}
+        resting = chain.from_iterable(request.resting for request in requests)
+        asked = list(dict.fromkeys((*dependents, *resting)))
+        self._dependents = self.objects.dependents_of(asked) if asked else {}
         self._referrers = self.objects.referrers_of(referrers) if referrers else {}
         now = chain.from_iterable(request.objects for request in requests if request.as_of is None)
-        naming = chain(chain.from_iterable(self._dependents.values()), chain.from_iterable(self._referrers.values()))
+        named = (self._dependents[identity] for identity in dependents)
+        naming = chain(chain.from_iterable(named), chain.from_iterable(self._referrers.values()))
         if wanted := list(dict.fromkeys((*now, *naming))):
             self._ahead = self.objects.current(wanted, self._altered)
         linked = chain.from_iterable(request.links for request in requests if request.as_of is None)

@@ -125,6 +125,8 @@ def _settle(connection: apsw.Connection, model_id: int, priorities: Mapping[int,
 
 
 _FEW = 500  # keys in one statement
+_SHORT_QUEUE = 3
+"""A queue of so small a part of the passages is looked up in them, text by text; of a longer one it costs more."""
 
 _JOINED = "FROM passages p JOIN passage_vectors v ON v.text_id = p.text_id AND v.model_id = ?"
 _CURRENT = "p.live = 1 AND p.until_seq IS NULL"
@@ -163,12 +165,7 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         return [sight(connection, reach).scopes for reach in reaches]
 
     def _count(self, connection: apsw.Connection) -> Lag:
-        # CROSS JOIN keeps the order: the queue is short, most of the time.
-        sql = (
-            "SELECT count(*) FROM vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id "
-            "WHERE q.model_id = ? AND p.live = 1 AND p.until_seq IS NULL"
-        )
-        pending = int(next(connection.execute(sql, (self._model_id,)))[0])
+        pending = _count_waiting_passages(connection, self._model_id)
         return Lag(pending, read_state(connection, SHOWN), count_waiting(connection))
 
     def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
@@ -255,13 +252,10 @@ class SqliteQuickVectors(SqliteVectors):
         return find_model(connection, *self._main) or 0
 
     def _count(self, connection: apsw.Connection) -> Lag:
-        sql = (
-            "SELECT count(*), total(NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.text_id = q.text_id "
-            "AND v.model_id = ?)) FROM vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id "
-            "WHERE q.model_id = ? AND p.live = 1 AND p.until_seq IS NULL"
-        )
-        total, pending = next(connection.execute(sql, (self._model_id, self._queue_of(connection))))
-        return Lag(int(pending), total)
+        queue = self._queue_of(connection)
+        total = _count_waiting_passages(connection, queue)
+        model = self._find_model(connection)
+        return Lag(_count_waiting_passages(connection, queue, without=model) if model else total, total)
 
     def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
         sql = _FIRST_WAITING.format(
@@ -280,6 +274,20 @@ class SqliteQuickVectors(SqliteVectors):
         self._keep_waiting(connection, rows)
         sql = "SELECT key FROM passages WHERE text_id IN (?*)"
         log_vectors(connection, [key for (key,) in in_batches(connection, sql, [row[0] for row in rows])])
+
+
+def _count_waiting_passages(connection: apsw.Connection, model_id: int, *, without: int | None = None) -> int:
+    """Count the current passages whose text waits for a vector of a model, and has none of another one (`without`)."""
+    lacking = "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = ?)"
+    also, bindings = (f"AND {lacking}", (model_id, without)) if without else ("", (model_id,))
+    waiting = int(next(connection.execute("SELECT count(*) FROM vector_queue WHERE model_id = ?", (model_id,)))[0])
+    if waiting <= read_state(connection, SHOWN) // _SHORT_QUEUE:
+        # CROSS JOIN keeps the order.
+        found = "vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id WHERE q.model_id = ?"
+    else:  # the index of current passages has their texts: nothing else is read of them
+        found = "passages p WHERE EXISTS (SELECT 1 FROM vector_queue q WHERE q.text_id = p.text_id AND q.model_id = ?)"
+    sql = f"SELECT count(*) FROM {found} AND {_CURRENT} {also}"  # noqa: S608 - constants
+    return int(next(connection.execute(sql, bindings))[0])
 
 
 def find_model(connection: apsw.Connection, model: str, dimension: int) -> int | None:

@@ -72,8 +72,10 @@ def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, 
 def with_past(
     connection: apsw.Connection, current: Sequence[Scored], terms: Sequence[str], sight: Sight, limit: int
 ) -> list[Scored]:
-    """Rank beside current passages what is past, where that is seen."""
-    past = _ranked_past(connection, terms, sight, limit) if sight.of_history else ()
+    """Rank beside current passages, which are ranked already, what is past, where that is seen."""
+    if not sight.of_history:
+        return list(current)
+    past = _ranked_past(connection, terms, sight, limit)
     return nsmallest(limit, chain(current, starmap(Scored, past)), key=lambda hit: (-hit.score, hit.key))
 
 
@@ -317,8 +319,11 @@ class WordTables:
                 return None
             scores = self._scores(connection, terms)
             in_role = self._in_role(connection, role) if role else None
+        ranked = _scored(*best(scores, limit, among=among))
+        if in_role is None or not len(in_role.keys):
+            return ranked, []
         scores = scores if among is None else only(scores, among)
-        return _scored(*best(scores, limit)), _scored(*best(scores, limit, among=in_role.keys)) if in_role else []
+        return ranked, _scored(*best(scores, limit, among=in_role.keys))
 
     def counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
         """Count, up to `MOST_COUNTED`, the current passages that have those of the terms whose postings are here."""

@@ -226,9 +226,13 @@ class SqliteSnapshot(Snapshot):
         for start in range(0, len(wanted), _BATCH):
             batch = wanted[start : start + _BATCH]
             sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
-            for row in list(self._connection.execute(sql, batch)):
-                with noted(altered):
-                    heads[row[0]] = _head(row)
+            rows = list(self._connection.execute(sql, batch))
+            try:
+                heads |= {row[0]: checked_head(_head(row)) for row in rows}
+            except Exception:  # noqa: BLE001 - one of them is damaged: each is read by itself, which tells which
+                for row in rows:
+                    with noted(altered), row_of(str(row[0])):
+                        heads[row[0]] = checked_head(_head(row))
         return heads
 
     def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
@@ -339,9 +343,7 @@ def _marks(values: Sequence[str]) -> str:
 
 
 def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> Head:
-    with row_of(str(row[0])):
-        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9], fingerprint=row[10])
-    return checked_head(head)
+    return Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9], fingerprint=row[10])
 
 
 def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> Iterator[Object]:

@@ -1,1 +1,74 @@
-"""What the commands declare. Nothing here loads anything heavy, so that `--help` is quick."""
+"""What the commands declare, and the command line as a whole. Nothing here loads anything heavy: `--help` is quick."""
+
+import typer
+from typer.main import get_command_name
+from typer.models import CommandInfo, TyperInfo
+
+from treering.registry import Part, leave_out, load, parts
+from treering.surfaces.cli.commands.verbs import VERBS, add_verbs
+from treering.surfaces.cli.help import GroupedCommands
+from treering.surfaces.cli.printing import say
+
+
+def command_line(first: str = "") -> typer.Typer:
+    """Return the commands: all of them, or only the four verbs where the first word is one.
+
+    Agents ask verbs again and again, and to declare all others takes longer than to read the arguments of one.
+    """
+    # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
+    app = typer.Typer(
+        name="treering",
+        cls=GroupedCommands,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(
+        epilog="Start with `treering try`, or with `treering init` and `treering ingest .`. "
+        "Exit codes: 0 done, 1 failed, 2 bad input, 3 not found, 4 conflict, 5 denied, 6 unavailable, 7 corrupt."
+    )(treering)
+    add_verbs(app)
+    if first not in VERBS:
+        _add_others(app)
+    return app
+
+
+def treering(context: typer.Context) -> None:
+    """Memory for LLM agents that can be checked: evidence, contradictions, gaps and history, on one file."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def _add_others(app: typer.Typer) -> None:
+    """Add all commands but the verbs, those of parts last."""
+    from treering.surfaces.cli.commands.databases import add_index, add_keys, add_postgres
+    from treering.surfaces.cli.commands.serve import add_serving
+    from treering.surfaces.cli.commands.spaces import add_spaces, add_watching
+    from treering.surfaces.cli.commands.verbs import add_reviews
+
+    for add in (add_reviews, add_spaces, add_watching, add_serving, add_keys, add_postgres, add_index):
+        add(app)
+    for part in parts():
+        _add_commands_of(part, app)
+
+
+def _add_commands_of(part: Part, app: typer.Typer) -> None:
+    """Add what a part brings; a command whose name is taken is logged and left out."""
+    for place in part.commands:
+        known = {*_names(app)}
+        brought = typer.Typer()
+        load(place)(brought)
+        for name in known.intersection(_names(brought)):
+            leave_out(f"The command {name!r} of the part {part.name} is left out: there is one of that name.")
+        app.registered_commands += [one for one in brought.registered_commands if _name(one) not in known]
+        app.registered_groups += [one for one in brought.registered_groups if _name(one) not in known]
+
+
+def _names(commands: typer.Typer) -> list[str]:
+    return [*map(_name, commands.registered_commands), *map(_name, commands.registered_groups)]
+
+
+def _name(one: CommandInfo | TyperInfo) -> str:
+    named = one.name or (one.typer_instance.info.name if isinstance(one, TyperInfo) and one.typer_instance else "")
+    return named or get_command_name(one.callback.__name__ if one.callback else "")

@@ -1,0 +1,217 @@
+"""What a client tells of the calls of its tools: the files, how one failed, what it asked of us, and what was used.
+
+What an agent opens or edits after an answer named it was used: noted by the hook, and recorded as feedback later. Which
+session got an answer is told by the client, which calls a hook after each call of our tools; where none was told of,
+the file and the hour have to do.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from treering.core.errors import TreeringError
+from treering.parts.coding_agents.hook_memory import USED, ShownThings
+from treering.stores.sqlite.files import digest_of_text, note_session, noted_answers, ready_folder, standing
+
+if TYPE_CHECKING:
+    from treering.surfaces.python.space import Space
+
+_MOST_USED = 3
+"""Marks of one edit: those of the last answers."""
+_MOST_USED_BYTES = 50_000
+_USED_SECONDS = 3600
+"""So long after an answer, a file that it named counts as used when it is opened or edited."""
+
+
+def note_asking(space: Path, session: str, given: Mapping[str, Any]) -> None:
+    """Note that a session got the answers of a call that its client tells of. Raises `OSError`.
+
+    The call is known by the name of its answer, or by what was asked.
+    """
+    told, asked = _answers_told(given), {digest_of_text(text) for text in _texts_asked(given)}
+    own = digest_of_text(session)
+    got = [
+        one.answer
+        for one in (noted_answers(space) if session and (told or asked) else ())
+        if own not in one.sessions and (one.answer in told or not asked.isdisjoint(one.asked))
+    ]
+    if got:
+        note_session(space, session, list(dict.fromkeys(got)))
+
+
+def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> None:
+    """Note which of the files last answers named, each once in a session. Raises `OSError`, `Unavailable`.
+
+    An answer that sessions are known to have asked for counts in these, any other one in all.
+    """
+    if not session:
+        return
+    own = digest_of_text(session)
+    recent = [
+        one
+        for one in noted_answers(space)
+        if time.time() - one.at < _USED_SECONDS and (own in one.sessions or not (one.sessions or one.in_shell))
+    ]
+    recent.sort(key=lambda one: own not in one.sessions)
+    named = [
+        (one.answer, one.scope, place)
+        for path in paths
+        for one in recent
+        if (place := one.files.get(path) or one.files.get(str(top / path)))
+    ][:_MOST_USED]
+    shown = ShownThings(space, session)
+    marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
+    new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
+    file = ready_folder(space) / USED
+    if not new or (file.exists() and file.stat().st_size > _MOST_USED_BYTES):
+        return
+    with file.open("ab") as used:
+        used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
+    ids = {place.partition(" ")[0] for _, _, place in new.values()}
+    if ids - standing(space, ids).revisions.keys():
+        file.unlink(missing_ok=True)  # one was erased meanwhile
+    shown.add(new)
+
+
+def record_used(space: "Space") -> None:
+    """Record as feedback of an agent what hooks noted as used. Where feedback is switched off, forget it."""
+    if space.address.file is None:
+        return
+    file = ready_folder(space.address.file) / USED
+    taken = file.with_name(f"{USED}.{os.getpid()}")
+    try:
+        file.replace(taken)
+    except FileNotFoundError:
+        return
+    told: dict[tuple[str, str], dict[str, None]] = {}
+    for line in taken.read_bytes().splitlines():
+        with suppress(ValueError, TypeError):
+            answer, scope, place = map(str, json.loads(line))
+            told.setdefault((answer, scope), {})[place] = None
+    taken.unlink()
+    # Imported here: a hook has no time for it.
+    from treering.verbs.feedback import is_on
+
+    agent = space.with_actor("hooks", channel="agent")
+    for (answer, scope), places in told.items():
+        for place in places:
+            with suppress(TreeringError):  # it is gone, or agents are reviewed here
+                if is_on(agent.engine, scope):
+                    agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
+
+
+# Which files a call is about, how it failed, and what it asked.
+
+
+_PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_ANSWER = re.compile(r"\bans:[\w=-]+")
+_COMMAND = "treering"
+_MOST_COMMAND = 4_000
+_NO_WORD = frozenset("-|&;<>()")
+_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
+_FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
+_ENDED_BADLY = re.compile(
+    r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
+    r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
+    re.MULTILINE,
+)
+"""Lines that a command writes which fails, and hardly any other."""
+_MOST_OUTPUT = 20_000
+_MOST_LINES = 40
+
+
+def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
+    """Return the files that a tool is about, from the top of the repository; none that lie elsewhere."""
+    said = _object(given.get("tool_input"))
+    named = [value for key in _PATHS if isinstance(value := said.get(key), str)]
+    patch = next((value for key in ("command", "input", "patch") if isinstance(value := said.get(key), str)), "")
+    named += [first or second for first, second in _PATCHED.findall(patch)]
+    found = []
+    for name in named:
+        place = os.path.relpath(os.path.realpath(Path(given.get("cwd") or top, name)), os.path.realpath(top))
+        if not place.startswith(".."):
+            found.append(PurePosixPath(Path(place)).as_posix())
+    return list(dict.fromkeys(found))
+
+
+def calls_us(given: Mapping[str, Any]) -> bool:
+    """Tell whether a tool ran a command that may be ours."""
+    return any(_COMMAND in text for text in _texts(_object(given.get("tool_input"))))
+
+
+def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of answers that a tool gave back."""
+    answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
+    return frozenset(name for one in answered for text in _texts(one) for name in _ANSWER.findall(text))
+
+
+def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
+    """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
+    for text in _texts(_object(given.get("tool_input"))):
+        yield text
+        if _COMMAND in text and len(text) <= _MOST_COMMAND:
+            with suppress(ValueError):
+                words = [*_shell_words(text), "|"]
+                ends = [at for at, word in enumerate(words) if word[:1] in _NO_WORD]
+                starts = (at for at, word in enumerate(words) if word[:1] not in _NO_WORD)
+                for start in starts:
+                    yield " ".join(words[start : next(end for end in ends if end > start)])
+
+
+def _shell_words(command: str) -> list[str]:
+    # Imported here: few hooks are called after a command of ours.
+    import shlex
+
+    read = shlex.shlex(command, posix=True, punctuation_chars=True)
+    read.whitespace_split, read.commenters = True, ""
+    return list(read)
+
+
+def failure_of(given: Mapping[str, Any]) -> str:
+    """Return the lines by which a tool failed; empty where it did not."""
+    output = given.get("tool_response", given.get("tool_output"))
+    error = given.get("error") or given.get("error_message")
+    answered = _object(output)
+    text = "\n".join(_texts(output))[-_MOST_OUTPUT:]
+    if not error:
+        error = answered.get("error")
+        code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
+        exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
+        # Codex gives a hook the bare output of a command, and does not say how it ended.
+        unsaid = isinstance(output, str) and not answered and not exits
+        if not (
+            error
+            or code not in (None, 0, "0")
+            or (code is None and any(exits))
+            or (unsaid and _ENDED_BADLY.search(text))
+        ):
+            return ""
+    lines = "\n".join([*_texts(error), text]).splitlines()
+    telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
+    return "\n".join(telling[-_MOST_LINES:])
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str() if value:
+            yield value
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)
