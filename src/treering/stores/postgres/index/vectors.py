@@ -153,7 +153,8 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         transaction.insert("passage_vectors", _VECTOR, kept, conflict="ON CONFLICT DO NOTHING")
 
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        texts, vectors, digests = ([row[place] for row in rows] for place in range(3))
+        texts = [text for text, _, _ in rows]
+        vectors, digests = [vector for _, vector, _ in rows], [digest for _, _, digest in rows]
         model = self._model_id or self._found_or_added(transaction)
         transaction.later(_KEEP_WAITING, texts=texts, vectors=vectors, digests=digests, model=model, **self._queue_of())
         self._leave_queue(transaction, texts, model)
