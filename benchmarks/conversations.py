@@ -37,9 +37,10 @@ def _recall(data: Labelled, plan: Plan) -> Iterator[Row]:
 
     def open_searchers(collection: Collection) -> Mapping[str, Searcher]:
         recorded = {DISCUSSIONS: through_discussions(collection, embedder, natural=plan.quick)}
-        held = LabelledSpace.of(collection, embedder, vectors=not plan.quick)
+        held = LabelledSpace.of(collection, embedder)
         if plan.quick:
             return {**recorded, WORDS: held.worded()}
+        held.cover(100)
         space = {WORDS: held.worded(), VECTORS: held.nearest(), FUSED: held.search(graph=False), DEFAULT: held.search()}
         return {**recorded, **space}
 

@@ -1,7 +1,8 @@
 """A labelled collection in a real space, and ways to search it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +16,7 @@ from treering.ports.models import Embedder
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import NearRequest, TextRequest
 from treering.retrieval.text.analysis import query_terms
+from treering.system.machine import SystemClock
 from treering.verbs.query.search import SearchReport
 
 Searcher = Callable[[str, int], Sequence[str]]
@@ -25,12 +27,27 @@ _SPARE = 2  # hits asked for per passage wanted: a long passage may be found by 
 _EVERYTHING = Reach("/")
 
 
+class AskedClock(SystemClock):
+    """Tells the time that a question is asked at: what "last week" means depends on it. `None`: the real time."""
+
+    at: datetime | None = None
+
+    def now(self) -> datetime:
+        """Return the time set, else the current one, in UTC."""
+        return self.at or super().now()
+
+
 @dataclass(frozen=True, slots=True)
 class LabelledSpace:
-    """A space that holds a collection. `passages` gives a passage's id by source and segment."""
+    """A space that holds a collection. `passages` gives a passage's id by source and segment.
+
+    Each question is asked at its own time where the set tells it: `asked` by text.
+    """
 
     space: Space
     passages: Mapping[tuple[str, str], str]
+    asked: Mapping[str, datetime | None]
+    clock: AskedClock
 
     @classmethod
     def of(cls, collection: Collection, embedder: Embedder) -> "LabelledSpace":
@@ -41,7 +58,10 @@ class LabelledSpace:
         space = treering.open(":memory:", background=False, embedder=embedder, quick=True)
         space.ingest("source", input={"items": list(items_of(collection.passages))})
         sources = space.engine.ledger.select(Selection(scope="/", types=("source",)))
-        return cls(space, {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)})
+        passages = {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)}
+        clock = AskedClock()
+        space = replace(space, engine=replace(space.engine, clock=clock))
+        return cls(space, passages, {question.text: question.asked_at for question in collection.questions}, clock)
 
     def cover(self, percent: int) -> None:
         """Embed so many of the texts by the embedder, chosen by their hash; the rest keep those of the quick model."""
@@ -71,6 +91,7 @@ class LabelledSpace:
         moment = {} if graph else {"as_of": self.space.engine.ledger.sequence()}
 
         def search(question: str, limit: int) -> Sequence[str]:
+            self.clock.at = self.asked.get(question)
             options = {"limit": _SPARE * limit, "semantic": semantic, **moment}
             report = self.space.query("search", input={"text": question}, options=options)
             assert isinstance(report, SearchReport)

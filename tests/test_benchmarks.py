@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from benchmarks import page, peers
 from benchmarks.cached_embedder import CachedEmbedder
-from benchmarks.data import beam
+from benchmarks.conversations import recalls
+from benchmarks.data import beam, load
 from benchmarks.figures import Figure, Missing
 from benchmarks.files import entered
+from benchmarks.labelled_space import LabelledSpace
 from benchmarks.paired import Recall, compared, keep, kept
 from benchmarks.plan import Plan
 from benchmarks.precision import Case, CaseAnswer, believed_space
@@ -110,6 +112,37 @@ def test_a_chat_of_beam_that_was_cut_to_size_is_read_as_it_was_cut(tmp_path: Pat
     (tmp_path / "100K" / "1" / "chat_trunecated.json").write_text(json.dumps(cut))
     (chat,) = beam(tmp_path / "100K").collections
     assert [passage.id for passage in chat.passages] == ["1/0"]
+
+
+def _histories(folder: Path) -> None:
+    """Write two turns that differ by their days alone, and a question about the days before it was asked."""
+    turn = {"role": "user", "text": "I met a friend at the market.", "session_id": None}
+    turns = [turn | {"id": f"t{day}", "date": f"2023/05/{day} (Fri) 10:00"} for day in ("05", "12", "26")]
+    asked = {"id": "q", "type": "temporal-reasoning", "text": "Who did I meet at the market last week?"}
+    questions = [asked | {"date": "2023/05/16 (Tue) 10:00", "gold": ["t12"]}]
+    (folder / "longmemeval_pooled").mkdir()
+    for name, rows in (("corpus", turns), ("queries", questions)):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / "longmemeval_pooled" / f"{name}.jsonl").write_text(lines)
+
+
+def test_a_question_of_a_set_is_asked_at_the_time_it_was_asked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _histories(tmp_path)
+    monkeypatch.setenv("TREERING_BENCH_DATA", str(tmp_path))
+    (collection,) = load("longmemeval").collections
+    held = LabelledSpace.of(collection, CachedEmbedder(tmp_path / "vectors.db"))
+    assert held.search(semantic=False)(collection.questions[0].text, 1) == ["t12"]
+
+
+def test_recall_through_discussions_is_measured_beside_the_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _histories(tmp_path)
+    monkeypatch.setenv("TREERING_BENCH_DATA", str(tmp_path))
+    rows = {row.name: row for row in recalls(Plan(quick=True, cache=tmp_path))}
+    assert {"longmemeval R@5, through discussion memory", "longmemeval R@5, words only"} <= rows.keys()
 
 
 def test_every_benchmark_is_one_that_can_be_run(capsys: pytest.CaptureFixture[str]) -> None:

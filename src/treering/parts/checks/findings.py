@@ -34,7 +34,7 @@ from treering.sources.repository.git import TouchedFile
 from treering.sources.repository.repo_selection import Globs
 from treering.sources.statements import states_by_name, withdrawn_as
 from treering.verbs.envelope import Value
-from treering.verbs.ingest.changes import places_now
+from treering.verbs.ingest.segments import places_now
 
 if TYPE_CHECKING:
     from treering.parts.wiki.kept_wikis import CitingPage
