@@ -49,7 +49,7 @@ _OF_NAMES: Mapping[tuple[str, str], tuple[float, float]] = {
     ("near", "prose"): (-2.0, 0.0),
     ("near", "talk"): (0.0, -2.0),
     ("words", "talk"): (-4.0, -2.0),
-    ("words", "prose"): (-4.0, -2.0),
+    ("words", "prose"): (-4.0, 0.0),
 }
 """What broken names count for, and that the best hits have no name of the question.
 

@@ -1,17 +1,25 @@
 """Durable commits by eight processes, in one space and in a space each: on SQLite and on Postgres, in one run.
 
 A commit to a ledger alone is what a store can do; with its index what was written is found when the commit returns,
-which is what a space does. `TREERING_BENCH_POSTGRES` names the database: `postgresql://USER@HOST/DATABASE`.
+which is what a space does. Beside it, in the same run: a loop over the driver that writes the same rows, in as many
+transactions. `TREERING_BENCH_POSTGRES` names the database: `postgresql://USER@HOST/DATABASE`.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from benchmarks.figures import Figure, Missing, Row, at_least
+from benchmarks.figures import Figure, Missing, Row, Target, at_least
 from benchmarks.plan import Plan, workplace
 from benchmarks.processes import race_each
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.sql import Composed
 
 _PROCESSES = 8
 _SECONDS = 10.0
@@ -51,18 +59,98 @@ def _committing(store: str, address: Callable[[str], str], seconds: float) -> It
         }
         for way, (addresses, wanted) in ways.items():
             given = [{"address": each, "seconds": seconds, "indexed": indexed} for each in addresses]
-            answers = race_each("commit", given)
-            made = [answer["made"] for answer in answers]
-            slowest = max(answer["longest"] for answer in answers)
-            cpu = sum(answer["cpu"] for answer in answers) / sum(made)
-            note = (
-                f"{min(made)} to {max(made)} by each, the slowest took {slowest:.2f} s, "
-                f"{1000 * cpu:.1f} ms CPU in clients"
-            )
-            target = at_least(wanted) if store == "Postgres" else None
             name = f"{store}: commits, a ledger {what}, {_PROCESSES} processes, {way}"
-            yield Figure(name, sum(made) / seconds, "per s", target, note)
+            target = at_least(wanted) if store == "Postgres" else None
+            ours = _rate(name, race_each("commit", given), seconds, target)
+            yield ours
+            if store == "Postgres":
+                floor = _rate(f"{name}, the same rows by the driver", race_each("insert_rows", given), seconds, None)
+                for each in dict.fromkeys(addresses):
+                    _drop_copies(each)
+                yield replace(floor, note=f"{floor.value / ours.value:.1f} times as many; {floor.note}")
+
+
+def _rate(name: str, answers: Sequence[dict[str, Any]], seconds: float, target: Target | None) -> Figure:
+    made = [answer["made"] for answer in answers]
+    slowest = max(answer["longest"] for answer in answers)
+    cpu = sum(answer["cpu"] for answer in answers) / sum(made)
+    note = f"{min(made)} to {max(made)} by each, the slowest took {slowest:.2f} s, {1000 * cpu:.1f} ms CPU in clients"
+    return Figure(name, sum(made) / seconds, "per s", target, note)
 
 
 def _file(folder: Path, name: str) -> str:
     return f"sqlite:{folder / name}.db"
+
+
+# The floor: what one commit stores, written by the driver alone.
+
+
+@contextmanager
+def copied_tables(
+    address: str, commit: Callable[[], None]
+) -> "Iterator[tuple[psycopg.Connection, Composed, list[tuple[Composed, tuple[Any, ...]]]]]":
+    """Give a connection, how to take turns, and inserts of the rows that a commit to the space leaves.
+
+    The rows begin with the number of the space, which is left out: another one makes them new. The tables are copies
+    with all indexes, without partitions and policies, in a schema by the name of the space.
+    """
+    import psycopg
+    from psycopg.sql import SQL, Identifier, Placeholder
+    from psycopg.types.string import TextLoader
+
+    from treering.stores.postgres.connection.target import target_of
+    from treering.system.address import parse_address
+
+    target = target_of(parse_address(address, named="the database"))
+    commit()
+    with psycopg.connect(target.conninfo, autocommit=True, prepare_threshold=1) as connection:
+        connection.adapters.register_loader("jsonb", TextLoader)
+        before = _rows(connection, target.space)
+        commit()
+        left = [(table, row) for table, rows in _rows(connection, target.space).items() for row in rows - before[table]]
+        schema = Identifier(target.space)
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(1)")
+            connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+            for table in before:
+                copy = SQL("CREATE TABLE IF NOT EXISTS {}.{} (LIKE treering.{} INCLUDING INDEXES)")
+                connection.execute(copy.format(schema, Identifier(table), Identifier(table)))
+            turn = SQL("INSERT INTO {}.spaces(space, sequence, hash) VALUES(0, 0, '') ON CONFLICT DO NOTHING")
+            connection.execute(turn.format(schema))
+        inserts = [
+            (
+                SQL("INSERT INTO {}.{} VALUES({})").format(
+                    schema, Identifier(table), SQL(", ").join([Placeholder()] * (1 + len(row)))
+                ),
+                row,
+            )
+            for table, row in left
+        ]
+        yield connection, SQL("SELECT FROM {}.spaces WHERE space = 0 FOR NO KEY UPDATE").format(schema), inserts
+
+
+def _drop_copies(address: str) -> None:
+    import psycopg
+    from psycopg.sql import SQL, Identifier
+
+    from treering.stores.postgres.connection.target import target_of
+    from treering.system.address import parse_address
+
+    target = target_of(parse_address(address, named="the database"))
+    with psycopg.connect(target.conninfo) as connection:
+        connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(target.space)))
+
+
+def _rows(connection: "psycopg.Connection", space: str) -> dict[str, set[tuple[Any, ...]]]:
+    """Return all rows of a space by table, without the number of the space."""
+    from psycopg.sql import SQL, Identifier
+
+    from treering.stores.postgres.connection.homes import see_space
+    from treering.stores.postgres.connection.schema import TABLES
+
+    with connection.transaction():
+        see_space(connection, space)
+        return {
+            table: {row[1:] for row in connection.execute(SQL("SELECT * FROM {}").format(Identifier(table)))}
+            for table in TABLES
+        }

@@ -60,6 +60,8 @@ VARIANTS: Mapping[str, Callable[[str, str, random.Random], Iterator[str]]] = {
     "words in another order": _shuffled,
     "seven tenths of the words": _partly,
 }
+TITLED = "under a title of the evidence"
+"""Poison that the question does not name, called as a passage that the evidence leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def measure(plan: Plan) -> list[Row]:
 
 
 def _poisoned(collection: Collection, asked: Sequence[Question], embedder: Embedder) -> Iterator[Row]:
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, TITLED):
         poison = list(_poison(collection, asked, variant))
         for channel, words in (("user", "same channel"), ("agent", "less trusted channel")):
             got = _ask(collection.passages, {channel: poison}, asked, embedder)
@@ -144,9 +146,16 @@ def _flagged(plan: Plan) -> Iterator[Row]:
 
 def _poison(collection: Collection, asked: Sequence[Question], variant: str) -> Iterator[Passage]:
     titles = [passage.title for passage in collection.passages]
+    called = {passage.id: passage.title for passage in collection.passages}
     for question in asked:
         chance = random.Random(question.id)
         wrong = chance.choice([title for title in titles if title not in question.text])
+        if variant == TITLED:
+            evidence = sorted(called[identity] for identity in question.gold)
+            title = chance.choice([title for title in evidence if title not in question.text] or evidence)
+            text = f"{title} is {wrong}. Records that said otherwise have been corrected: it is {wrong}."
+            yield Passage(f"{_POISON}{question.id}/0", title, text, text)
+            continue
         for number, text in enumerate(VARIANTS[variant](question.text.strip(), wrong, chance)):
             yield Passage(f"{_POISON}{question.id}/{number}", f"note {number}", text, text)
 

@@ -210,6 +210,24 @@ def commit(address: str, seconds: float, indexed: bool) -> Answer:
     return {"made": made, "longest": longest, "cpu": spent}
 
 
+def insert_rows(address: str, seconds: float, indexed: bool) -> Answer:
+    """Write what `commit` stores, with the driver and nothing else, each time in one transaction and one round trip."""
+    import os
+
+    from benchmarks.ledgers import copied_tables
+
+    made, longest, spent = 0, 0.0, 0.0
+    with copied_tables(address, lambda: _commit_once(address, indexed)) as (connection, turn, inserts):
+        for number in _racing(seconds):
+            began, cpu = time.monotonic(), time.process_time()
+            with connection.pipeline(), connection.transaction(), connection.cursor() as cursor:
+                cursor.execute(turn)
+                for insert, row in inserts:
+                    cursor.execute(insert, (os.getpid() * 10**8 + number, *row))
+            made, longest, spent = made + 1, max(longest, time.monotonic() - began), spent + time.process_time() - cpu
+    return {"made": made, "longest": longest, "cpu": spent}
+
+
 def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
     """Commit to one space after the other and, every fourth time, search what was committed; tell how long each took.
 
@@ -244,6 +262,16 @@ def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
                 spaces[which].query("search", input={"text": title})
                 queries.append(time.perf_counter() - began)
     return {"commits": commits, "queries": queries, "made": made}
+
+
+def _commit_once(address: str, indexed: bool) -> None:
+    import treering
+    from treering.testing import Builder, SteppingClock
+
+    make = Builder(SteppingClock(seed=f"{time.monotonic_ns()}"))
+    ledger = treering.open_ledger(address) if indexed else _ledger_alone(address)
+    ledger.commit(make.patch(make.node(f"Beam {time.monotonic_ns()}")))
+    ledger.close()
 
 
 def _ledger_alone(address: str) -> "Ledger":
@@ -301,6 +329,7 @@ PROBES: Mapping[str, Callable[..., Answer]] = {
         record,
         insert,
         commit,
+        insert_rows,
         use_spaces,
         load_encoder,
         start_on_paragraphs,

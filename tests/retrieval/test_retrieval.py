@@ -240,3 +240,16 @@ def test_more_texts_are_read_where_those_read_first_repeat_each_other():
         found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
         assert len({hit.text for hit in found.hits}) == 4
         assert len(ledger.segments) == 12
+
+
+def test_no_more_texts_are_read_than_should_make_up_for_those_that_repeat_each_other():
+    with open_space(channel="user") as space:
+        for n in range(3):
+            note(space, "harvest harvest harvest of the year", origin=f"copy{n}.md", title="harvest harvest")
+        for n, matter in enumerate(MATTERS):
+            note(space, f"{matter} harvest {' '.join(MATTERS[n : n + 3])}", origin=f"{matter}.md", title=matter)
+        ledger = TextsRead(space.engine.ledger)
+        question = Question.of("harvest", embedder=None)
+        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        assert len({hit.text for hit in found.hits}) == 4
+        assert 5 < len(ledger.segments) < 4 * 3

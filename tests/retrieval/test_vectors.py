@@ -70,6 +70,18 @@ def test_any_sequence_of_steps_answers_as_a_dictionary_and_a_sort_would(steps):
         assert len(table) == len(naive)
 
 
+def test_a_filter_that_is_asked_for_again_sees_what_changed_since():
+    table, allowed = table_of({1: 1, 2: 2, 3: 3}), keyed(1, 2, 5)
+    assert table.search(unit(2), limit=5, allowed=allowed)[0].tolist() == [2, 1]
+    table.add(keyed(5), unit(2)[np.newaxis])
+    assert sorted(table.search(unit(2), limit=5, allowed=allowed)[0].tolist()) == [1, 2, 5]
+    table.discard(keyed(3))  # now it leaves out nothing
+    assert sorted(table.search(unit(2), limit=5, allowed=allowed)[0].tolist()) == [1, 2, 5]
+    table.discard(keyed(2))
+    table.add(keyed(7), unit(2)[np.newaxis])
+    assert table.search(unit(2), limit=5, allowed=allowed)[0].tolist() == [5, 1]
+
+
 def test_beyond_the_exact_rows_nearly_all_of_the_true_nearest_are_found():
     vectors = clustered(rows=6_000, clusters=60, seed=1)
     queries = clustered(rows=6_040, clusters=60, seed=1)[6_000:]

@@ -1,6 +1,8 @@
+import pytest
+
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.code_places import role_weights
-from treering.retrieval.search.commit_history import CommitHistory, companions_of
+from treering.retrieval.search.commit_history import CommitHistory, against_the_first, companions_of
 from treering.retrieval.search.fusion import (
     PLACES,
     ArmScore,
@@ -102,6 +104,14 @@ def test_commits_count_by_how_rare_their_words_are_and_are_shared_out_among_thei
     scores = history.files(["carousel"])
     assert scores["repo:x#b.py"] == scores["repo:x#c.py"] < scores["repo:x#a.py"]
     assert max(history.files(["fix"]).values()) < scores["repo:x#a.py"]
+
+
+def test_a_file_that_very_many_commits_touched_leaves_others_their_part():
+    shares = against_the_first({"app.py": 10.0, "a.py": 2.0, "b.py": 1.0, "c.py": 1.0, "d.py": 1.0, "e.py": 0.5})
+    assert shares["app.py"] == 1.0
+    assert shares["a.py"] == pytest.approx(2 / 3)
+    assert 0 < shares["e.py"] < shares["d.py"] == shares["b.py"] < shares["a.py"]
+    assert against_the_first({}) == {}
 
 
 def test_a_map_that_tells_of_no_commits_scores_no_files():

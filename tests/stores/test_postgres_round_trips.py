@@ -2,7 +2,7 @@
 
 import random
 import re
-from contextlib import closing
+from contextlib import closing, suppress
 
 import numpy as np
 import psycopg
@@ -27,7 +27,7 @@ from treering.stores.postgres.ledger.log_tables import PostgresLogReads
 from treering.stores.postgres.ledger.object_reads import ObjectReads
 from treering.stores.rows.read_checks import ReadChecks
 from treering.testing.builders import Builder
-from treering.testing.fakes import SteppingClock
+from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract import EMBEDDER
 
 _MANY = 40
@@ -121,6 +121,37 @@ def test_a_commit_with_its_index_is_four_round_trips(searched, monkeypatch):
     assert not index.upkeep.differences()
 
 
+def test_a_commit_with_quick_vectors_is_four_round_trips_too_once_the_model_is_known(server, monkeypatch):
+    make = Builder(SteppingClock())
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id="encoder", dimension=4, quick=EMBEDDER)
+        ledger = PostgresLedger(space, clock=SteppingClock(), server_time=False, followers=[index])
+        for title in ("First", "Second"):
+            ledger.commit(make.patch(make.node(title)))
+        with sent_by(monkeypatch) as sent:
+            ledger.commit(make.patch(make.node("Third")))
+        assert len(sent.trips) == 4, sent.trips
+        assert index.quick.lag() == Lag(0, 3)
+
+
+def test_the_number_of_a_model_is_not_remembered_of_a_commit_that_failed(server):
+    make = Builder(SteppingClock())
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id="encoder", dimension=4, quick=EMBEDDER)
+        ledger = PostgresLedger(space, clock=SteppingClock(), server_time=False, followers=[index])
+        with suppress(KeyError), space.write() as transaction:
+            for number in (1, 2):
+                index.quick.embed_at_once(EMBEDDER, transaction, {number: "Bees hum."})
+            raise KeyError
+        other = PostgresIndex(space, model_id="encoder", dimension=4, quick=HashingEmbedder(dimension=8))
+        PostgresLedger(space, clock=SteppingClock(), server_time=False, followers=[other]).commit(
+            make.patch(make.node("First"))
+        )
+        ledger.commit(make.patch(make.node("Second")))
+        assert index.quick.lag() == Lag(1, 2)
+        assert other.quick.lag() == Lag(1, 2)
+
+
 def test_searches_by_text_are_a_few_statements_however_many_are_asked_together(searched, monkeypatch):
     _, index, _ = searched
     requests = [
@@ -187,12 +218,29 @@ def test_a_note_does_not_read_all_that_waits_for_a_vector(server, queued, monkey
     assert all("pkey" in scan for scan in scans), plan
 
 
+def test_a_note_looks_up_in_the_queue_only_its_own_texts_to_keep_their_quick_vectors(server, monkeypatch):
+    make = Builder(SteppingClock())
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id="encoder", dimension=4, quick=EMBEDDER)
+        ledger = PostgresLedger(space, clock=SteppingClock(), server_time=False, followers=[index])
+        ledger.commit(make.patch(*(make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(_MANY))))
+        with psycopg.connect(server.url(), autocommit=True) as owner:
+            owner.execute("ANALYZE treering.vector_queue")
+        with sent_by(monkeypatch) as sent:
+            ledger.commit(make.patch(make.source("Ants dig.", origin="ants.md")))
+        [kept] = [each for each in sent.statements if each.startswith("INSERT INTO passage_vectors")]
+        lines = generic_plan(space, kept).splitlines()
+        scans = [place for place, line in enumerate(lines) if " on vector_queue" in line]
+        assert scans
+        assert all("text_id" in lines[place + 1] for place in scans), "\n".join(lines)
+
+
 def generic_plan(space, statement):
     """Return the plan for all values, which transactions use, of a statement as it was sent."""
     count = max(map(int, re.findall(r"[$](\d+)", statement)))
     with space.read() as transaction:
         transaction.later(f"PREPARE sent AS {statement}")
-        lines = transaction.column(f"EXPLAIN EXECUTE sent({', '.join(['1'] * count)})")
+        lines = transaction.column(f"EXPLAIN EXECUTE sent({', '.join(['NULL'] * count)})")
         transaction.later("DEALLOCATE sent")
         transaction.flush()
     return "\n".join(lines)

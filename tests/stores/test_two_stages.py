@@ -93,3 +93,15 @@ def test_a_space_whose_embedder_is_quick_has_nothing_that_waits(address):
         [hit] = asked(space).hits
         assert "quick" not in hit.explain["arms"]
         assert space.lint("reindex").differences == ()
+
+
+def test_passages_that_wait_are_counted_alike_whether_few_or_many_do(address):
+    with treering.open(address, background=False) as space:
+        for number in range(8):
+            given = {"kind": "note", "origin": f"trip {number}", "title": "Trip", "text": f"{TRIP} {number % 4}"}
+            space.ingest("source", input=given)
+        vectors = space.engine.index.vectors
+        for texts in (4, 3, 2, 1, 0):
+            assert lag_of(space.engine.index) == Lag(2 * texts, 8, quick=2 * texts)
+            for one in vectors.pending(1):
+                vectors.add({one.text_hash: BgeSmall().embed_documents([one.text])[0]})

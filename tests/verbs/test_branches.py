@@ -203,6 +203,35 @@ def test_a_tree_that_nobody_knows_is_refused_and_the_known_ones_are_named(space,
     assert "main" in (caught.value.hint or "")
 
 
+def test_a_repository_that_was_read_or_erased_since_the_last_question_is_known_and_unknown_to_the_next(
+    repository, feature
+):
+    with treering.open(":memory:", background=False, channel="user") as space:
+
+        def note(text):
+            space.ingest("source", "/", {"kind": "note", "origin": text, "title": text, "text": text})
+
+        def is_known(branch):
+            try:
+                return bool(texts(space, "retry limit", at=branch))
+            except treering.NotFound:
+                return False
+
+        assert not is_known("main")
+        note("The first bell rings at nine.")
+        assert not is_known("main")
+        ingest(space, repository)
+        assert is_known("main")
+        note("The last bell rings at five.")
+        assert is_known("main")
+        assert not is_known("feature/x")
+        ingest(space, feature)
+        assert is_known("feature/x")
+        note("There is no bell at noon.")
+        space.erase([one.id for one in sources(space) if one.kind == "repo"])
+        assert not is_known("main")
+
+
 def test_a_file_renamed_on_one_branch_keeps_its_knowledge_on_both_and_after_the_merge(space, repository, feature):
     feature.git("reset", "-q", "--hard", "HEAD~1")
     feature.git("mv", "limits.md", "bounds.md")

@@ -3,7 +3,7 @@ import pytest
 from treering.core.evidence import Definition, segment_hash
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
-from treering.verbs.ingest.changes import moved_refs
+from treering.verbs.ingest.segments import moved_refs
 
 OLD = "PORT = 8080\n\ndef run(server):\n    server.listen(PORT)\n\ndef stop(server):\n    server.close()"
 PARTS = (Definition(name="Web.run", first=3, last=4), Definition(name="Web.stop", first=6, last=7))

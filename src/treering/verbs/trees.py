@@ -310,29 +310,46 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
 
 def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Altered | None = None) -> Iterator[Source]:
     """Give the maps of the repositories that were read at a scope, and below it where asked to."""
-    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
+    where = And((Compare("kind", "eq", _MAP), Compare("status", "eq", "active")))
     found = ledger.select(Selection(scope=scope, descend=descend, types=("source",), where=where), altered=altered)
     yield from (item for item in found if isinstance(item, Source))
 
 
-_LAST: WeakKeyDictionary[Any, tuple[object, Sequence[Source]]] = WeakKeyDictionary()
-"""By the index of an open space, the maps that were read last, and what they were read of: each question needs them."""
+_MAP = "repo"
+_FEW_EVENTS = 64
+"""After so many events the maps are looked for anew, among all objects."""
+
+_LAST: WeakKeyDictionary[Any, tuple[tuple[str, str] | None, int, Sequence[Source]]] = WeakKeyDictionary()
+"""By the index of an open space, the maps that were read last, of which scope, and at which sequence number.
+
+Each question needs them.
+"""
 _LOCK = Lock()
 
 
 def _maps(engine: Engine, scope: str) -> Sequence[Source]:
-    """Return the maps of the repositories at a scope and below; read anew only where the space was written since."""
+    """Return the maps of the repositories at a scope and below; read anew only where one was written since."""
     ledger = whole(engine.ledger)
     seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT
-    key = (ledger.sequence(), seen, scope)
+    place, sequence = (seen, scope), ledger.sequence()
     with _LOCK:
-        known, maps = _LAST.get(engine.index, (None, ()))
-    if known == key:
+        known, after, maps = _LAST.get(engine.index, (None, 0, ()))
+    if (known, after) == (place, sequence):
         return maps
-    maps = tuple(repository_maps(ledger, scope, descend=True))
+    if known != place or _were_written(maps, ledger, after, sequence):
+        maps = tuple(repository_maps(ledger, scope, descend=True))
     with _LOCK:
-        _LAST[engine.index] = (key, maps)
+        _LAST[engine.index] = (place, sequence, maps)
     return maps
+
+
+def _were_written(maps: Sequence[Source], ledger: Ledger, after: int, sequence: int) -> bool:
+    """Tell whether a map may have come, changed or gone between two sequence numbers of the log."""
+    if not 0 <= sequence - after <= _FEW_EVENTS:
+        return True
+    targets = {event.target for event in ledger.events(after=after, limit=sequence - after)}
+    heads = ledger.heads({*targets, *(one.id for one in maps)})
+    return any(heads[one].kind == _MAP for one in targets & heads.keys()) or any(one.id not in heads for one in maps)
 
 
 def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | None) -> list[Source]:

@@ -24,7 +24,7 @@ from treering.sources.reading.folder import read_bytes
 from treering.sources.reading.text import is_markdown
 from treering.sources.repository.git import ChangeKind, GitRepository, TouchedFile, TreeChange, TreeEntry
 from treering.sources.repository.git_blobs import CommitMessage, TouchedLines, blob_id
-from treering.sources.repository.repo_identity import RepositoryIdentity, earlier_origins
+from treering.sources.repository.repo_identity import RepositoryIdentity, earlier_origins, path_origin
 from treering.sources.statements import is_manifest, states_by_name
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.segments import first_segments
@@ -313,12 +313,14 @@ def paths_of_sources(ledger: Ledger, change: BranchChange) -> Mapping[str, str]:
     paths = change.by_old_path.keys() | {one.change.path for one in change.files}
     roots, top = _roots(ledger, change.repository), change.repository.top
     origins = {f"{root}#{path}": path for root in roots for path in paths}
-    if top:  # what was read by its folder before the folder was a repository
-        origins |= {name: path for path in paths for name in earlier_origins(top.resolve() / path)}
     found: dict[str, str] = {}
     for scope in (ROOT, *ledger.scopes(ROOT)) if origins else ():
         states = ledger.sources_at(scope=scope, origins=[*origins])
         found |= {state.id: origins[origin] for origin, state in states.items()}
+        if top and (below := ledger.sources(scope=scope, root=path_origin(top.resolve()))):
+            # Its folder was read before it was a repository.
+            names = {name: path for path in paths for name in earlier_origins(top.resolve() / path)}
+            found |= {state.id: names[origin] for origin, state in below.items() if origin in names}
     renamed = {one.change.path: one.change.before for one in change.files if one.old}
     return {source: renamed.get(path, path) for source, path in found.items()}
 

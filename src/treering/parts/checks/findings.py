@@ -28,18 +28,15 @@ from treering.parts.checks.change import (
     states,
     still_there,
 )
-from treering.ports.ledger import Ledger
-from treering.registry import PARTS
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.sources.repository.git import TouchedFile
 from treering.sources.repository.repo_selection import Globs
 from treering.sources.statements import states_by_name, withdrawn_as
 from treering.verbs.envelope import Value
-from treering.verbs.ingest.changes import places_now
+from treering.verbs.ingest.segments import places_now
 
 if TYPE_CHECKING:
-    from treering.parts.wiki.files.manifest import WrittenCitation
     from treering.parts.wiki.kept_wikis import CitingPage
 
 Level = Literal["error", "warning", "note"]
@@ -167,13 +164,16 @@ class Checked:
         return f"{proof.path}#L{first}-L{last} no longer reads {_quoted(words)}."
 
 
-def find(checked: Checked) -> list[CheckFinding]:
-    """Return what a change does to what is known: what is to be mended first, then what is good to know."""
+def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFinding]:
+    """Return what a change does to what is known: what is to be mended first, then what is good to know.
+
+    `pages`: what was found of pages of wikis.
+    """
     found = [
         *_stale(checked),
         *_contested(checked),
         *_named_and_gone(checked),
-        *((*_rotten_pages(checked), *_rotten_kept_pages(checked)) if "wiki" in PARTS else ()),
+        *pages,
         *_closes(checked),
     ]
     governing = sorted(_governing(checked), key=_order)
@@ -188,7 +188,8 @@ def _key(one: CheckFinding) -> tuple[object, ...]:
     return (one.rule, one.path, one.line, one.title, one.reason)
 
 
-def _finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
+def finding(rule: str, at: tuple[str, int], title: str, reason: str, mend: str, identity: str = "") -> CheckFinding:
+    """Return a finding of a rule at a path and a line, as serious as the rule says."""
     return CheckFinding(
         rule=rule, level=RULES[rule][0], path=at[0], line=at[1], title=title, reason=reason, mend=mend, id=identity
     )
@@ -208,13 +209,13 @@ def _stale(checked: Checked) -> Iterator[CheckFinding]:
         title = belief.item.title
         if len(lost) < len(belief.proofs) + belief.others:
             rest = f"{len(lost)} of {len(belief.proofs) + belief.others} pieces of evidence: {whys}"
-            yield _finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
+            yield finding("partly-changed", at, title, rest, _mend(belief, at), belief.id)
             continue
         if how := _withdrawn(checked, belief, lost[0][0]):
             said = f"The change marks {named(at[0])} as {how}."
-            yield _finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
+            yield finding("withdrawn", at, title, said, _mend(belief, at) if belief.id else "", belief.id)
         else:
-            yield _finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
+            yield finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
         fallen[belief.item.id] = (at, title)
     yield from _derived(checked, fallen)
 
@@ -234,7 +235,7 @@ def _derived(checked: Checked, fallen: dict[str, tuple[tuple[str, int], str]]) -
         for at, belief in new.values():
             parents = ", ".join(named(fallen[one][1]) for one in belief.item.derived_from if one in fallen)
             why = f"It was derived from {parents}, which the change makes stale."
-            yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+            yield finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
         fallen |= {identity: (at, belief.item.title) for identity, (at, belief) in new.items()}
 
 
@@ -277,7 +278,7 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
                 rival, kept = belief.item, belief.item.id not in checked.lost
                 if kept and contradict(_in_scope(item, rival.scope), _live(rival)):
                     said = f"The change says {_quoted(_said(item))}, and {_where(belief)} says {_quoted(_said(rival))}."
-                    yield _finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
+                    yield finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
 
 
 def _in_scope(item: Knowledge, scope: str) -> Knowledge:
@@ -326,9 +327,9 @@ def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
         for path, line, why in told if what not in still else ():
             decided = next((one for one in checked.beliefs if one.record == path and one.item.kind == "decision"), None)
             if decided is None:
-                yield _finding("stale-document", (path, line), path, why, _edit(path, line))
+                yield finding("stale-document", (path, line), path, why, _edit(path, line))
             elif not withdrawn_as(change.text(documents[path]) or ""):
-                yield _finding("stale-decision", (path, line), decided.item.title, why, _edit(path, line), decided.id)
+                yield finding("stale-decision", (path, line), decided.item.title, why, _edit(path, line), decided.id)
     yield from _believed_and_gone(
         checked, places, lasting, {name: why for name, why in names.items() if name not in still}
     )
@@ -342,94 +343,16 @@ def _believed_and_gone(
         if not belief.record and belief.item.id not in checked.lost and belief.item.status != "stale":
             text = f"{belief.item.title}\n{passages_of(belief.item)[0].text}"
             for what, _, why in mentions("", text, places, lasting, checked.gone, names):
-                at = _touched_place(checked, what, names)
-                yield _finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
+                at = touched_place(checked, what, names)
+                yield finding(_rule_of(belief.item), at, belief.item.title, why, _mend(belief, at), belief.id)
                 break
 
 
-def _touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
+def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tuple[str, int]:
+    """Return where to show what became of a file, or of a definition among `names` with their files."""
     if what in names:
         return names[what], 1
     return checked.gone.get(what) or what, 1
-
-
-# Pages of wikis that cite lines that changed.
-
-
-def kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "list[CitingPage]":
-    """Return the pages of the wikis that a space keeps which cite touched files (`paths`, by the ids of sources)."""
-    # Imported here: the part may not be there.
-    from treering.parts.wiki.kept_wikis import citing_pages
-
-    return citing_pages(ledger, paths)
-
-
-def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
-    from treering.parts.wiki.own_pages import is_manifest_of_wiki, wiki_pages
-
-    change = checked.change
-    before = {path: one.blob for path, one in change.before.items() if is_manifest_of_wiki(path)}
-    after = {path: blob for path, blob in change.after.items() if is_manifest_of_wiki(path)}
-    wikis, now = (
-        wiki_pages({path: (change.text(blob) or "").encode() for path, blob in found.items()}).wikis
-        for found in (before, after)
-    )
-    for folder, wiki in now.items():
-        known = wikis[folder].files if folder in wikis else {}
-        for name, record in wiki.files.items():
-            cited_before = frozenset(known[name].cited if name in known else ())
-            said = (_rot_of_file(change, one, in_base=one in cited_before) for one in record.cited)
-            if why := next(filter(None, said), ""):
-                page = f"{folder}/{name}" if folder else name
-                at = page, _line_of_citation(change, page, why.split("#L")[0].removeprefix("It cites "))
-                mend = f"treering ingest . && treering wiki build --to {shlex.quote(folder or '.')}"
-                yield _finding("rotten-page", at, record.title or page, why, mend)
-
-
-def _rot(change: BranchChange, path: str, lines: tuple[int, int], words: str) -> str:
-    """Say what became of cited lines; empty where they stand."""
-    if not words.strip():
-        return ""
-    place = f"It cites {path}#L{lines[0]}-L{lines[1]}, which"
-    _, now = change.place_now(path)
-    if not now:
-        return f"{place} is deleted."
-    return "" if find_lines(words, change.text(now) or "") else f"{place} no longer reads as cited."
-
-
-def _rot_of_file(change: BranchChange, cited: "WrittenCitation", *, in_base: bool) -> str:
-    """Say what became of lines that a page in a folder cites; empty where they stand, or did not stand before either.
-
-    A page of the base cites lines of the base, one that was written since those of the commit that it names.
-    """
-    file = change.by_old_path.get(cited.path)
-    if file is None and (in_base or cited.path in change.before):
-        return ""
-    blob = file.old if file and in_base else change.blob_at(cited.commit, cited.path)
-    words = "\n".join((change.text(blob) or "").split("\n")[cited.first - 1 : cited.last])
-    return _rot(change, cited.path, (cited.first, cited.last), words)
-
-
-def _rotten_kept_pages(checked: Checked) -> Iterator[CheckFinding]:
-    """Look at the pages that the space keeps. The space may have read any commit, so they may cite either side."""
-    from treering.parts.wiki.citing import cited_words
-
-    change = checked.change
-    for page in checked.held.pages:
-        for path, cited, salt in page.cited:
-            file = change.by_old_path.get(path)
-            blobs = (file.old if file else "", change.blob_at(cited.commit or "", path))
-            words = (cited_words(cited, change.text(blob) or "", salt) for blob in blobs)
-            if why := _rot(change, path, (cited.first_line, cited.last_line), next(filter(None, words), "")):
-                at = _touched_place(checked, path, {})
-                show = f"treering query --mode expand {page.id}"
-                yield _finding("rotten-page", at, page.title, f"{why} The space keeps the page.", show, page.id)
-                break
-
-
-def _line_of_citation(change: BranchChange, page: str, path: str) -> int:
-    lines = (change.text(change.after.get(page, "")) or "").splitlines()
-    return next((number for number, line in enumerate(lines, start=1) if path in line), 1)
 
 
 # What governs the touched lines.
@@ -451,7 +374,7 @@ def _governing(checked: Checked) -> Iterator[CheckFinding]:
             (path, line), why = found
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
             show = f"treering query --mode expand {belief.id}" if belief.id else own
-            yield _finding("governs", (path, line), item.title, why, show, belief.id)
+            yield finding("governs", (path, line), item.title, why, show, belief.id)
 
 
 def _governed(
@@ -536,10 +459,10 @@ def _closes(checked: Checked) -> Iterator[CheckFinding]:
         for item in matching:
             kind = f"--kind {item.kind} --status resolved --resolution"
             mend = f'treering crystallize {item.id} {kind} "Merged"'
-            yield _finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
+            yield finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
         if not matching:
             unknown = " The space has no open work item of that name." if checked.held.address else ""
-            yield _finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
+            yield finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
 
 
 def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from pydantic import ValidationError
@@ -23,7 +23,8 @@ from treering.parts.checks.change import (
     paths_of_sources,
     together,
 )
-from treering.parts.checks.findings import RULES, Checked, CheckFinding, Held, Level, find, kept_pages
+from treering.parts.checks.findings import RULES, Checked, CheckFinding, Held, Level, find
+from treering.ports.ledger import Ledger
 from treering.registry import PARTS
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.repo_selection import Globs
@@ -33,6 +34,9 @@ from treering.surfaces.python.space import open_ledger
 from treering.system.settings import Settings
 from treering.verbs.envelope import Value
 from treering.version import __version__
+
+if TYPE_CHECKING:
+    from treering.parts.wiki.kept_wikis import CitingPage
 
 Form = Literal["text", "json", "sarif", "github", "gitlab", "markdown"]
 
@@ -80,7 +84,9 @@ def check(
     beliefs = together(own, held.beliefs)
     checked = Checked(change, beliefs, held, described)
     ignored = Globs.of(config.ignore)
-    found = [_leveled(one, failing) for one in find(checked) if not (one.path and ignored.match(one.path))]
+    found = [
+        _leveled(one, failing) for one in find(checked, _pages(checked)) if not (one.path and ignored.match(one.path))
+    ]
     report = CheckReport(
         base=change.base,
         head=change.head,
@@ -106,10 +112,26 @@ def _held(access: Access, settings: Settings, change: BranchChange, *, no_space:
     ledger = open_ledger(address, create=False)
     try:
         paths = paths_of_sources(ledger, change)
-        work, pages = list(open_work(ledger)), kept_pages(ledger, paths) if "wiki" in PARTS else ()
+        work, pages = list(open_work(ledger)), _kept_pages(ledger, paths)
         return Held(str(address), held_beliefs(ledger, paths), work, pages, ledger.policy)
     finally:
         ledger.close()
+
+
+def _kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "Sequence[CitingPage]":
+    if "wiki" not in PARTS:
+        return ()
+    from treering.parts.wiki.kept_wikis import citing_pages
+
+    return citing_pages(ledger, paths)
+
+
+def _pages(checked: Checked) -> list[CheckFinding]:
+    if "wiki" not in PARTS:
+        return []
+    from treering.parts.checks.pages import rotten_pages
+
+    return rotten_pages(checked)
 
 
 def _config(change: BranchChange) -> CheckConfig:

@@ -234,16 +234,20 @@ def citing_pages(ledger: Ledger, paths: Mapping[str, str]) -> list[CitingPage]:
     where = And((Compare("status", "eq", "active"), Compare("origin", "prefix", f"{home.origin()}/")))
     kept = ledger.select(Selection(home.scope, descend=True, types=("source",), where=where))
     records = {(one.scope, str(one.payload.get("key"))): one for one in kept if isinstance(one, Source)}
-    salts = _salts(ledger, paths)
-    found: list[CitingPage] = []
+    pages: list[tuple[str, str, list[LineCitation]]] = []
     for scope, head in [one for one in records if one[1].startswith(f"{_GENERATION}/")]:
         for part in _wiki_of(record_of(records[scope, head])).pages.values():
             if record := records.get((scope, part.record)):
                 page = _written_of(record_of(record)).page
-                cited = [(paths[one.source_id], one) for one in page.citations if one.source_id in salts]
-                told = tuple((path, one, salts[one.source_id]) for path, one in cited)
-                found += [CitingPage(record.id, page.plan.title, told)] if told else []
-    return found
+                cited = [one for one in page.citations if one.source_id in paths]
+                pages += [(record.id, page.plan.title, cited)] if cited else []
+    salts = _salts(ledger, {one.source_id for _, _, cited in pages for one in cited})
+    return [
+        CitingPage(
+            identity, title, tuple((paths[at], one, salts[at]) for one in cited if (at := one.source_id) in salts)
+        )
+        for identity, title, cited in pages
+    ]
 
 
 def _salts(ledger: Ledger, sources: Iterable[str]) -> dict[str, str]:

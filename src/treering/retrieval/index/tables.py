@@ -450,14 +450,15 @@ class WordTable:
         """Return the score of every passage by its key, 0 where it has no term; one given twice counts twice."""
         scores = np.zeros(len(self._lengths))
         for each in terms:
-            scores[each.keys] += each.scores if isinstance(each, WeighedPostings) else self._weighed(each)
+            keys = each.keys.astype(np.int64)  # half the time of the shorter ones, which numpy converts at each use
+            scores[keys] += each.scores if isinstance(each, WeighedPostings) else self._weighed(each, keys)
         return scores
 
-    def _weighed(self, postings: Postings) -> Scores:
+    def _weighed(self, postings: Postings, keys: Keys) -> Scores:
         if self._norms is None:
             self._norms = _K1 * (1 - _B + _B * self._lengths / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
-        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + self._norms[postings.keys]))
+        weighed: Scores = self._idf(len(counts)) * ((counts * (_K1 + 1)) / (counts + self._norms.take(keys)))
         return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
@@ -487,7 +488,8 @@ def only(scores: Scores, keys: Keys) -> Scores:
 
 def best(scores: Scores, limit: int, *, among: npt.NDArray[np.int32] | Keys | None = None) -> tuple[Keys, Scores]:
     """Return the best of passages (`among`: of some of them) and their scores; of equal ones the lower key first."""
-    found = np.flatnonzero(scores) if among is None else among[scores[among] > 0].astype(np.int64, copy=False)
+    # Comparing first: to look for numbers that are not 0 takes ten times as long.
+    found = np.flatnonzero(scores > 0) if among is None else among[scores[among] > 0].astype(np.int64, copy=False)
     if len(found) > limit:
         values = scores[found]
         found = found[values >= np.partition(values, len(found) - limit)[len(found) - limit]]

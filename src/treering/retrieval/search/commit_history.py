@@ -29,6 +29,7 @@ NEAREST = 50
 _K1 = 1.2
 _B = 0.75
 _MOST_REPOSITORIES = 4
+_FIRST = 5
 _LEAST_TOGETHER = 3  # commits: fewer may be chance
 _KEPT = 8
 """Histories kept ready in a process."""
@@ -79,9 +80,16 @@ def files_by_commits(query: TextQuery, reach: Reach) -> Steps[dict[str, float]]:
     """Score files by origin, from 0 to 1, by what commits in reach say of them. Of the past nothing is told."""
     histories = yield from histories_in(reach)
     terms = (*query.words, *query.emphasis)
-    scores = {origin: score for one in histories for origin, score in one.files(terms).items()}
-    most = max(scores.values(), default=0.0)
-    return {origin: score / most for origin, score in scores.items()} if most else {}
+    return against_the_first({origin: score for one in histories for origin, score in one.files(terms).items()})
+
+
+def against_the_first(scores: Mapping[str, float]) -> dict[str, float]:
+    """Bring scores to 0..1, where the mean of the first few counts as all.
+
+    Against the best alone, one file that many commits touched would leave all others next to nothing.
+    """
+    first = nlargest(_FIRST, scores.values())
+    return {origin: min(1.0, score * len(first) / sum(first)) for origin, score in scores.items()}
 
 
 def histories_in(reach: Reach) -> Steps[list[CommitHistory]]:

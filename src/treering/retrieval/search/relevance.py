@@ -247,7 +247,7 @@ class RelevanceEvidence:
 _WEIGHTS: Mapping[tuple[str, str], tuple[float, ...]] = {
     ("near", "prose"): (10.75, 2.25, -2.0, -0.75, -3.5, 0.0, -2.0, 0.0, 5.6),
     ("near", "talk"): (8.5, 3.25, -4.0, -0.5, -4.25, 1.0, 0.0, -2.0, 5.4),
-    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, -4.0, -2.0, 4.5),
+    ("words", "prose"): (0.0, 4.75, -2.75, -1.0, 0.0, 1.25, -4.0, 0.0, 4.5),
     ("words", "talk"): (0.0, 4.25, -5.5, -0.5, -6.75, 0.5, -4.0, -2.0, 6.7),
 }
 """Weights of the signals, with vectors or by words alone, as `python -m benchmarks.chance` fits them."""

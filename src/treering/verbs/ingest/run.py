@@ -12,29 +12,22 @@ from treering.core.errors import Corrupt, NotFound, TreeringError, Unavailable
 from treering.core.filters import And, Compare
 from treering.core.objects import Node
 from treering.core.patch import (
-    HEADING,
-    NAME,
-    TITLE,
     AddLink,
     Link,
     Operation,
     Receipt,
     RemoveLink,
     Transition,
-    shortened,
 )
 from treering.core.policy import needs_review
 from treering.core.screening import Screened, screened
 from treering.ports.adapter import (
     BranchRead,
     Failed,
-    KnowledgeDraft,
-    NodeDraft,
     Reading,
     Renamed,
     RootNodes,
     RootRead,
-    SegmentDraft,
     Skipped,
     SourceDraft,
     Unchanged,
@@ -74,7 +67,7 @@ from treering.verbs.ingest.report import (
     first_by_outcome,
     overall_outcome,
 )
-from treering.verbs.ingest.segments import without_recalled_segments
+from treering.verbs.ingest.segments import with_short_names, without_recalled_segments
 
 _IDENTITY = ("origin", "fingerprint", "warnings")
 _BATCH_ITEMS = 256
@@ -492,32 +485,3 @@ class _NodeLinks:
 
 def _ties(link: Link, node: str) -> bool:
     return link.type == "about" and link.target == node and link.source.startswith("src:")
-
-
-# Names that an adapter found in a file, cut to what an object may hold; the text itself is kept whole.
-
-
-def with_short_names(draft: SourceDraft) -> SourceDraft:
-    """Return a draft whose titles, headings and names are no longer than they may be. They end with `…` where cut."""
-    return replace(
-        draft,
-        title=shortened(draft.title, TITLE),
-        segments=_headed(draft.segments),
-        nodes=[_named(node) for node in draft.nodes],
-        knowledge=[_titled(known) for known in draft.knowledge],
-    )
-
-
-def _headed(segments: Sequence[SegmentDraft]) -> Sequence[SegmentDraft]:
-    if all(len(part.heading) <= HEADING for part in segments):
-        return segments
-    return [replace(part, heading=shortened(part.heading, HEADING)) for part in segments]
-
-
-def _named(node: NodeDraft) -> NodeDraft:
-    aliases = tuple(shortened(alias, NAME) for alias in node.aliases)
-    return replace(node, name=shortened(node.name, NAME), aliases=aliases)
-
-
-def _titled(known: KnowledgeDraft) -> KnowledgeDraft:
-    return replace(known, title=shortened(known.title, TITLE))

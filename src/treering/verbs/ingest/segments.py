@@ -1,12 +1,15 @@
-"""Segments of a source as read, under the identities they had at the last reading."""
+"""Segments of a source as read, under the identities they had at the last reading, and what rests on them."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
 
+from treering.core.canonical import normalise_text
 from treering.core.evidence import (
     Definition,
+    EvidenceRef,
     Lines,
     Locator,
     Section,
@@ -17,7 +20,11 @@ from treering.core.evidence import (
     segment_hash,
 )
 from treering.core.fencing import cut, is_fenced, recalled_spans
-from treering.ports.adapter import SegmentDraft, SourceDraft
+from treering.core.objects import Fact, Knowledge, Source, title_of
+from treering.core.patch import HEADING, NAME, TITLE, shortened
+from treering.ports.adapter import KnowledgeDraft, NodeDraft, SegmentDraft, SourceDraft
+from treering.retrieval.index.passages import passages_of
+from treering.retrieval.text.analysis import index_text
 
 NewId = Callable[[], str]
 """Makes the id of a new segment."""
@@ -212,3 +219,107 @@ def _cut_each(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterato
 
 _BLANK_LINES = 3
 _GAP = "\0 lines no segment shows"
+
+
+# Names that an adapter found in a file, cut to what an object may hold; the text itself is kept whole.
+
+
+def with_short_names(draft: SourceDraft) -> SourceDraft:
+    """Return a draft whose titles, headings and names are no longer than they may be. They end with `…` where cut."""
+    return replace(
+        draft,
+        title=shortened(draft.title, TITLE),
+        segments=_headed(draft.segments),
+        nodes=[_named(node) for node in draft.nodes],
+        knowledge=[_titled(known) for known in draft.knowledge],
+    )
+
+
+def _headed(segments: Sequence[SegmentDraft]) -> Sequence[SegmentDraft]:
+    if all(len(part.heading) <= HEADING for part in segments):
+        return segments
+    return [replace(part, heading=shortened(part.heading, HEADING)) for part in segments]
+
+
+def _named(node: NodeDraft) -> NodeDraft:
+    aliases = tuple(shortened(alias, NAME) for alias in node.aliases)
+    return replace(node, name=shortened(node.name, NAME), aliases=aliases)
+
+
+def _titled(known: KnowledgeDraft) -> KnowledgeDraft:
+    return replace(known, title=shortened(known.title, TITLE))
+
+
+# Evidence in a segment whose text has changed: whether the definitions that the knowledge is about still stand.
+
+
+def moved_refs(item: Knowledge, before: Source, now: Sequence[Segment], *, gone: frozenset[str]) -> list[EvidenceRef]:
+    """Return the evidence of knowledge after a reading of a source that has changed some segments.
+
+    A reference to a segment that is `gone` goes to where the definitions it is about stand now, word for word. Where
+    one of them changed, or it is not known which they are, it stays: it no longer holds.
+    """
+    old = {part.segment_id: part for part in before.segments if part.segment_id in gone}
+    refs: dict[tuple[str, str, str], EvidenceRef] = {}
+    for ref in item.evidence_refs:
+        part = old.get(ref.segment_id) if (ref.source_id, ref.role) == (before.id, "supports") else None
+        places = places_now(item, part, now) if part else ()
+        moved = [EvidenceRef(source_id=before.id, segment_id=place) for place in places] or [ref]
+        refs |= {(one.source_id, one.segment_id, one.role): one for one in moved}
+    return list(refs.values())
+
+
+def places_now(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:
+    """Return the ids of the segments that hold what knowledge is about; none where any of it is held nowhere."""
+    found = [_holder(_words_of(one, old), now) for one in _about(item, old)]
+    return tuple(dict.fromkeys(filter(None, found))) if all(found) else ()
+
+
+def _holder(quote: str, segments: Iterable[Segment]) -> str:
+    return next((part.segment_id for part in segments if find_lines(quote, part.excerpt)), "")
+
+
+def _about(item: Knowledge, segment: Segment) -> list[Definition]:
+    """Return the definitions of a segment that knowledge is about; none where that is not known.
+
+    It is about those that it names. Where it names none it is about those with which it shares a word that stands
+    nowhere else in the segment, unless it shares such a word with what lies between them.
+    """
+    said = f"{title_of(item)}\n{passages_of(item)[0].text}"
+    named = [one for one in segment.definitions if _names(one.name, said, item)]
+    if named:
+        return named
+    asked = set(index_text(said).split())
+    terms = [set(index_text(_words_of(one, segment)).split()) for one in segment.definitions]
+    between = set(index_text(_words_between(segment)).split())
+    if asked & between.difference(*terms):
+        return []
+    return [
+        one
+        for place, one in enumerate(segment.definitions)
+        if asked & terms[place].difference(between, *terms[:place], *terms[place + 1 :])
+    ]
+
+
+def _names(name: str, said: str, item: Knowledge) -> bool:
+    """Tell whether knowledge names a definition: as its subject, as a call, in backticks, or by a name that is no word.
+
+    Words such as `run` are said of much else.
+    """
+    last = name.rpartition(".")[2]
+    subject = item.payload.subject if isinstance(item.payload, Fact) else ""
+    if normalise_text(subject).removesuffix("()") in (normalise_text(name), normalise_text(last)):
+        return True
+    known = re.escape(last)
+    no_word = "_" in last.strip("_") or not (last.islower() or last.istitle())
+    return re.search(rf"(?<!\w){known}(?!\w)" if no_word else rf"`{known}`|(?<!\w){known}\(", said) is not None
+
+
+def _words_of(one: Definition, segment: Segment) -> str:
+    return "\n".join(segment.excerpt.split("\n")[one.first - 1 : one.last])
+
+
+def _words_between(segment: Segment) -> str:
+    inside = {line for one in segment.definitions for line in range(one.first, one.last + 1)}
+    lines = enumerate(segment.excerpt.split("\n"), start=1)
+    return "\n".join(text for number, text in lines if number not in inside)

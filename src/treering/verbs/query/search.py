@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -153,8 +154,9 @@ def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) ->
     hits past `most` give way to it. A read of the past shows all as it was.
     """
     hits = found.hits
-    older = [source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)]
-    current = _current_of(call, older) if older else {}
+    replaced = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    places = {(hit.head.object_id, hit.head.part) for hit in hits if hit.head.object_id in replaced}
+    current = _current_of(call, places) if places else {}
     if not current:
         return hits
     told_by = _told_by(current.values())
@@ -177,15 +179,16 @@ def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) ->
         for one in told_by.get(place, ()):
             seen.add(one)
             told += (replace(late, score=min(late.score, hit.score)) for late in waiting.pop(one, ()))
+    told += chain.from_iterable(waiting.values())
     return tuple(told[: max(most, len(hits))])
 
 
-def _current_of(call: Call, sources: Sequence[str]) -> dict[tuple[str, str], Knowledge]:
-    """Return, by source and segment of passages that only superseded knowledge rests on, what holds now in its place.
+def _current_of(call: Call, places: Set[tuple[str, str]]) -> dict[tuple[str, str], Knowledge]:
+    """Return, by those of some places (source and segment) on which only superseded knowledge rests, what holds now.
 
     That may be many steps later.
     """
-    (read,) = call.engine.ledger.read([ObjectRequest(dependents=tuple(sources))])
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=tuple(sorted({source for source, _ in places})))])
     resting: dict[tuple[str, str], list[Knowledge]] = {}
     for item in [item for item in read.objects.values() if isinstance(item, Knowledge)]:
         for ref in item.evidence_refs if item.status != "archived" else ():
@@ -193,7 +196,7 @@ def _current_of(call: Call, sources: Sequence[str]) -> dict[tuple[str, str], Kno
     older = {
         place: items[-1].id
         for place, items in resting.items()
-        if place[0] in sources and all(item.status == "superseded" for item in items)
+        if place in places and all(item.status == "superseded" for item in items)
     }
     newest = _newest(call, set(older.values())) if older else {}
     return {place: newest[identity] for place, identity in older.items() if identity in newest}

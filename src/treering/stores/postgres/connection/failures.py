@@ -163,15 +163,20 @@ class _Kind(NamedTuple):
 
     element: int
     array: int
-    packed: str = ""
+    packed: np.dtype[Any] | None = None
+    """Of a number: its size and its value."""
+
+
+def _number(element: int, array: int, packed: str) -> _Kind:
+    return _Kind(element, array, np.dtype([("size", ">i4"), ("value", packed)]))
 
 
 _ARRAYS = {
-    "boolean": _Kind(16, 1000, "?"),
-    "smallint": _Kind(21, 1005, ">i2"),
-    "integer": _Kind(23, 1007, ">i4"),
-    "bigint": _Kind(20, 1016, ">i8"),
-    "double precision": _Kind(701, 1022, ">f8"),
+    "boolean": _number(16, 1000, "?"),
+    "smallint": _number(21, 1005, ">i2"),
+    "integer": _number(23, 1007, ">i4"),
+    "bigint": _number(20, 1016, ">i8"),
+    "double precision": _number(701, 1022, ">f8"),
     "text": _Kind(25, 1009),
     "bytea": _Kind(17, 1001),
     "jsonb": _Kind(3802, 3807),
@@ -199,13 +204,14 @@ class Array:
         has_null = None in values
         header = struct.pack(">iiiii", 1, has_null, kind.element, len(values), 1)
         if kind.packed and not has_null:
-            column = np.empty(len(values), np.dtype([("size", ">i4"), ("value", kind.packed)]))
-            column["size"] = column.dtype["value"].itemsize
+            column = np.empty(len(values), kind.packed)
+            column["size"] = kind.packed["value"].itemsize
             column["value"] = values
             return header + column.tobytes()
         packed: Iterator[bytes | None]
         if kind.packed:
-            packed = (None if value is None else np.array(value, kind.packed).tobytes() for value in values)
+            of_value = kind.packed["value"]
+            packed = (None if value is None else np.array(value, of_value).tobytes() for value in values)
         elif self.kind == "bytea":
             packed = iter(values)
         else:

@@ -37,6 +37,8 @@ Statement = tuple[str, Mapping[str, Any]]
 _USES = 2  # a statement is prepared when it is sent for the third time: filters make statements that come once
 _MOST = 300 * PARTITIONS  # statements that a connection remembers; then all that are not prepared are forgotten
 _SMALL, _GROWN = 250, 4  # events of a space for which any plan will do; how much larger it is when plans are made anew
+_BYTEA = 17  # as the server's catalogue numbers types
+_INTEGERS = ((2**15, 21, 2), (2**31, 23, 4), (2**63, 20, 8))  # below which number, its type, and how many bytes
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _Key = tuple[bytes, tuple[int, ...]]
 """SQL, and the types of its values."""
@@ -83,12 +85,15 @@ def exchange(connection: PreparingConnection, statements: Sequence[Statement]) -
     messages = [_message(transformer, sql, bindings) for sql, bindings in statements]
     if len(connection.known) > _MOST:
         _forget(connection)
-    results = _results(connection, messages)
-    rows = []
-    for result in results:
-        transformer.set_pgresult(result)
-        rows.append(transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else [])
-    return rows
+    return [_rows_of(transformer, result) for result in _results(connection, messages)]
+
+
+def _rows_of(transformer: abc.Transformer, result: PGresult) -> list[Row]:
+    count = result.ntuples
+    if not count:
+        return []
+    transformer.set_pgresult(result)
+    return transformer.load_rows(0, count, tuple)
 
 
 def _forget(connection: PreparingConnection) -> None:
@@ -133,24 +138,40 @@ def _check(connection: PreparingConnection, results: Sequence[PGresult]) -> None
 
 def _message(transformer: abc.Transformer, sql: str, bindings: Mapping[str, Any]) -> _Message:
     text, names = _parsed(sql)
-    given = [bindings[name] for name in names]
-    arrays = {place: array for place, value in enumerate(given) if (array := array_of(value))}
-    single = [value for place, value in enumerate(given) if place not in arrays]
-    dumped = iter(transformer.dump_sequence(single, [PyFormat.AUTO] * len(single)))
-    types, formats = iter(transformer.types or ()), iter(transformer.formats or ())
     values: list[abc.Buffer | None] = []
-    oids: list[int] = []
-    forms: list[pq.Format] = []
-    for place in range(len(given)):
-        if array := arrays.get(place):
-            values.append(array.packed(transformer.encoding))
-            oids.append(array.oid)
-            forms.append(pq.Format.BINARY)
-        else:
-            values.append(next(dumped))
-            oids.append(next(types))
-            forms.append(next(formats))
-    return _Message((text, tuple(oids)), values, forms)
+    types: list[int] = []
+    formats: list[pq.Format] = []
+    for name in names:
+        value, oid, form = _encoded(transformer, bindings[name])
+        values.append(value)
+        types.append(oid)
+        formats.append(form)
+    return _Message((text, tuple(types)), values, formats)
+
+
+def _encoded(transformer: abc.Transformer, value: Any) -> tuple[abc.Buffer | None, int, pq.Format]:
+    """Return a value, its type and its form as the server takes them. What is rare is left to the driver.
+
+    The types are those that the driver gives: a text has none, and a number the smallest that holds it. Raises
+    `psycopg.DataError` for a text with NUL.
+    """
+    kind = type(value)
+    if kind is str:
+        if "\0" in value:
+            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return value.encode(transformer.encoding), 0, pq.Format.TEXT
+    if value is None:
+        return None, 0, pq.Format.TEXT
+    if kind is bytes:
+        return value, _BYTEA, pq.Format.BINARY
+    if kind is int:
+        for most, oid, size in _INTEGERS:
+            if -most <= value < most:
+                return value.to_bytes(size, "big", signed=True), oid, pq.Format.BINARY
+    if array := array_of(value):
+        return array.packed(transformer.encoding), array.oid, pq.Format.BINARY
+    [dumped] = transformer.dump_sequence([value], [PyFormat.AUTO])
+    return dumped, *(transformer.types or (0,)), *(transformer.formats or (pq.Format.TEXT,))
 
 
 @lru_cache(maxsize=1_000)
@@ -311,6 +332,37 @@ Begin = Callable[[Sequence[Statement]], Beginning]
 """Begins a transaction with its first statements; `%(space)s` is not among their values yet."""
 
 
+class _Insert(NamedTuple):
+    """How rows are inserted into a table."""
+
+    names: Sequence[str]
+    kinds: Sequence[str]
+    one: str
+    """Inserts one row: most patches have one for a table, and arrays of one cost more than what is in them."""
+    in_table: str
+    """Inserts many, from the space's row: with it, Citus lets the server of the space insert, where row-level security
+    holds."""
+    in_partition: str
+    """Inserts many where the partition is named."""
+
+    @classmethod
+    @lru_cache(maxsize=200)
+    def of(cls, table: str, columns: Sequence[str], conflict: str) -> "_Insert":
+        """Write the statements."""
+        names, _, kinds = zip(*(column.partition(" ") for column in columns), strict=True)
+        into = f"INSERT INTO {table}(space, {', '.join(names)})"
+        values = ", ".join(f"%({name})s" for name in names)
+        arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, kinds, strict=True))
+        given = f"given.* FROM {{own}}unnest({arrays}) AS given"
+        return cls(
+            names,
+            kinds,
+            f"{into} VALUES(%(space)s, {values}) {conflict}",
+            f"{into} SELECT own.space, {given.format(own='spaces own, ')} WHERE own.space = %(space)s {conflict}",
+            f"{into} SELECT %(space)s::bigint, {given.format(own='')} {conflict}",
+        )
+
+
 class Transaction:
     """Statements of a transaction, which begins with the first of them. `%(space)s` stands for the space in all.
 
@@ -417,21 +469,14 @@ class Transaction:
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, conflict: str = "") -> None:
         """Have rows inserted, all in one statement. `columns`: name and type of each, such as `id text`."""
-        names = [column.split()[0] for column in columns]
-        into = f"INSERT INTO {table}(space, {', '.join(names)})"
+        if not rows:
+            return
+        form = _Insert.of(table, tuple(columns), conflict)
         if len(rows) == 1:
-            # Most patches have one row for a table, and arrays of one cost more than what is in them.
-            values = ", ".join(f"%({name})s" for name in names)
-            self.later(f"{into} VALUES(%(space)s, {values}) {conflict}", **dict(zip(names, rows[0], strict=True)))
-        elif rows:
-            kinds = [column.partition(" ")[2] for column in columns]
-            arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, kinds, strict=True))
-            # From the space's row: with it, Citus lets the server of the space insert, where row-level security holds.
-            found, own, which = ("own.space", "spaces own, ", "WHERE own.space = %(space)s")
-            if self._place.partition is not None:
-                found, own, which = ("%(space)s::bigint", "", "")
-            sql = f"{into} SELECT {found}, given.* FROM {own}unnest({arrays}) AS given {which} {conflict}"  # noqa: S608 - only our own names
-            given = zip(names, kinds, zip(*rows, strict=True), strict=True)
+            self.later(form.one, **dict(zip(form.names, rows[0], strict=True)))
+        else:
+            sql = form.in_table if self._place.partition is None else form.in_partition
+            given = zip(form.names, form.kinds, zip(*rows, strict=True), strict=True)
             self.later(sql, **{name: Array(kind, values) for name, kind, values in given})
 
     def at_end(self, finish: Callable[["Transaction"], None]) -> None:

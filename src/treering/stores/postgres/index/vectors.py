@@ -75,7 +75,7 @@ _EMBEDDED = (
     "DELETE FROM vector_queue WHERE space = %(space)s AND model_id = %(model)s AND text_id = ANY(%(texts)s::bigint[])"
 )
 
-# What stands for a vector that was made meanwhile.
+# What stands for a vector that was made meanwhile. Each text is looked up by itself: joined, all that waits is read.
 _OUTDATED = (
     "DELETE FROM passage_vectors v USING passage_models m WHERE v.space = %(space)s AND m.space = v.space "  # noqa: S608 - a constant
     f"AND m.id = v.model_id AND {IS_QUICK} AND v.text_id = ANY(%(texts)s::bigint[])"
@@ -84,8 +84,8 @@ _KEEP_WAITING = (
     "INSERT INTO passage_vectors(space, text_id, model_id, vector, digest) "  # noqa: S608 - our own SQL
     "SELECT q.space, made.id, %(model)s, made.vector, made.digest "
     "FROM unnest(%(texts)s::bigint[], %(vectors)s::bytea[], %(digests)s::bytea[]) AS made(id, vector, digest) "
-    "JOIN vector_queue q ON q.text_id = made.id "
-    f"WHERE q.space = %(space)s AND q.model_id = ({MODEL}) ON CONFLICT DO NOTHING"
+    f"CROSS JOIN LATERAL (SELECT space FROM vector_queue WHERE space = %(space)s AND model_id = ({MODEL}) "
+    "AND text_id = made.id LIMIT 1) AS q ON CONFLICT DO NOTHING"
 )
 _WITHOUT = (
     "NOT EXISTS (SELECT 1 FROM passage_vectors v WHERE v.space = q.space AND v.text_id = q.text_id "
@@ -154,9 +154,16 @@ class PostgresVectors(DatabaseVectors[Transaction]):
 
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         texts, vectors, digests = ([row[place] for row in rows] for place in range(3))
-        model = self._model_id or self._find_model(transaction) or self._add_model(transaction)
+        model = self._model_id or self._found_or_added(transaction)
         transaction.later(_KEEP_WAITING, texts=texts, vectors=vectors, digests=digests, model=model, **self._queue_of())
         transaction.later(_EMBEDDED, texts=texts, model=model)
+
+    def _found_or_added(self, transaction: Transaction) -> int:
+        """Return the number of the model, and remember it unless it is one that this transaction may take back."""
+        found = self._find_model(transaction)
+        if found and MODELS not in transaction.changed_numbers:
+            self._model_id = found
+        return found or self._add_model(transaction)
 
     def _queue_of(self) -> dict[str, Any]:
         """Return by what the queue is found that says what waits."""

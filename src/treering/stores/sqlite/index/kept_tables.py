@@ -12,6 +12,7 @@ import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -100,7 +101,7 @@ class SqliteKeptTable:
         except OSError:
             return True
 
-    @property
+    @cached_property  # a search looks several times whether the file lies there
     def _file(self) -> Path | None:
         return None if self._database.in_memory else ready_folder(self._database.path) / self._name
 
