@@ -1,6 +1,6 @@
 import pytest
 
-from treering.retrieval.index.code_places import ROLE_WEIGHTS, role_of_file, role_weights
+from treering.retrieval.index.code_places import ROLE_WEIGHTS, role_of_file, role_weights, shorten_comments
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,23 @@ def test_documentation_counts_more_for_who_asks_how_to_do_something_and_less_tha
 @pytest.mark.parametrize("question", ["how does it send a file", "It hangs. How do I send a file?", "how is it done"])
 def test_how_something_works_is_asked_of_code(question):
     assert role_weights(question)["documentation"] == ROLE_WEIGHTS["documentation"]
+
+
+def test_a_long_comment_is_shortened_and_code_is_not():
+    docstring = ['    """Say what it does.', "", *["    More."] * 6, '    """']
+    code = ["def run(self):", *docstring, "    return self.value"]
+    assert shorten_comments("\n".join(code), "py").split("\n") == [*code[:3], "    … 7 more lines", code[-1]]
+    block = ["/*", *[" * More."] * 6, " */", "*place = 1;"]
+    assert shorten_comments("\n".join(block), "c").split("\n") == ["/*", " * More.", "… 6 more lines", "*place = 1;"]
+    lines = [*["/// More."] * 7, "#[test]", "fn run() {}"]
+    assert shorten_comments("\n".join(lines), "rs").split("\n") == [*lines[:2], "… 5 more lines", *lines[-2:]]
+
+
+def test_what_cannot_be_told_from_code_stays_as_it_is():
+    inside = ["the end of a docstring", '"""', *[f"x = {at}" for at in range(9)], "def run():", '    """Short."""']
+    text = ['QUERY = """', *["select 1"] * 9, '"""']
+    short = ["# one", "# two", "x = 1"]
+    for lines in (inside, text, short):
+        assert shorten_comments("\n".join(lines), "py") == "\n".join(lines)
+    unfinished = ["/*", *["* more"] * 9]
+    assert shorten_comments("\n".join(unfinished), "java") == "\n".join(unfinished)

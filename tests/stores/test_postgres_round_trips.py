@@ -131,6 +131,7 @@ def test_a_commit_with_quick_vectors_is_four_round_trips_too_once_the_model_is_k
         with sent_by(monkeypatch) as sent:
             ledger.commit(make.patch(make.node("Third")))
         assert len(sent.trips) == 4, sent.trips
+        assert not any("DELETE FROM vector_queue" in statement for statement in sent.statements)
         assert index.quick.lag() == Lag(0, 3)
 
 

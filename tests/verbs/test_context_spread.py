@@ -89,6 +89,25 @@ def test_a_file_that_does_not_fit_an_answer_over_mcp_is_named_in_it(project):
     assert report.text.count("treering:recalled") > text.count("treering:recalled")
 
 
+def test_long_comments_of_code_are_shortened_where_a_pack_has_no_room_for_all(space, tmp_path):
+    told = "\n".join(f"    Of retries of an upload, matter {at}." for at in range(16))
+    names = ("queue", "client", "server", "spool", "stream")
+    for name in names:
+        text = f'def retry_{name}(upload):\n    """Retry an upload.\n{told}\n    """\n    return {name}_of(upload)\n'
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    space.ingest("path", input={"path": str(tmp_path)})
+    first, *others = context(space, RETRY, max_tokens=1_200, semantic=False).items
+    assert "matter 15" in first.text
+    assert len(others) == len(names) - 1
+    assert all("… 16 more lines" in item.text and "_of(upload)" in item.text for item in others)
+    assert not any("matter 15" in item.text for item in others)
+    short_of_room = context(space, RETRY, max_tokens=700, semantic=False).items[0]
+    assert "… 16 more lines" in short_of_room.text
+    assert "_of(upload)" in short_of_room.text
+    roomy = context(space, RETRY, max_tokens=20_000, semantic=False).items
+    assert all("matter 15" in item.text for item in roomy)
+
+
 @pytest.mark.parametrize("budget", [50, 120, 300, 1000, 2000, 8192])
 def test_a_pack_keeps_to_its_budget_with_all_that_stands_around_its_items(project, budget):
     for at in range(12):

@@ -60,6 +60,7 @@ UNTOLD_SHARE = 0.7
 _LONGEST_NAME = 7  # words
 _NAMING_WORDS = 64
 _REACHED = 100
+_CODES = 1 << 16  # of words
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Ass
     walked = _walk(seeds, begun, [score for _, score in found], view)
     titled = ties.titled()
     beyond = np.setdiff1d(asked, _codes(_name_words(named, ties)), assume_unique=True)
-    begins = np.where(np.isin(np.array(read, np.int64), np.array(list(titled), np.int64)), 1.0, UNNAMED_SHARE)
+    begins = np.array([1.0 if key in titled else UNNAMED_SHARE for key in read])
     bridged, title_match = _bridges(read, strengths * begins, stated, _hits(stated, beyond) > 0, ties)
     return Association(
         walked=_by_rank(walked, view),
@@ -184,9 +185,9 @@ class _Ties:
 
     def _calling(self) -> npt.NDArray[np.bool_]:
         """Tell which occurrences are titles that the question names."""
-        calling: npt.NDArray[np.bool_] = (self.occurrence.tie == EdgeType.TITLE) & np.isin(
-            self.occurrence.source, self.named
-        )
+        is_named = np.zeros(len(self.entities), np.bool_)
+        is_named[self.named] = True
+        calling: npt.NDArray[np.bool_] = (self.occurrence.tie == EdgeType.TITLE) & is_named[self.occurrence.source]
         return calling
 
 
@@ -220,7 +221,9 @@ def _hits(stated: Statements, asked: npt.NDArray[np.uint16]) -> npt.NDArray[np.i
     """Count, for each statement, how many of its words are among those asked."""
     if not len(stated.passage):
         return np.zeros(0, np.int64)
-    hits = np.concatenate([[0], np.cumsum(np.isin(stated.words, asked))])
+    is_asked = np.zeros(_CODES, np.bool_)
+    is_asked[asked] = True
+    hits = np.concatenate([[0], np.cumsum(is_asked[stated.words])])
     counts: npt.NDArray[np.int64] = hits[stated.bounds[1:]] - hits[stated.bounds[:-1]]
     return counts
 

@@ -318,3 +318,55 @@ def _shared(one: str, other: str) -> int:
             break
         count += 1
     return count
+
+
+# Code without most of its long comments: where room is short, other code says more.
+
+
+_LONG_COMMENT = 6
+_KEPT_OF_COMMENT = 2
+_LINE_COMMENTS = {"py": "#", "rb": "#", "sh": "#"}
+_BLOCK_FAMILIES = frozenset({"js", "go", "rs", "java", "c", "cs", "php"})
+_DOCSTRING = re.compile(r"""[ \t]*[rRuU]?(\"{3}|'{3})""")
+
+
+def shorten_comments(text: str, family: str) -> str:
+    """Return code with the first lines of each long comment or docstring, and in place of the rest how many lines.
+
+    What begins or ends outside the text, so that it cannot be told from code, stays.
+    """
+    lines = text.split("\n")
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        end = _end_of_comment(lines, at, family)
+        if end - at < _LONG_COMMENT:
+            end = max(end, at + 1)
+            kept += lines[at:end]
+        else:
+            indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            kept += [*lines[at : at + _KEPT_OF_COMMENT], f"{indent}… {end - at - _KEPT_OF_COMMENT} more lines"]
+        at = end
+    return "\n".join(kept)
+
+
+def _end_of_comment(lines: Sequence[str], at: int, family: str) -> int:
+    """Return the line after the comment that begins in a line; this very line where none does."""
+    first = lines[at].lstrip()
+    if family in _BLOCK_FAMILIES and first.startswith("/*"):
+        return next((end + 1 for end in range(at, len(lines)) if "*/" in lines[end]), at)
+    if family == "py" and (opened := _DOCSTRING.match(lines[at])) and _begins_body(lines, at):
+        quotes, rest = opened[1], lines[at][opened.end() :]
+        closed = (end + 1 for end in range(at + 1, len(lines)) if quotes in lines[end])
+        return at + 1 if quotes in rest else next(closed, at)
+    mark = _LINE_COMMENTS.get(family, "//")
+    end = at
+    while end < len(lines) and lines[end].lstrip().startswith(mark):
+        end += 1
+    return end
+
+
+def _begins_body(lines: Sequence[str], at: int) -> bool:
+    """Tell whether a line follows on the head of a function or class, where a docstring stands."""
+    before = next((line.rstrip() for line in reversed(lines[:at]) if line.strip()), "")
+    return before.endswith(":")

@@ -119,6 +119,8 @@ class UnnumberedItem:
 
     item: PackItem
     places: tuple[Citation, ...]
+    shortened: str = ""
+    """Its text without what says least, for a budget that does not hold all; empty where there is no such text."""
 
     @cached_property
     def cost(self) -> int:
@@ -136,6 +138,11 @@ class UnnumberedItem:
     def cut(self) -> "UnnumberedItem":
         """The item without its text, flagged as cut."""
         return _with_text(self, "", "cut")
+
+    @cached_property
+    def in_short(self) -> "UnnumberedItem":
+        """The item with its shortened text, where it has one."""
+        return _with_text(self, self.shortened) if self.shortened else self
 
 
 @dataclass(frozen=True)
@@ -195,14 +202,15 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) 
     """Fill the budget, best first: what is believed and done gets up to half, sources what remains.
 
     Then whatever still fits is added in order. No passage takes more than its share; a long one is cut at the end
-    rather than left out, as long as a useful part of it fits. An item counts as it is written, with its marks, its id
-    and its fence. `around`: tokens that what stands around the items takes; shares are parts of the whole budget.
+    rather than left out, as long as a useful part of it fits. Where sources do not all fit whole, those that can be
+    shortened are, but for a first one that fits. An item counts as it is written, with its marks, its id and its
+    fence. `around`: tokens that what stands around the items takes; shares are parts of the whole budget.
     """
     believed = [draft for draft in drafts if draft.item.section != "sources"]
     sources = [draft for draft in drafts if draft.item.section == "sources"]
     budget = _Budget(max_tokens, around)
     first = [draft for draft in believed if budget.take(draft, within=int(max_tokens * _BELIEVED_SHARE))]
-    seen = [fitted for draft in sources if (fitted := _fitted(draft, budget))]
+    seen = _fitted_sources(sources, budget)
     late = [draft for draft in believed if draft not in first and budget.take(draft, within=budget.tokens)]
     chosen = (*first, *late, *seen)
     ids = {_key(draft.item) for draft in chosen}
@@ -309,6 +317,17 @@ class _Budget:
             return False
         self.used += cost
         return True
+
+
+def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[UnnumberedItem]:
+    used = budget.used
+    whole = [fitted for draft in sources if (fitted := _fitted(draft, budget))]
+    if whole == list(sources) or not any(draft.shortened for draft in sources):
+        return whole
+    budget.used = used
+    first = whole[:1] if whole[:1] == list(sources[:1]) else []  # it may answer by what would be left out of it
+    shorter = [*first, *(draft.in_short for draft in sources[len(first) :])]
+    return [fitted for draft in shorter if (fitted := _fitted(draft, budget))]
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:

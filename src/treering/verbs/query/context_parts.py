@@ -14,7 +14,8 @@ from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, sources_named
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
-from treering.retrieval.index.code_places import CODE
+from treering.retrieval.index.code_names import file_at
+from treering.retrieval.index.code_places import CODE, shorten_comments
 from treering.retrieval.index.passages import is_withheld, passages_of, told_once
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.commit_history import CommitHistory, companions_of, histories_in
@@ -166,7 +167,14 @@ def _source_item(hit: Hit, told: Sequence[str]) -> UnnumberedItem:
         Citation(mark="", object_id=hit.head.object_id, segment_id=segment, origin=hit.head.origin, place=where)
         for segment, where in places
     )
-    return UnnumberedItem(item, tuple(cited))
+    return UnnumberedItem(item, tuple(cited), _shortened(hit))
+
+
+def _shortened(hit: Hit) -> str:
+    """Return code without most of its long comments, where it has any."""
+    file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) and hit.head.place_role == CODE else None
+    shorter = shorten_comments(hit.text, file.family) if file else ""
+    return shorter if len(shorter) < len(hit.text) else ""
 
 
 # What is found for a task: sources and beliefs that answer, what had to be withdrawn, and what nothing speaks of.

@@ -153,10 +153,15 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         transaction.insert("passage_vectors", _VECTOR, kept, conflict="ON CONFLICT DO NOTHING")
 
     def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        texts, vectors, digests = ([row[place] for row in rows] for place in range(3))
+        texts = [text for text, _, _ in rows]
+        vectors, digests = [vector for _, vector, _ in rows], [digest for _, _, digest in rows]
         model = self._model_id or self._found_or_added(transaction)
         transaction.later(_KEEP_WAITING, texts=texts, vectors=vectors, digests=digests, model=model, **self._queue_of())
-        transaction.later(_EMBEDDED, texts=texts, model=model)
+        self._leave_queue(transaction, texts, model)
+
+    def _leave_queue(self, transaction: Transaction, texts: Sequence[int], model: int) -> None:
+        """Have texts wait no longer that have a vector of the model."""
+        transaction.later(_EMBEDDED, texts=list(texts), model=model)
 
     def _found_or_added(self, transaction: Transaction) -> int:
         """Return the number of the model, and remember it unless it is one that this transaction may take back."""
@@ -181,7 +186,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
             for text_id, text_hash in known.items()
         ]
         transaction.insert("passage_vectors", _VECTOR, rows, conflict=_REPLACE)
-        transaction.later(_EMBEDDED, model=self._model_id, texts=list(known))
+        self._leave_queue(transaction, list(known), self._model_id)
         transaction.later(_OUTDATED, texts=list(known))
         log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(known)))
 
@@ -208,6 +213,9 @@ class PostgresQuickVectors(PostgresVectors):
 
     def _queue_of(self) -> dict[str, Any]:
         return self._main
+
+    def _leave_queue(self, transaction: Transaction, texts: Sequence[int], model: int) -> None:
+        """Leave them in it: they wait for the model `main`, and none is queued for a quick one."""
 
     def _expect_lag(self, transaction: Transaction) -> None:
         with transaction.asking_ahead():
