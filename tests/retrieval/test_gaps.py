@@ -1,13 +1,13 @@
 import pytest
 
-from treering.retrieval.search.relevance import names_in, unknown_among
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.text.typed_words import TypedWords, unknown_among
 
 HERE = set(index_text("uploads are retried by parse_filter in core/filters.py; GitHub max depth well known").split())
 
 
 def unknown(task):
-    return unknown_among(names_in(task), HERE)
+    return unknown_among(TypedWords.of(task).names(), HERE)
 
 
 @pytest.mark.parametrize(

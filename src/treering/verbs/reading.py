@@ -23,9 +23,9 @@ from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import WordsKnown, words_in
 from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
 from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.retrieval.text.typed_words import TypedWords, WordsKnown
 from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value
@@ -335,7 +335,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
-    words = words_in(question.text)
+    words = TypedWords.of(question.text).sought()
     terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     told = WordsKnown.of(words, found.counts).told()

@@ -1,14 +1,12 @@
 """Whether what was found is relevant to what was asked, by idf: how rare the words are that both have."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2, sqrt
 from unicodedata import normalize
 
-from treering.core.characters import label
 from treering.core.evidence import Turn
 from treering.ports.passages import Reach
 from treering.ports.search import MOST_COUNTED, TextFound, TextRequest
@@ -20,8 +18,7 @@ from treering.retrieval.search.question import Meaning, Question, is_long, speak
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import index_text, query_terms, query_words
 from treering.retrieval.text.dates import asked_ranges
-from treering.retrieval.text.languages import language_of
-from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
+from treering.retrieval.text.typed_words import TypedWords, WordsKnown, names_written, pairs_of_names, unknown_among
 
 RELEVANT = 0.6
 """The least `IdfWeights.coverage` of a passage that is relevant to a question (`benchmarks/precision.py`)."""
@@ -72,8 +69,6 @@ WEAK_SHARE = 0.4
 
 WEAK_SHARE_BY_WORDS = 0.3
 """The same where not all hits were compared by a vector: 0 to 0.6 %."""
-
-_CALENDAR = MONTH_WORDS | WEEKDAY_WORDS
 
 MOST_CHECKED = 10
 """So many of the best hits are checked for whether any is relevant."""
@@ -198,10 +193,10 @@ class RelevanceEvidence:
             covered=0.0,
             largeness=idf.largeness,
             length=log2(1 + most),
-            missing=idf.share(_names_written(question.text)),
+            missing=idf.share(names_written(question.text)),
             rare=0.0,
-            broken=float(any(_pairs_of_names(question.text))),
-            nameless=float(any(_names_written(question.text))),
+            broken=float(any(pairs_of_names(question.text))),
+            nameless=float(any(names_written(question.text))),
             talk=is_talk(hits),
         )
 
@@ -262,7 +257,6 @@ _NEAR_COUNTS = 4.0
 _RAREST, _FIRST = 2, 3
 _TOGETHER = 4
 """Terms from one word of a name to the next at most: an initial or a second name may stand between them."""
-_IN_NAMES = frozenset("of the de la von van del di".split())
 
 
 def _nearness(meaning: Meaning | None, hits: Sequence[Hit]) -> list[float]:
@@ -282,7 +276,7 @@ def _best_first(nearness: Sequence[float], covered: Sequence[float]) -> list[int
 def _names_asked(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> set[str]:
     """Return the terms of names in a question, without those of who speaks in one of the hits."""
     speakers = {speaker_of(hit.head) for hit in hits if is_turn(hit.head)}
-    return (idf.weights.keys() & set(_names_written(question.text))).difference(*map(query_words, speakers))
+    return (idf.weights.keys() & set(names_written(question.text))).difference(*map(query_words, speakers))
 
 
 def _nameless(names: Set[str], best: Sequence[int], said: Sequence[Sequence[str]]) -> float:
@@ -295,32 +289,9 @@ def is_talk(hits: Sequence[Hit]) -> bool:
     return 2 * sum(is_turn(hit.head) for hit in hits) > len(hits)
 
 
-def _pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """Yield the terms of words with a capital that follow each other inside an English sentence, as in a name."""
-    if language_of(text) is not None:
-        return
-    last, joined, end = frozenset[str](), 0, 0
-    for match in _WORD.finditer(text):
-        word = match[0].strip(".-–—")
-        if text[end : match.start()].strip():
-            last = frozenset()
-        end = match.end()
-        if len(word) == 1 and word.isupper():
-            continue  # an initial, which one text has and another leaves out
-        if word[:1].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
-            terms = frozenset(query_words(word))
-            if last and terms:
-                yield last, terms
-            last, joined = terms or last, 0
-        elif word.lower() in _IN_NAMES and joined < 2:
-            joined += 1
-        elif word:
-            last, joined = frozenset(), 0
-
-
 def _broken(question: Question, said: Sequence[Sequence[str]]) -> float:
     """Return the part of the pairs of names in a question that no text has together, in either order."""
-    pairs = list(_pairs_of_names(question.text))
+    pairs = list(pairs_of_names(question.text))
     if not pairs:
         return 0.0
     wanted = frozenset[str]().union(*(one | other for one, other in pairs))
@@ -342,18 +313,6 @@ def _is_text(hit: Hit) -> bool:
     """Tell whether a hit is a turn, or prose of a source that is no file of a project."""
     head = hit.head
     return is_turn(head) or (hit.item is None and head.role == "prose" and head.place_role == NO_PLACE)
-
-
-def _names_written(text: str) -> Iterator[str]:
-    """Yield the terms of words with a capital inside an English sentence; some languages write all nouns so.
-
-    Months and days of the week are no names: what was said then seldom says so.
-    """
-    if language_of(text) is None:
-        for match in _WORD.finditer(text):
-            word = match[0]
-            if word[0].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
-                yield from query_words(word)
 
 
 def related_hits(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -427,150 +386,6 @@ def _cosine(hit: Hit) -> float:
     return part.raw if part else -1.0
 
 
-# What a task speaks of, in the words of the task: the base of saying what is not known.
-
-
-_WORD = re.compile(r"[^\s\"'“”‘’`()\[\]{}<>,;:!?…]+")
-_QUOTED = re.compile(r"`([^`\n]{1,200})`")
-_NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
-_ACRONYM = re.compile(r"[A-Z]{2,6}s?")
-_SHORTEST = 4  # letters: shorter plain words are seldom what a task is about
-_SHOWN = 8
-_LONGEST = 20  # characters of a run without spaces: a longer one is a sentence
-# Words of requests and manners of doing: that a space never says them tells nobody anything.
-_PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
-_OF_REQUESTS = frozenset(
-    """
-    actually add allow also anything avoid bad best better big bit bug build bugs call care change check clean
-    code correct create current currently default different document easy enough ensure error every everything
-    example explain explicit extend fails fast feature file find first fix function good handle happen happens help
-    implement improve instead issue keep kind large last list look make many message method module move multiple
-    need nice number often option options part place possible prefer prevent problem problems project proper
-    properly quick reason refactor remove rename replace report request review right safe same second show simple
-    slow small something sometimes sure support test tests thing things think together update user users version
-    want whether work works wrong write year years
-    """.split()
-)
-
-
-@dataclass(frozen=True, slots=True)
-class WordsKnown:
-    """Which words of a question occur in a space, and which do not, as typed and in their order."""
-
-    known: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, words: Mapping[str, tuple[str, ...]], counts: Iterable[str]) -> "WordsKnown":
-        """Part words, each with its terms, by which terms occur."""
-        unknown = unknown_among(words, counts)
-        gone = {word.casefold() for word in unknown}
-        return cls(tuple(word for word in words if word.casefold() not in gone), tuple(unknown))
-
-    def told(self) -> str:
-        """Say which are known and which are not; empty where there are none."""
-        unknown = f"Not known here: {listed(self.unknown)}." if self.unknown else ""
-        known = f"Known here: {listed(self.known)}." if self.known else ""
-        return " ".join(filter(None, (unknown, known)))
-
-
-def listed(names: Sequence[str]) -> str:
-    """List the first of some names, each in quotes."""
-    return ", ".join(map(label, names[:_SHOWN]))
-
-
-@dataclass(frozen=True, slots=True)
-class _TypedWords:
-    """The words of a task as typed, each with where it stands and the index terms it is found by."""
-
-    task: str
-    words: tuple[tuple[int, str, tuple[str, ...]], ...]
-    content_terms: frozenset[str]
-
-    @classmethod
-    def of(cls, task: str) -> "_TypedWords":
-        typed = ((match.start(), match[0].strip(".*-–—/")) for match in _WORD.finditer(task))
-        terms: dict[str, tuple[str, ...]] = {}
-        words = [(at, word, terms.get(word) or terms.setdefault(word, query_words(word))) for at, word in typed]
-        return cls(task, tuple(words), frozenset(query_words(task)))
-
-    def names(self) -> Mapping[str, tuple[str, ...]]:
-        quoted = set(_QUOTED.findall(self.task))
-        wanted: dict[str, tuple[str, ...]] = {}
-        for at, word, terms in self.words:
-            spoken_of = word in quoted or _is_name(word)
-            matter = not self.content_terms.isdisjoint(terms) and _may_be_content_word(
-                word, begins=_begins(self.task, at)
-            )
-            if spoken_of or matter:
-                wanted[word] = terms
-        return {word: terms for word, terms in wanted.items() if terms}
-
-    def sought(self) -> Mapping[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for _, word, terms in self.words:
-            if kept := tuple(term for term in terms if term in self.content_terms):
-                found.setdefault(word, kept)
-        return found
-
-
-def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
-    """Return what a task may be about, as typed, each with the index terms it is found by.
-
-    Names (paths, identifiers, what stands in backquotes) always; plain words where they look like the matter
-    and not like the manner of a request.
-    """
-    return _TypedWords.of(task).names()
-
-
-def words_in(task: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the words of a task that can be looked for, as typed, each with the index terms it is found by."""
-    return _TypedWords.of(task).sought()
-
-
-def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) -> list[str]:
-    """Give, in order, the names that are not known, each only once.
-
-    A written-out name (`foo_bar`) needs its whole to be known, a hyphenated word all of its parts, a run of a
-    script without spaces any.
-    """
-    there = frozenset(known)
-    unknown: dict[str, str] = {}
-    for name, terms in names.items():
-        if not _is_known(name, terms, there):
-            unknown.setdefault(name.casefold(), name)
-    return list(unknown.values())
-
-
-def _is_known(name: str, terms: tuple[str, ...], there: frozenset[str]) -> bool:
-    if not name.isascii():
-        return any(term in there for term in terms)
-    parts = terms[1:] if "-" in name and not _is_name(name) else terms
-    return all(term in there for term in parts)
-
-
-def _is_name(word: str) -> bool:
-    return _NAME_SIGN.search(word) is not None and any(letter.isalpha() for letter in word)
-
-
-def _may_be_content_word(word: str, *, begins: bool) -> bool:
-    plain = word.casefold()
-    if not word.isascii():
-        return 1 < len(word) <= _LONGEST
-    if _ACRONYM.fullmatch(word):
-        return True
-    if not plain.replace("-", "").isalpha() or len(plain) < _SHORTEST or plain in _OF_REQUESTS:
-        return False
-    named = word[0].isupper() and not begins
-    return named or not _PLAIN.search(plain)
-
-
-def _begins(task: str, at: int) -> bool:
-    """Tell whether a sentence begins here, where a capital tells nothing."""
-    before = task[:at].rstrip()
-    return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")
-
-
 # Spreading what is found over its sources: of one page the first passages say most of what it has to say.
 
 
@@ -621,7 +436,7 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     """Count the words of a task in the scopes of the read."""
     if reach.at is not None:
         return KnownWords()  # which words occurred at that time is not kept
-    typed = _TypedWords.of(question.text)
+    typed = TypedWords.of(question.text)
     names, words = typed.names(), typed.sought()
     terms = {term for each in (names, words) for terms in each.values() for term in terms}
     found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))

@@ -36,12 +36,12 @@ from treering.retrieval.search.relevance import (
     KnownWords,
     answers,
     known_words,
-    listed,
     weak_among,
 )
 from treering.retrieval.search.reranking import Reranking, Wording, repetition_flags
 from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
+from treering.retrieval.text.typed_words import listed
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import Attached, named_nodes
 from treering.verbs.reading import WEAK, lag_warning, note_recalled
