@@ -35,6 +35,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _CALL = "from benchmarks.peer_systems import main; main()"
 _QUERY_RATIO = 1.2
 _MEBIBYTE = 2**20
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""For all systems: threads of a product of matrices that wait for the others count as CPU seconds, too."""
 
 Answers = Mapping[str, float]
 
@@ -130,7 +132,7 @@ def _run(name: str, what: str, folder: Path, given: Path) -> dict[str, float]:
     if not python:
         raise MissingSystem("set TREERING_BENCH_PEERS to the Python of an environment that has it")
     command: Sequence[str] = (python, "-c", _CALL, what, name, str(folder))
-    environment = {**os.environ, "TREERING_BENCH_GIVEN": str(given)}
+    environment = {**os.environ, "TREERING_BENCH_GIVEN": str(given), **_ONE_THREAD}
     ended = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise MissingSystem(f"it ended with {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}")
