@@ -188,15 +188,16 @@ class RelevanceEvidence:
         if meaning is not None and meaning.quick is not None:
             return None
         most = _TERMS_PER_CHAR * max(len(normalize("NFKC", _shown(hit))) for hit in hits)
+        names = frozenset(names_written(question.text))
         return cls(
             near=max(_nearness(meaning, hits)) if meaning is not None and any(map(_is_compared, hits)) else None,
             covered=0.0,
             largeness=idf.largeness,
             length=log2(1 + most),
-            missing=idf.share(names_written(question.text)),
+            missing=idf.share(names),
             rare=0.0,
             broken=float(any(pairs_of_names(question.text))),
-            nameless=float(any(names_written(question.text))),
+            nameless=float(bool(names)),
             talk=is_talk(hits),
         )
 

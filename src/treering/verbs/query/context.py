@@ -11,7 +11,7 @@ from pydantic import Field
 
 from treering.core.filters import matches
 from treering.core.objects import Fact, Knowledge, Object, title_of
-from treering.ports.ledger import Altered, ObjectRequest, head_of
+from treering.ports.ledger import Altered, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
@@ -32,7 +32,7 @@ from treering.retrieval.search.packing import (
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.reranking import Wording
-from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
@@ -49,7 +49,7 @@ from treering.verbs.query.context_parts import (
     source_items,
     summary_of,
 )
-from treering.verbs.query.search import reranking_of, reranking_warnings
+from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
 from treering.verbs.reading import (
     Asked,
     Empty,
@@ -163,17 +163,6 @@ class _Threshold:
         return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
-def knowledge_on(call: Call, found: Retrieval, sources: Sequence[Hit], altered: Altered) -> Sequence[Knowledge]:
-    """Read the knowledge that rests on some sources that were found, whatever its status."""
-    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources if hit.head.object_id in found.resting))
-    if not ids:
-        return []
-    (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
-    altered |= read.altered
-    named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
-    return list({item.id: item for item in named if isinstance(item, Knowledge)}.values())
-
-
 def resting_on(
     resting: Sequence[Knowledge], sources: Sequence[Hit], beliefs: Sequence[Hit]
 ) -> list[tuple[Object, float]]:
@@ -199,15 +188,12 @@ def without_replaced(
 
     One that says more than that knowledge is put last and flagged, and so is each with `all_of_them`.
     """
-    older: dict[tuple[str, str], list[Knowledge]] = {}
-    for item in resting:
-        for ref in item.evidence_refs:
-            older.setdefault((ref.source_id, ref.segment_id), []).append(item)
+    replaced = only_replaced(resting)
     first: list[UnnumberedItem] = []
     last: list[UnnumberedItem] = []
     for draft in sources:
-        held = older.get((draft.item.object_id, draft.item.segment_id), [])
-        if {one.status for one in held} - {"archived"} != {"superseded"}:
+        held = replaced.get((draft.item.object_id, draft.item.segment_id))
+        if not held:
             first.append(draft)
         elif all_of_them or _says_more(draft, frozenset[str]().union(*map(_terms_of, held)), question):
             flags = (*draft.item.flags, "superseded")
@@ -349,7 +335,8 @@ def _drafts(
         return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
     near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-    resting = knowledge_on(call, found.sources, near, altered)
+    bearing = found.sources.resting.keys()
+    resting = knowledge_on(call, [hit.head.object_id for hit in near if hit.head.object_id in bearing], altered)
     beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
     answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)

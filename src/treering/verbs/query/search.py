@@ -10,7 +10,7 @@ from pydantic import Field
 from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge
 from treering.core.screening import instruction_flags
-from treering.ports.ledger import ObjectRequest
+from treering.ports.ledger import Altered, ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, weak_among
@@ -188,18 +188,37 @@ def _current_of(call: Call, places: Set[tuple[str, str]]) -> dict[tuple[str, str
 
     That may be many steps later.
     """
-    (read,) = call.engine.ledger.read([ObjectRequest(dependents=tuple(sorted({source for source, _ in places})))])
-    resting: dict[tuple[str, str], list[Knowledge]] = {}
-    for item in [item for item in read.objects.values() if isinstance(item, Knowledge)]:
-        for ref in item.evidence_refs if item.status != "archived" else ():
-            resting.setdefault((ref.source_id, ref.segment_id), []).append(item)
+    replaced = only_replaced(knowledge_on(call, sorted({source for source, _ in places})))
     older = {
-        place: items[-1].id
-        for place, items in resting.items()
-        if place in places and all(item.status == "superseded" for item in items)
+        place: [one.id for one in held if one.status == "superseded"][-1]
+        for place, held in replaced.items()
+        if place in places
     }
     newest = _newest(call, set(older.values())) if older else {}
     return {place: newest[identity] for place, identity in older.items() if identity in newest}
+
+
+def knowledge_on(call: Call, sources: Iterable[str], altered: Altered | None = None) -> list[Knowledge]:
+    """Read the knowledge that rests on some sources, whatever its status. What is damaged is noted in `altered`."""
+    ids = tuple(dict.fromkeys(sources))
+    if not ids:
+        return []
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
+    if altered is not None:
+        altered |= read.altered
+    named = (read.objects.get(identity) for source_id in ids for identity in read.dependents.get(source_id, ()))
+    return list({item.id: item for item in named if isinstance(item, Knowledge)}.values())
+
+
+def only_replaced(resting: Iterable[Knowledge]) -> dict[tuple[str, str], list[Knowledge]]:
+    """Return what rests on a source and segment where all of it is superseded, by these; archived beside it is told."""
+    held: dict[tuple[str, str], list[Knowledge]] = {}
+    for item in resting:
+        for ref in item.evidence_refs:
+            held.setdefault((ref.source_id, ref.segment_id), []).append(item)
+    return {
+        place: items for place, items in held.items() if {one.status for one in items} - {"archived"} == {"superseded"}
+    }
 
 
 def _newest(call: Call, superseded: Set[str]) -> dict[str, Knowledge]:
