@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from attacks.forged_bundles import EVIL, FOLDERS, PLACES, REFS, WORDS, bundle, entry, many_places, place, put, sealed
 
 import treering
-from attacks.forged_bundles import EVIL, FOLDERS, PLACES, REFS, WORDS, bundle, entry, many_places, place, put, sealed
 from spaces.synced_copies import Clone, git
 from treering.core.audit import GENESIS
 from treering.spaces import bundles, sync
