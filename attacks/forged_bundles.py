@@ -120,6 +120,8 @@ def _head(seq: int, head: str = "0" * 40) -> Files:
     return place(bundle([entry()]), 1, head={"seq": seq, "hash": head})
 
 
+_LINK = ["about", f"src:{1:026d}", f"src:{2:026d}"]
+
 PLACES: Mapping[str, Callable[[], Files]] = {
     "a deep manifest": lambda: _manifest(b"[" * 200_000),
     "a deep object": lambda: _manifest(b'{"a":' * 100_000),
@@ -171,8 +173,12 @@ PLACES: Mapping[str, Callable[[], Files]] = {
     "a number before the first": lambda: _entries(entry(seq=0)),
     "a number of thirty digits": lambda: _entries(entry(seq=10**30)),
     "an author of a megabyte": lambda: _entries(entry(actor="a" * 1_000_000)),
-    "a link of no kind": lambda: _entries(entry(after=None, link=["owns", f"src:{1:026d}", f"src:{2:026d}"])),
-    "a link to nowhere": lambda: _entries(entry(after=None, link=["about", f"src:{1:026d}", "x" * 100_000])),
+    "the kind of a link": lambda: _entries(entry(kind="linked")),
+    "the kind of a link that went": lambda: _entries(entry(kind="unlinked", added=False)),
+    "a link and a note": lambda: _entries(entry(kind="linked", link=_LINK)),
+    "a link that neither came nor went": lambda: _entries(entry(kind="linked", after=None, link=_LINK, added=False)),
+    "a link of no kind": lambda: _entries(entry(kind="linked", after=None, link=["owns", *_LINK[1:]])),
+    "a link to nowhere": lambda: _entries(entry(kind="linked", after=None, link=[*_LINK[:2], "x" * 100_000])),
     "a salt that is no salt": lambda: _entries(with_state(salt="é" * 64)),
     "an object of the year 2099": lambda: _entries(with_state(created_at="2099-01-01T00:00:00Z")),
     "a revision of thirty digits": lambda: _entries(with_state(revision=10**30)),

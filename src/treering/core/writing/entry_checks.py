@@ -22,6 +22,7 @@ MAX_READINGS_KNOWN = 10_000
 _KIND = re.compile(r"[a-z_]{1,40}")
 _ID = re.compile(r"[a-z]{1,10}:[0-9a-z]{1,40}")
 _SALT = re.compile(r"[0-9a-z]{16,64}")
+_LINKING = ("linked", "unlinked")
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,11 +57,14 @@ def _problem_of_times(times: Iterable[datetime], latest: datetime) -> str:
 
 
 def _problem_of_form(entry: MergeEntry) -> str:
-    if (entry.kind == ERASED) != (entry.after is None and entry.link is None):
+    changes = (entry.kind == ERASED, entry.kind in _LINKING, entry.kind not in (ERASED, *_LINKING))
+    if changes != (entry.after is None and entry.link is None, entry.link is not None, entry.after is not None):
         return "it says neither what came nor what went"
-    if entry.link and (entry.link[0] not in get_args(LinkType) or entry.link[1] != entry.target):
-        return "its link is none"
-    return "its link is none" if entry.link and not is_object(entry.link[2]) else ""
+    if entry.link is None:
+        return ""
+    kind, source, target = entry.link
+    is_link = kind in get_args(LinkType) and source == entry.target and is_object(target)
+    return "" if is_link and entry.added == (entry.kind == "linked") else "its link is none"
 
 
 def _states(entry: MergeEntry) -> list[Object]:
