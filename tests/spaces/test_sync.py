@@ -95,6 +95,13 @@ def test_a_secret_and_a_private_scope_do_not_leave(tmp_path: Path, remote: Path)
     assert bob.words() == {"Ours.", "His."}
 
 
+def test_password_that_a_person_chose_is_not_sent(tmp_path: Path, remote: Path) -> None:
+    ada = Clone(tmp_path, "ada", remote)
+    secret = ada.tell("The staging login is ada, password=hunter2hunter2 until Friday.", "s.md")
+    with pytest.raises(Denied, match=secret):
+        ada.sync()
+
+
 def test_only_what_a_known_signer_signed_is_taken(tmp_path: Path, remote: Path) -> None:
     ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote)
     key, signers = tmp_path / "key", tmp_path / "signers"
