@@ -33,7 +33,7 @@ from treering.spaces.sync import SyncReport, SyncWishes
 from treering.surfaces.python.space import Space
 
 HONEST = "Bob's note is honest."
-_FUZZED = 300
+_FUZZED = 150
 _SECONDS = 30
 _PLACES = 3_000
 _GROWTH_KIB = 300 << 10

@@ -98,17 +98,19 @@ def unpacked(data: bytes, note: BundleNote, budget: Budget) -> list[MergeEntry]:
     """Read a bundle. Raises `Corrupt` where it is not what the manifest says, no bundle, or beyond the budget."""
     if hashlib.sha256(data).hexdigest() != note.sha256:
         raise Corrupt(f"The bundle {note.name} is missing or changed.", hint=_AGAIN)
-    found: list[MergeEntry] = []
+    found: dict[str, MergeEntry] = {}  # by event: a line over and over takes the memory of one
+    count = 0
     try:
-        for line in _lines(data, note, budget):
-            found.append(MergeEntry.model_validate_json(line))
-            if len(found) > note.entries:
+        for count, line in enumerate(_lines(data, note, budget), start=1):
+            entry = MergeEntry.model_validate_json(line)
+            found[entry.event] = entry
+            if count > note.entries:
                 break
     except (zlib.error, ValidationError, OverflowError) as error:
         raise Corrupt(f"The bundle {note.name} cannot be read.", hint=_AGAIN) from error
-    if len(found) != note.entries:
+    if count != note.entries:
         raise Corrupt(f"The bundle {note.name} has not the {note.entries} changes that it should have.", hint=_AGAIN)
-    return found
+    return list(found.values())
 
 
 def _most(data: bytes) -> int:
