@@ -39,7 +39,7 @@ from treering.verbs.envelope import Value
 TOOL = "sync"
 MAX_OWN_BUNDLES = 48
 """A copy that has left more writes them anew, as one."""
-MAX_PLACES = 500
+MAX_PLACES = 1_000
 """Places that are read; those that could be read before come first."""
 MAX_PLACES_TOLD = 20
 
@@ -182,10 +182,12 @@ def _in_order(others: Sequence[str], known: Sequence[str]) -> list[str]:
 def _manifests(
     depot: Depot, names: Sequence[str], reasons: dict[str, str], signers: Path | None
 ) -> dict[str, BundleManifest]:
+    together = depot.manifests(names)
     found: dict[str, BundleManifest] = {}
     for name in names:
         try:
-            found[name] = read_manifest(depot.read(name, [MANIFEST]), name, signers)
+            files = {MANIFEST: together[name]} if name in together else depot.read(name, [MANIFEST])
+            found[name] = read_manifest(files, name, signers)
         except (Corrupt, Denied, InvalidInput, Unavailable) as error:
             reasons[name] = error.message
     return found
