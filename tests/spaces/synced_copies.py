@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import treering
-from treering.core.patch import Erase
+from treering.core.patch import AddLink, Erase, Link
 from treering.ports.ledger import Selection
 from treering.spaces.sync import SyncReport, SyncWishes, sync
 from treering.testing.builders import ADA, Builder
@@ -33,6 +33,15 @@ class Clone:
             revision = ledger.get(identity).revision
             ledger.commit(self.make.patch(Erase(id=identity, expected_revision=revision)))
             ledger.compact()
+
+    def link(self, source: str, target: str) -> None:
+        with closing(treering.open_ledger(str(self.file))) as ledger:
+            link = Link(type="similar_to", source=source, target=target)
+            ledger.commit(self.make.patch(AddLink(link=link)))
+
+    def links(self, identity: str) -> list[str]:
+        with closing(treering.open_ledger(str(self.file))) as ledger:
+            return [link.source for link in ledger.links(identity)]
 
     def sync(self, wishes: SyncWishes | None = None) -> SyncReport:
         with closing(treering.open_ledger(str(self.file))) as ledger:

@@ -113,6 +113,23 @@ def test_place_is_read_again_whole_once_it_is_mended(tmp_path: Path, folder: Pat
     assert ada.words() == {"Ada's note.", "Bob's note.", "Cleo's note."}
 
 
+def test_link_to_what_was_passed_over_comes_later(tmp_path: Path, folder: Path) -> None:
+    bob, cleo, ada = (Clone(tmp_path, name, folder) for name in ("bob", "cleo", "ada"))
+    target = bob.tell("Bob's note.", "b.md")
+    bob.sync()
+    cleo.sync()
+    cleo.link(cleo.tell("Cleo's note.", "c.md"), target)
+    cleo.sync()
+    (file,) = place_of(folder, bob).glob("*.bundle")
+    whole = file.read_bytes()
+    file.unlink()
+    ada.sync()
+    file.write_bytes(whole)
+    for _ in range(2):
+        assert ada.sync().passed_over == ()
+    assert ada.links(target) == cleo.links(target) != []
+
+
 def signing_key(tmp_path: Path) -> tuple[Path, Path]:
     key, signers = tmp_path / "key", tmp_path / "signers"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada@example.org", "-f", str(key)], check=True)

@@ -74,7 +74,7 @@ class BundleManifest(BaseModel):
 
 
 @dataclass(slots=True)
-class Budget:
+class ReadBudget:
     """How many bytes the bundles that are still to be read may have, unpacked."""
 
     left: int = MAX_UNPACKED_BYTES
@@ -94,7 +94,7 @@ def packed(leaving: Iterable[MergeEntry]) -> bytes:
     return data
 
 
-def unpacked(data: bytes, note: BundleNote, budget: Budget) -> list[MergeEntry]:
+def unpacked(data: bytes, note: BundleNote, budget: ReadBudget) -> list[MergeEntry]:
     """Read a bundle. Raises `Corrupt` where it is not what the manifest says, no bundle, or beyond the budget."""
     if hashlib.sha256(data).hexdigest() != note.sha256:
         raise Corrupt(f"The bundle {note.name} is missing or changed.", hint=_AGAIN)
@@ -117,7 +117,7 @@ def _most(data: bytes) -> int:
     return max(UNBOUNDED_BYTES, MAX_RATIO * len(data))
 
 
-def _lines(data: bytes, note: BundleNote, budget: Budget) -> Iterator[bytes]:
+def _lines(data: bytes, note: BundleNote, budget: ReadBudget) -> Iterator[bytes]:
     """Decompress piece by piece, and return each line as soon as it is whole."""
     parts: list[bytes] = []
     left = _most(data)

@@ -2,7 +2,7 @@
 
 At a git remote they lie under refs of their own (`refs/treering/<replica>`), else in a shared folder. Each copy writes
 its own place only, so nobody waits for anybody. After an erasure a copy writes its bundles (`spaces.bundles`) anew.
-What it left it knows from its own state and log, and never because a manifest at the remote says so.
+It knows its own bundles from its state and log, never from the manifest at the remote.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from treering.ports.ledger import Ledger
 from treering.spaces.bundles import (
     FORMAT,
     VERSION,
-    Budget,
     BundleManifest,
     BundleNote,
+    ReadBudget,
     packed,
     read_manifest,
     unpacked,
@@ -81,6 +81,9 @@ class _Arrived:
     manifest: BundleManifest
     entries: list[MergeEntry] = field(default_factory=list)
     bundles: list[str] = field(default_factory=list)
+    """SHA-256 of the bundles that could be read."""
+    is_deferred: bool = False
+    """Whether the rest is left for the next sync, because this one has read as much as it may."""
 
 
 def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, wishes: SyncWishes) -> SyncReport:
@@ -112,16 +115,20 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
     left = _left_here(ledger, depot, state, there, warnings)
     received: MergeReport | None = None
     others = [name for name in there if name != state.replica]
+    reasons: dict[str, str] = {}
     if wishes.fetch:
-        received = _fetch(ledger, depot, others, state, warnings, by=by, wishes=wishes)
+        received = _fetch(ledger, depot, others, state, reasons, by=by, signers=wishes.signers)
+        warnings += _told(reasons, len(others) - MAX_PLACES)
         warnings += received.warnings if received else ()
-    sent, size = (0, 0)
-    if wishes.push:
-        sent, size = _push(ledger, depot, state, left, wishes, anew=left is None and state.replica in there)
-    if received and (received.erased or received.withheld):
-        # Others may still hold what was erased: what was brought of it goes, and is read again next time.
-        depot.forget()
-        state.read.pop(depot.name, None)
+    sent, size = 0, 0
+    try:
+        if wishes.push:
+            sent, size = _push(ledger, depot, state, left, wishes, anew=left is None and state.replica in there)
+    finally:
+        if received and (received.erased or received.withheld):
+            # Others may still hold what was erased: what was fetched of it goes, and is read again next time.
+            depot.forget()
+            state.read.pop(depot.name, None)
     return SyncReport(
         remote=depot.name,
         replica=state.replica,
@@ -130,7 +137,7 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
         sent=sent,
         bytes=size,
         waiting=waiting_patches(ledger) if wishes.push else (),
-        passed_over=tuple(sorted(state.passed_over.get(depot.name, ()))) if wishes.fetch else (),
+        passed_over=tuple(sorted(reasons)),
         warnings=tuple(warnings),
     )
 
@@ -140,19 +147,16 @@ def _fetch(
     depot: Depot,
     others: Sequence[str],
     state: SyncState,
-    warnings: list[str],
+    reasons: dict[str, str],
     *,
     by: Author,
-    wishes: SyncWishes,
+    signers: Path | None,
 ) -> MergeReport | None:
-    """Read and merge the places of others. One that cannot be read or merged is passed over and named."""
-    reasons: dict[str, str] = {}
-    manifests = _manifests(depot, _in_order(others, state.known.get(depot.name, ())), reasons, wishes.signers)
-    before = state.passed_over.get(depot.name, {})
-    # Links to what a place that was passed over held did not come: where it can be read now, all is read again.
-    is_whole = any(name in before and before[name] != _digest_of(manifest) for name, manifest in manifests.items())
-    read = set() if is_whole else set(state.read.get(depot.name, ()))
-    arrived, budget = list[_Arrived](), Budget()
+    """Read and merge the places of others. `reasons` gets those that cannot be read or merged: they are passed over."""
+    known = state.known.get(depot.name, [])
+    manifests = _manifests(depot, _in_order(others, known), reasons, signers)
+    read = set(state.read.get(depot.name, ()))
+    arrived, budget = list[_Arrived](), ReadBudget()
     for name, manifest in manifests.items():
         place = _Arrived(name, manifest)
         arrived.append(place)
@@ -164,12 +168,17 @@ def _fetch(
                     place.bundles.append(note.sha256)
         except (Corrupt, InvalidInput, Unavailable) as error:
             reasons[name] = error.message
+            place.is_deferred = budget.left < 0
+    deferred = {place.name for place in arrived if place.is_deferred}
     author = by.model_copy(update={"tool": f"{TOOL} {depot.name}"[:200]})
     report = _merge(ledger, arrived, reasons, by=author, reason=f"Synced with {depot.name}")
-    state.read[depot.name] = sorted(read.union(*(place.bundles for place in arrived)))
-    state.known[depot.name] = [place.name for place in arrived]
-    state.passed_over[depot.name] = {name: _digest_of(manifests[name]) if name in manifests else "" for name in reasons}
-    warnings += _told(reasons, len(others) - MAX_PLACES)
+    # Links to objects of a place that was passed over were left out: once it is read, all is read again next time.
+    is_mended = any(name not in reasons for name in state.passed_over.get(depot.name, ()) if name in manifests)
+    state.read[depot.name] = [] if is_mended else sorted(read.union(*(place.bundles for place in arrived)))
+    there = set(others)
+    met = dict.fromkeys([*known, *(place.name for place in arrived)])
+    state.known[depot.name] = [name for name in met if name in there]
+    state.passed_over[depot.name] = sorted(reasons.keys() - deferred)
     return report
 
 
@@ -223,16 +232,12 @@ def _told(reasons: dict[str, str], more: int) -> Iterator[str]:
         yield f"{more} places are left out: one sync reads {MAX_PLACES}."
 
 
-def _digest_of(manifest: BundleManifest) -> str:
-    return hashlib.sha256(manifest.model_dump_json().encode()).hexdigest()
-
-
 def _left_here(
     ledger: Ledger, depot: Depot, state: SyncState, there: Iterable[str], warnings: list[str]
 ) -> LeftAtRemote | None:
-    """Return what this copy left, where that is there whole. What the remote says of it is believed in nothing.
+    """Return what this copy left, if all of it is still there; `None` if everything has to be sent again.
 
-    `None`: all is to be sent again. Where somebody else goes by its name, the copy takes another one.
+    The manifest at the remote is never trusted. If another copy uses the same name, this copy takes a new one.
     """
     left = state.left.get(depot.name)
     if left and head_of(ledger, left.head.seq) != left.head:

@@ -1,6 +1,6 @@
-"""What a copy of a space remembers of its syncs, in a file that belongs to its log and to no other.
+"""The memory that a copy of a space has of its syncs: a file that belongs to one audit log.
 
-It may not be believed where it names another log: then it came with a folder that somebody else made.
+A file that names another log is not trusted: it came with a folder that another person made.
 """
 
 from pathlib import Path
@@ -38,8 +38,8 @@ class SyncState(BaseModel):
     left: dict[str, LeftAtRemote] = {}
     known: dict[str, list[str]] = {}
     """Places that could be read, those that were met first before others."""
-    passed_over: dict[str, dict[str, str]] = {}
-    """Places that could not be read whole, with the SHA-256 of the manifest, or "" where that could not be read."""
+    passed_over: dict[str, list[str]] = {}
+    """Places that could not be read or merged, or not all of it."""
 
     def take_new_name(self) -> None:
         """Leave the place of this name to whoever uses it too."""
