@@ -9,8 +9,8 @@ from benchmarks.figures import Figure, Row
 from benchmarks.plan import Plan, workplace
 from treering.core.writing.versions import linked_by_id
 from treering.ports.ledger import Ledger
+from treering.spaces.bundles import packed
 from treering.spaces.merging import entries, merge_ledger
-from treering.spaces.sync import packed
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 

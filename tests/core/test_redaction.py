@@ -124,6 +124,52 @@ def test_a_random_looking_value_given_to_a_secret_name_goes(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("password=hunter2hunter2", "password="),
+        ("db password: hunter2hunter2", "db password: "),
+        ("The login is ada, password=hunter2hunter2 until Friday.", "The login is ada, password= until Friday."),
+        ("My password is b4nan4s-4-all.", "My password is ."),
+        ("passwd: Tr0ub4dor&3", "passwd: "),
+        ("PASSWORD=Summer2024!", "PASSWORD="),
+        ("PGPASSWORD=l0ngh0rn77 psql", "PGPASSWORD= psql"),
+        ('{"password": "hunter2hunter2"}', '{"password": ""}'),
+        ("config['password'] = 'hunter2hunter2'", "config['password'] = ''"),
+        ("https://x.org/?password=hunter2hunter2&next=/home", "https://x.org/?password=&next=/home"),
+        ("mysql --password hunter2hunter2", "mysql --password "),
+        ("password：hunter2hunter2", "password："),
+    ],
+)
+def test_password_that_a_person_chose_goes(line: str, left: str) -> None:
+    assert redact(line).text.replace("[redacted:assigned_secret]", "") == left
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password = user_password2",
+        "def connect(user=user1, password=password1):",
+        "password: str = Field(min_length=8)",
+        "password=self.password2",
+        "password = get_password(1)",
+        "password=sha256digest",
+        "password = base64.b64decode(x)",
+        "password: *anchor2",
+        "password=$DB_PASSWORD2",
+        "password is case2sensitive",
+        "the password is 12-characters-long",
+        "password: 2026-05-12",
+        "if password == other2password3:",
+        "pwd=/home/ada2/project1",
+        "cpwd: node12modules34",
+        "password = make_password('test1234')",
+    ],
+)
+def test_names_and_calls_behind_a_password_are_kept(line: str) -> None:
+    assert redact(line).text == line
+
+
+@pytest.mark.parametrize(
     "line",
     [
         'password = "changeme"',
@@ -216,6 +262,8 @@ def test_a_text_that_another_seems_to_begin_is_redacted_as_alone() -> None:
         "eyJ.",
         "password",
         "password = '",
+        "password=a1",
+        "password is a1b2",
         "://a:",
         "-----BEGIN PRIVATE KEY-----\n",
         "ghp_",

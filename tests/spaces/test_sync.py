@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import zlib
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,47 +11,12 @@ from examples import team_memory
 
 import treering
 from sources.git_scratch import Scratch
+from spaces.synced_copies import Clone, git, read
 from treering.core.errors import Denied, InvalidInput
-from treering.core.patch import Erase
 from treering.core.policy import Policy
-from treering.ports.ledger import Selection
 from treering.spaces.merging import difference
-from treering.spaces.sync import SyncReport, SyncWishes, sync
-from treering.testing.builders import ADA, Builder
-from treering.testing.fakes import START, SteppingClock
-
-
-class Clone:
-    """One person's copy of a space, and how they sync it."""
-
-    def __init__(self, folder: Path, name: str, remote: Path, *, days: int = 0) -> None:
-        self.file = folder / f"{name}.db"
-        self.home = folder / f"{name}.db.sync"
-        self.remote = remote
-        self.make = Builder(SteppingClock(START, seed=name, ahead=timedelta(days=days)))
-
-    def tell(self, words: str, origin: str, scope: str = "/") -> str:
-        with closing(treering.open_ledger(str(self.file))) as ledger:
-            source = self.make.source(words, origin=origin, scope=scope)
-            ledger.commit(self.make.patch(source))
-            return source.id
-
-    def erase(self, identity: str) -> None:
-        with closing(treering.open_ledger(str(self.file))) as ledger:
-            revision = ledger.get(identity).revision
-            ledger.commit(self.make.patch(Erase(id=identity, expected_revision=revision)))
-            ledger.compact()
-
-    def sync(self, wishes: SyncWishes | None = None) -> SyncReport:
-        with closing(treering.open_ledger(str(self.file))) as ledger:
-            wanted = wishes or SyncWishes()
-            return sync(ledger, self.home, str(self.remote), by=ADA, folder=self.file.parent, wishes=wanted)
-
-    def words(self) -> set[str]:
-        with closing(treering.open_ledger(str(self.file))) as ledger:
-            ledger.verify()
-            found = ledger.select(Selection(descend=True, types=("source",)))
-            return {part.excerpt for item in found for part in getattr(item, "segments", ())}
+from treering.spaces.sync import SyncWishes
+from treering.testing.builders import ADA
 
 
 @pytest.fixture(params=["git", "folder"])
@@ -62,14 +26,6 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if request.param == "git":
         git("init", "--quiet", "--bare", str(place))
     return place
-
-
-def git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
-
-
-def read(remote: Path, blob: str) -> bytes:
-    return subprocess.run(["git", "-C", str(remote), "cat-file", "blob", blob], check=True, capture_output=True).stdout
 
 
 def test_two_people_who_were_offline_know_the_same_after_they_have_both_synced(tmp_path: Path, remote: Path) -> None:
@@ -137,6 +93,13 @@ def test_a_secret_and_a_private_scope_do_not_leave(tmp_path: Path, remote: Path)
         ada.sync()
     bob.sync()
     assert bob.words() == {"Ours.", "His."}
+
+
+def test_password_that_a_person_chose_is_not_sent(tmp_path: Path, remote: Path) -> None:
+    ada = Clone(tmp_path, "ada", remote)
+    secret = ada.tell("The staging login is ada, password=hunter2hunter2 until Friday.", "s.md")
+    with pytest.raises(Denied, match=secret):
+        ada.sync()
 
 
 def test_only_what_a_known_signer_signed_is_taken(tmp_path: Path, remote: Path) -> None:

@@ -1,20 +1,31 @@
 """Where bundles lie: under refs of a git remote, or in a shared folder."""
 
+import io
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from treering.core.characters import printable
-from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from treering.sources.reading.folder import read_bytes, reason
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.git_process import git_command, git_environment, run_git
 from treering.system.machine import make_folder, replace_file
 
 Files = dict[str, bytes]
+
+MANIFEST = "manifest.json"
+MAX_MANIFEST_BYTES = 1 << 20
+MAX_MANIFESTS_BYTES = 64 << 20
+"""Of manifests that are read together."""
+MAX_BUNDLE_BYTES = 256 << 20
+MAX_LISTED_PLACES = 100_000
 
 _REFS = "refs/treering"
 _PLACE = re.compile(r"[0-9a-f]{32}")
@@ -41,11 +52,21 @@ class Depot(Protocol):
         ...
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
-        """Return those of the files that are there."""
+        """Return those of the files that are there.
+
+        Raises `Corrupt` for a place or a file that is not what a copy leaves, or is larger; others can still be read.
+        """
+        ...
+
+    def manifests(self, places: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the manifests of those places that cost less to read together; `read` reads the others."""
         ...
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
-        """Put files into a place. Of those that are there only `keep` stay. All at once, or nothing."""
+        """Put files into a place. Of those that are there only `keep` stay. All at once, or nothing.
+
+        Raises `Unavailable` where the remote cannot be reached, or does not have a file to keep any more.
+        """
         ...
 
     def forget(self) -> None:
@@ -119,18 +140,31 @@ class FolderDepot:
             if not self._folder.parent.is_dir():
                 raise NotFound(f"There is no folder {self._folder}.", hint="Make it, or name another one.")
             return []
-        return sorted(one.name for one in self._folder.iterdir() if _PLACE.fullmatch(one.name) and one.is_dir())
+        try:
+            listed = [one.name for one in islice(self._folder.iterdir(), MAX_LISTED_PLACES)]
+        except OSError as error:
+            raise Unavailable(f"{self._folder} cannot be read: {reason(error)}.", hint="Look at its rights.") from error
+        return sorted(name for name in listed if _PLACE.fullmatch(name))
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
         """Return those of the files that are there."""
-        files = {name: self._folder / place / name for name in names if _FILE.fullmatch(name)}
-        return {name: file.read_bytes() for name, file in files.items() if file.is_file() and not file.is_symlink()}
+        _check_folder(self._folder / place)
+        found = {name: _read_file(self._folder / place / name) for name in names if _FILE.fullmatch(name)}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def manifests(self, places: Sequence[str]) -> Mapping[str, bytes]:  # noqa: ARG002 - what a depot is asked
+        """Return nothing: each file is read by itself."""
+        return {}
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
         """Put bundles first, then the manifest; what it does not name any more goes last."""
         folder = self._folder / place
+        if folder.is_symlink():
+            raise Unavailable(f"{folder} is a link.", hint="Remove it: it leads out of the shared folder.")
         try:
             make_folder(folder)
+            for name in (name for name in files if (folder / name).is_symlink()):
+                (folder / name).unlink()  # what it leads to is somebody's file, and not replaced
             for name in sorted(files, key=lambda one: (not one.endswith(".bundle"), one)):
                 replace_file(folder / name, files[name])
             for old in folder.iterdir():
@@ -141,6 +175,38 @@ class FolderDepot:
 
     def forget(self) -> None:
         """Do nothing: nothing was copied."""
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.is_symlink() or not folder.is_dir():
+        raise Corrupt("it is a link or no folder.", hint="Remove it from the shared folder.")
+
+
+def _read_file(file: Path) -> bytes | None:
+    most = _limit(file.name)
+    try:
+        data = read_bytes(file, most)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Corrupt(f"{file.name} cannot be read: {reason(error)}.", hint="Look at its rights.") from error
+    if data is None or len(data) > most:
+        raise _not_a_file(file.name)
+    return data
+
+
+def _limit(name: str) -> int:
+    return MAX_MANIFEST_BYTES if name == MANIFEST else MAX_BUNDLE_BYTES
+
+
+def _not_a_file(name: str) -> Corrupt:
+    return Corrupt(f"{name} is no file, or has more than {_limit(name):,} bytes.", hint="Let its author sync again.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Blob:
+    id: str
+    size: int
 
 
 class GitDepot:
@@ -164,18 +230,40 @@ class GitDepot:
             make_folder(self._cache)
             self._git("init", "--quiet", "--bare", ".")
         self._git("fetch", "--quiet", "--no-tags", "--prune", "--", self._url, f"+{_REFS}/*:{_REFS}/*")
-        listed = self._git("for-each-ref", "--format=%(refname)", _REFS).decode().split()
-        names = (ref.rpartition("/")[2] for ref in listed)
-        return sorted(name for name in names if _PLACE.fullmatch(name))
+        listed = self._git("for-each-ref", f"--count={MAX_LISTED_PLACES}", "--format=%(refname)", _REFS)
+        names = (ref.removeprefix(f"{_REFS}/") for ref in listed.decode(errors="replace").splitlines())
+        return [name for name in names if _PLACE.fullmatch(name)]
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
         """Return those of the files that are there."""
-        there = self._listing(place)
-        return {name: self._git("cat-file", "blob", there[name]) for name in names if name in there}
+        there = self._listing(place, names)
+        if wrong := next((name for name, blob in there.items() if blob.size > _limit(name)), None):
+            raise _not_a_file(wrong)
+        return {name: self._git("cat-file", "blob", blob.id) for name, blob in there.items()}
+
+    def manifests(self, places: Sequence[str]) -> Mapping[str, bytes]:
+        """Return manifests with two runs of git, however many places there are."""
+        asked = [f"{_REFS}/{place}:{MANIFEST}\n".encode() for place in places]
+        told = self._git("cat-file", "--batch-check=%(objecttype) %(objectsize)", given=b"".join(asked))
+        fitting: dict[str, bytes] = {}
+        left = MAX_MANIFESTS_BYTES
+        for place, line, told_of in zip(places, asked, told.splitlines(), strict=True):
+            kind, _, size = told_of.partition(b" ")
+            if kind == b"blob" and int(size) <= min(left, MAX_MANIFEST_BYTES):
+                fitting[place] = line
+                left -= int(size)
+        data = io.BytesIO(self._git("cat-file", "--batch=%(objectsize)", given=b"".join(fitting.values())))
+        found: dict[str, bytes] = {}
+        for place in fitting:
+            found[place] = data.read(int(data.readline()))
+            data.readline()
+        return found
 
     def send(self, place: str, files: Files, *, keep: Sequence[str]) -> None:
         """Push a commit without a parent: what is not in it is not at the remote any more, once that is cleaned."""
-        tree = {name: blob for name, blob in self._listing(place).items() if name in keep}
+        tree = {name: blob.id for name, blob in self._listing(place, keep).items()}
+        if lost := [name for name in keep if name not in tree]:
+            raise Unavailable(f"{lost[0]} was lost at {self.name}.", hint="Sync again: it is sent again then.")
         for name, data in files.items():
             tree[name] = self._git("hash-object", "-w", "--stdin", given=data).decode().strip()
         lines = "".join(f"100644 blob {blob}\t{name}\n" for name, blob in sorted(tree.items()))
@@ -190,12 +278,21 @@ class GitDepot:
         make_folder(self._cache)
         self._git("init", "--quiet", "--bare", ".")
 
-    def _listing(self, place: str) -> dict[str, str]:
-        if not self._git("for-each-ref", f"{_REFS}/{place}"):
+    def _listing(self, place: str, names: Sequence[str]) -> dict[str, "_Blob"]:
+        """Return those of the files that are blobs of a place. Raises `Corrupt` for a ref that holds no files."""
+        if not (wanted := [name for name in names if _FILE.fullmatch(name)]):
             return {}
-        lines = self._git("ls-tree", f"{_REFS}/{place}").decode().splitlines()
-        parts = (line.replace("\t", " ").split(" ") for line in lines)
-        return {name: blob for _, kind, blob, name in parts if kind == "blob" and _FILE.fullmatch(name)}
+        try:
+            listed = self._git("ls-tree", "-z", "-l", f"{_REFS}/{place}", "--", *wanted).decode(errors="replace")
+        except Unavailable as error:
+            raise Corrupt("its ref holds no files.", hint="Let its author sync again, or delete the ref.") from error
+        found: dict[str, _Blob] = {}
+        for line in filter(None, listed.split("\0")):
+            told, _, name = line.partition("\t")
+            _, kind, blob, size = told.split()
+            if name in wanted and kind == "blob":
+                found[name] = _Blob(blob, int(size))
+        return found
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

@@ -1,48 +1,47 @@
 """A memory that travels without a server: each copy of a space leaves bundles at a remote, and merges those of others.
 
 At a git remote they lie under refs of their own (`refs/treering/<replica>`), else in a shared folder. Each copy writes
-its own place only, so nobody waits for anybody. A bundle holds entries (`core.writing.versions`); the manifest beside
-it names every bundle with its digest, and may be signed. After an erasure a copy writes its bundles anew.
+its own place only, so nobody waits for anybody. After an erasure a copy writes its bundles (`spaces.bundles`) anew.
+It knows its own bundles from its state and log, never from the manifest at the remote.
 """
 
 import hashlib
-import json
-import re
-import zlib
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
-from uuid import uuid4
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from treering.core.audit import Anchor
-from treering.core.canonical import canonical_json, digest
-from treering.core.errors import Corrupt, Denied, InvalidInput
+from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.patch import Author
 from treering.core.screening import screened
 from treering.core.writing.journal import POLICY_CHANGED
 from treering.core.writing.merging import Parent
 from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.ports.ledger import Ledger
-from treering.spaces.depots import Depot, Files, depot_at
+from treering.spaces.bundles import (
+    FORMAT,
+    VERSION,
+    BundleManifest,
+    BundleNote,
+    ReadBudget,
+    packed,
+    read_manifest,
+    unpacked,
+    written,
+)
+from treering.spaces.depots import MANIFEST, Depot, Files, depot_at
 from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive, waiting_patches
-from treering.spaces.proof import signed
-from treering.system.machine import held_alone, make_folder, replace_file
-from treering.system.proof_checking import NotProven, check_signature
+from treering.spaces.sync_state import LeftAtRemote, SyncState, read_state, write_state
+from treering.system.machine import held_alone, make_folder
 from treering.verbs.envelope import Value
 
-FORMAT = "treering-bundles"
-VERSION = 2
 TOOL = "sync"
-MANIFEST = "manifest.json"
-MOST_BUNDLES = 48
+MAX_OWN_BUNDLES = 48
 """A copy that has left more writes them anew, as one."""
-
-_MOST_BYTES = 1 << 30  # of a bundle, unpacked
-_MOST_TOLD = 5
-_NAME = re.compile(r"[0-9a-f]{32}")
+MAX_PLACES = 1_000
+"""Places that are read; those that could be read before come first."""
+MAX_PLACES_TOLD = 20
 
 
 class SyncReport(Value):
@@ -59,31 +58,9 @@ class SyncReport(Value):
     """Bytes of the bundles that were sent."""
     waiting: tuple[str, ...] = ()
     """Patches that wait for review here: they are not sent."""
+    passed_over: tuple[str, ...] = ()
+    """Copies whose bundles could not be read or merged, or not all of them; `warnings` say why."""
     warnings: tuple[str, ...] = ()
-
-
-class BundleNote(BaseModel):
-    """What a manifest says of a bundle: its digest, and the last event of the log that it tells of."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    sha256: str
-    last: int
-    entries: int
-
-
-class BundleManifest(BaseModel):
-    """What a copy has left: its log's head, and its bundles in order."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
-
-    format: str
-    version: int
-    replica: str
-    log: str
-    head: Anchor
-    bundles: tuple[BundleNote, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +74,16 @@ class SyncWishes:
 
 
 @dataclass(slots=True)
-class _State:
-    """What a copy remembers beside its space: its name, and by remote the bundles it has read."""
+class _Arrived:
+    """What was read of a place: entries of bundles in order, up to the first that cannot be read."""
 
-    replica: str
-    read: dict[str, list[str]]
+    name: str
+    manifest: BundleManifest
+    entries: list[MergeEntry] = field(default_factory=list)
+    bundles: list[str] = field(default_factory=list)
+    """SHA-256 of the bundles that could be read."""
+    is_deferred: bool = False
+    """Whether the rest is left for the next sync, because this one has read as much as it may."""
 
 
 def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, wishes: SyncWishes) -> SyncReport:
@@ -110,36 +92,52 @@ def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, w
     `home`: the folder beside the space that remembers what was read. `folder`: where a remote's name is looked up.
     Raises `Denied` where what would leave holds a secret: nothing left then. Raises `Unavailable` without the remote.
     """
+    if wishes.signers:
+        _check_signers(wishes.signers)
     make_folder(home)
     with held_alone(home / "lock", wait=True):
-        state = _state(home)
+        state = read_state(home, log_name(ledger))
         depot = depot_at(remote, home / "git", folder=folder)
         report = _sync(ledger, depot, state, by=by, wishes=wishes)
-        replace_file(home / "state.json", json.dumps({"replica": state.replica, "read": state.read}).encode())
+        write_state(home, state, log_name(ledger))
     return report
 
 
-def _sync(ledger: Ledger, depot: Depot, state: _State, *, by: Author, wishes: SyncWishes) -> SyncReport:
+def _check_signers(signers: Path) -> None:
+    if not signers.is_file():
+        raise InvalidInput(f"There is no file of signers {signers}.", hint="Name a file of allowed signers of ssh.")
+    if not shutil.which("ssh-keygen"):
+        raise Unavailable("There is no ssh-keygen here, so no signature can be checked.", hint="Install OpenSSH.")
+
+
+def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes: SyncWishes) -> SyncReport:
     there, warnings = depot.places(), list[str]()
-    known = _own(ledger, depot, state, there)
+    left = _left_here(ledger, depot, state, there, warnings)
     received: MergeReport | None = None
+    others = [name for name in there if name != state.replica]
+    reasons: dict[str, str] = {}
     if wishes.fetch:
-        others = [name for name in there if name != state.replica]
-        received = _fetch(ledger, depot, others, state, warnings, by=by, wishes=wishes)
+        received = _fetch(ledger, depot, others, state, reasons, by=by, signers=wishes.signers)
+        warnings += _told(reasons, len(others) - MAX_PLACES)
         warnings += received.warnings if received else ()
+    sent, size = 0, 0
+    try:
+        if wishes.push:
+            sent, size = _push(ledger, depot, state, left, wishes, anew=left is None and state.replica in there)
+    finally:
         if received and (received.erased or received.withheld):
-            # Others may still hold what was erased: what was brought of it goes, and is read again next time.
+            # Others may still hold what was erased: what was fetched of it goes, and is read again next time.
             depot.forget()
             state.read.pop(depot.name, None)
-    sent, size = _push(ledger, depot, state, known, wishes) if wishes.push else (0, 0)
     return SyncReport(
         remote=depot.name,
         replica=state.replica,
         received=received,
-        replicas=len([name for name in there if name != state.replica]),
+        replicas=len(others),
         sent=sent,
         bytes=size,
         waiting=waiting_patches(ledger) if wishes.push else (),
+        passed_over=tuple(sorted(reasons)),
         warnings=tuple(warnings),
     )
 
@@ -148,44 +146,140 @@ def _fetch(
     ledger: Ledger,
     depot: Depot,
     others: Sequence[str],
-    state: _State,
-    warnings: list[str],
+    state: SyncState,
+    reasons: dict[str, str],
     *,
     by: Author,
-    wishes: SyncWishes,
+    signers: Path | None,
 ) -> MergeReport | None:
+    """Read and merge the places of others. `reasons` gets those that cannot be read or merged: they are passed over."""
+    known = state.known.get(depot.name, [])
+    manifests = _manifests(depot, _in_order(others, known), reasons, signers)
     read = set(state.read.get(depot.name, ()))
-    coming: list[MergeEntry] = []
-    parents: list[Parent] = []
-    found: list[str] = []
-    for name in others:
+    arrived, budget = list[_Arrived](), ReadBudget()
+    for name, manifest in manifests.items():
+        place = _Arrived(name, manifest)
+        arrived.append(place)
         try:
-            manifest = _manifest(depot.read(name, [MANIFEST]), name, wishes.signers)
-            new = [note for note in manifest.bundles if note.sha256 not in read]
-            files = depot.read(name, [note.name for note in new])
-            told = [entry for note in new for entry in unpacked(files, note)]
-        except (Corrupt, Denied, InvalidInput) as error:
-            warnings.append(f"What {name} left is passed over: {error.message}")
-            continue
-        found += [note.sha256 for note in new]
-        coming += told
-        if new:
-            parents.append(Parent(manifest.log, manifest.head))
-    if not found:
-        return None
+            for note in manifest.bundles:
+                if note.sha256 not in read:
+                    data = depot.read(name, [note.name]).get(note.name, b"")
+                    place.entries += unpacked(data, note, budget)
+                    place.bundles.append(note.sha256)
+        except (Corrupt, InvalidInput, Unavailable) as error:
+            reasons[name] = error.message
+            place.is_deferred = budget.left < 0
+    deferred = {place.name for place in arrived if place.is_deferred}
     author = by.model_copy(update={"tool": f"{TOOL} {depot.name}"[:200]})
-    report = receive(ledger, coming, tuple(parents), by=author, reason=f"Synced with {depot.name}")
-    state.read[depot.name] = sorted(read.union(found))
+    report = _merge(ledger, arrived, reasons, by=author, reason=f"Synced with {depot.name}")
+    # Links to objects of a place that was passed over were left out: once it is read, all is read again next time.
+    is_mended = any(name not in reasons for name in state.passed_over.get(depot.name, ()) if name in manifests)
+    state.read[depot.name] = [] if is_mended else sorted(read.union(*(place.bundles for place in arrived)))
+    there = set(others)
+    met = dict.fromkeys([*known, *(place.name for place in arrived)])
+    state.known[depot.name] = [name for name in met if name in there]
+    state.passed_over[depot.name] = sorted(reasons.keys() - deferred)
     return report
 
 
+def _in_order(others: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the places to read, those that are known before the others: nobody can crowd them out."""
+    there, before = set(others), set(known)
+    return [*(name for name in known if name in there), *(name for name in others if name not in before)][:MAX_PLACES]
+
+
+def _manifests(
+    depot: Depot, names: Sequence[str], reasons: dict[str, str], signers: Path | None
+) -> dict[str, BundleManifest]:
+    together = depot.manifests(names)
+    found: dict[str, BundleManifest] = {}
+    for name in names:
+        try:
+            files = {MANIFEST: together[name]} if name in together else depot.read(name, [MANIFEST])
+            found[name] = read_manifest(files, name, signers)
+        except (Corrupt, Denied, InvalidInput, Unavailable) as error:
+            reasons[name] = error.message
+    return found
+
+
+def _merge(
+    ledger: Ledger, arrived: list[_Arrived], reasons: dict[str, str], *, by: Author, reason: str
+) -> MergeReport | None:
+    """Merge what arrived, in one transaction. A place with an entry that no space made leaves `arrived`."""
+    while any(place.bundles for place in arrived):
+        owners = [place for place in arrived for _ in place.entries]
+        coming = [entry for place in arrived for entry in place.entries]
+        parents = tuple(Parent(place.manifest.log, place.manifest.head) for place in arrived if place.bundles)
+        try:
+            return receive(ledger, coming, parents, by=by, reason=reason)
+        except InvalidInput as error:
+            malformed: dict[int, str] = error.details.get("malformed", {})
+            if not malformed:
+                raise
+            for at, message in malformed.items():
+                reasons.setdefault(owners[at].name, message)
+            wrong = {owners[at].name for at in malformed}
+            arrived[:] = [place for place in arrived if place.name not in wrong]
+    return None
+
+
+def _told(reasons: dict[str, str], more: int) -> Iterator[str]:
+    for name, why in list(reasons.items())[:MAX_PLACES_TOLD]:
+        yield f"What {name} left is passed over: {why}"
+    if len(reasons) > MAX_PLACES_TOLD:
+        yield f"{len(reasons) - MAX_PLACES_TOLD} more places are passed over."
+    if more > 0:
+        yield f"{more} places are left out: one sync reads {MAX_PLACES}."
+
+
+def _left_here(
+    ledger: Ledger, depot: Depot, state: SyncState, there: Iterable[str], warnings: list[str]
+) -> LeftAtRemote | None:
+    """Return what this copy left, if all of it is still there; `None` if everything has to be sent again.
+
+    The manifest at the remote is never trusted. If another copy uses the same name, this copy takes a new one.
+    """
+    left = state.left.get(depot.name)
+    if left and head_of(ledger, left.head.seq) != left.head:
+        left = None
+    files = _files_here(depot, state.replica, left) if state.replica in there else {}
+    if left and _is_whole(left, files):
+        return left
+    if _is_of_another(ledger, files, state.replica):
+        state.take_new_name()
+    elif left:
+        warnings.append(f"What this copy left at {depot.name} was changed or lost there; all of it is sent again.")
+    return None
+
+
+def _files_here(depot: Depot, replica: str, left: LeftAtRemote | None) -> Mapping[str, bytes]:
+    try:
+        return depot.read(replica, [MANIFEST, *(note.name for note in (left.bundles if left else ()))])
+    except (Corrupt, Unavailable):
+        return {}  # it is written anew
+
+
+def _is_of_another(ledger: Ledger, files: Mapping[str, bytes], replica: str) -> bool:
+    """Return whether a manifest names another log than that of this space, or goes another way."""
+    try:
+        manifest = read_manifest(files, replica, None)
+    except (Corrupt, InvalidInput):
+        return False
+    return manifest.log != log_name(ledger) or head_of(ledger, manifest.head.seq) != manifest.head
+
+
+def _is_whole(left: LeftAtRemote, files: Mapping[str, bytes]) -> bool:
+    wanted = {MANIFEST: left.manifest, **{note.name: note.sha256 for note in left.bundles}}
+    return all(hashlib.sha256(files.get(name, b"")).hexdigest() == sha256 for name, sha256 in wanted.items())
+
+
 def _push(
-    ledger: Ledger, depot: Depot, state: _State, known: BundleManifest | None, wishes: SyncWishes
+    ledger: Ledger, depot: Depot, state: SyncState, left: LeftAtRemote | None, wishes: SyncWishes, *, anew: bool
 ) -> tuple[int, int]:
-    notes, after = (list(known.bundles), known.head.seq) if known else ([], 0)
+    notes, after = (list(left.bundles), left.head.seq) if left else ([], 0)
     since = list(ledger.events(after=after))
-    anew = any(event.event_type in (ERASED, POLICY_CHANGED) for event in since) or len(notes) >= MOST_BUNDLES
-    if anew:
+    changed = any(event.event_type in (ERASED, POLICY_CHANGED) for event in since)
+    if anew := anew or changed or len(notes) >= MAX_OWN_BUNDLES:
         notes, after = [], 0
     leaving = list(linked_by_id(_leaving(ledger, depot, after)))
     if not leaving and not anew:
@@ -201,25 +295,14 @@ def _push(
     manifest = BundleManifest(
         format=FORMAT, version=VERSION, replica=state.replica, log=log_name(ledger), head=head, bundles=tuple(notes)
     )
-    files[MANIFEST] = _written(manifest, wishes.key)
-    depot.send(state.replica, files, keep=[note.name for note in notes])
+    files[MANIFEST] = written(manifest, wishes.key)
+    depot.send(state.replica, files, keep=[note.name for note in notes if note.name not in files])
+    state.left[depot.name] = LeftAtRemote(
+        head=head, bundles=manifest.bundles, manifest=hashlib.sha256(files[MANIFEST]).hexdigest()
+    )
     if anew:
         depot.forget()
     return len(leaving), sum(map(len, files.values()))
-
-
-def _own(ledger: Ledger, depot: Depot, state: _State, there: Iterable[str]) -> BundleManifest | None:
-    """Return what this copy left last. Where somebody else goes by its name, it takes another one."""
-    if state.replica not in there:
-        return None
-    try:
-        known = _manifest(depot.read(state.replica, [MANIFEST]), state.replica, None)
-    except (Corrupt, InvalidInput):
-        return None
-    if head_of(ledger, known.head.seq) == known.head:
-        return known
-    state.replica = uuid4().hex
-    return None
 
 
 def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
@@ -249,59 +332,3 @@ def _check_secrets(leaving: Iterable[MergeEntry]) -> None:
             hint="Erase them (`treering erase`), or put their scope into private_scopes of the policy file.",
             details={"ids": list(found)},
         )
-
-
-def packed(leaving: Iterable[MergeEntry]) -> bytes:
-    """Write entries as a bundle: a line of JSON for each, compressed."""
-    lines = (entry.model_dump_json() for entry in leaving)
-    return zlib.compress("\n".join(lines).encode(), 9)
-
-
-def unpacked(files: Mapping[str, bytes], note: BundleNote) -> list[MergeEntry]:
-    """Read a bundle. Raises `Corrupt` where it is not what the manifest says, or no bundle."""
-    data = files.get(note.name, b"")
-    if hashlib.sha256(data).hexdigest() != note.sha256:
-        raise Corrupt(f"The bundle {note.name} is missing or changed.", hint="Let its author sync again.")
-    try:
-        reading = zlib.decompressobj()
-        text = reading.decompress(data, _MOST_BYTES)
-        if reading.unconsumed_tail:
-            raise Corrupt(f"The bundle {note.name} is too large.", hint="Let its author sync more often.")
-        return [MergeEntry.model_validate_json(line) for line in text.splitlines()]
-    except (zlib.error, ValidationError) as error:
-        raise Corrupt(f"The bundle {note.name} cannot be read.", hint="Let its author sync again.") from error
-
-
-def _written(manifest: BundleManifest, key: Path | None) -> bytes:
-    body: dict[str, Any] = manifest.model_dump(mode="json")
-    text = canonical_json({**body, "digest": digest(canonical_json(body))})
-    return (signed(text, key) if key else f"{text}\n").encode()
-
-
-def _manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -> BundleManifest:
-    """Read a manifest. Raises `Corrupt` for what is none, `Denied` where nobody who may has signed it."""
-    try:
-        said: dict[str, Any] = json.loads(files.get(MANIFEST, b""))
-        body = {key: part for key, part in said.items() if key not in ("digest", "signature")}
-        manifest = BundleManifest.model_validate(body)
-    except (ValueError, AttributeError) as error:
-        raise Corrupt("its manifest cannot be read.", hint="Let its author sync again.") from error
-    if manifest.format != FORMAT or manifest.version > VERSION:
-        raise InvalidInput("it is not of a version this Treering can read.", hint="Upgrade Treering.")
-    if manifest.replica != name or said.get("digest") != digest(canonical_json(body)):
-        raise Corrupt("its manifest was changed.", hint="Let its author sync again.")
-    if signers:
-        try:
-            check_signature(said, signers)
-        except NotProven as error:
-            raise Denied(f"{error}.", hint="Add its author to the file of signers.") from error
-    return manifest
-
-
-def _state(home: Path) -> _State:
-    try:
-        said = json.loads((home / "state.json").read_text(encoding="utf-8"))
-        replica, read = str(said["replica"]), {str(name): list(map(str, known)) for name, known in said["read"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _State(uuid4().hex, {})
-    return _State(replica if _NAME.fullmatch(replica) else uuid4().hex, read)

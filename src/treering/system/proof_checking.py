@@ -17,6 +17,10 @@ from typing import Any
 
 FORMAT, VERSION = "treering-proof", 1
 KEYS = frozenset("answer cited digest format head log made_at objects scope signature task treering version".split())
+MALFORMED = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""What reading a proof raises where a part of it is of another form than it should be."""
+
+MAX_SIGNER_CHARS, MAX_SIGNATURE_CHARS = 1_000, 100_000
 
 
 class NotProven(Exception):
@@ -75,34 +79,59 @@ def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = Non
         for mark, identity, name in ((one["mark"], one["object_id"], one["segment_id"]) for one in proof["cited"]):
             is_held = identity in objects and (not name or name in objects[identity]["segments"])
             _need(is_held and mark in proof["answer"], f"{mark} cites what it does not hold, or is not in its answer")
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         raise NotProven(f"it is malformed: {error!r}") from error
 
 
 def check_clone(proof: Mapping[str, Any], clone: Path) -> tuple[int, list[str]]:
-    """Compare the cited lines of files with a clone of their repository: how many agree, and what does not."""
-    compared = list[list[str]]()
+    """Compare the cited lines of files with a clone of their repository: how many agree, and what does not.
+
+    Raises `NotProven` where what is cited is malformed.
+    """
+    try:
+        compared = [[*_differences(mark, clone, blob, lines, text)] for mark, blob, lines, text in _cited_lines(proof)]
+    except MALFORMED as error:
+        raise NotProven(f"it is malformed: {error!r}") from error
+    return compared.count([]), [problem for problems in compared for problem in problems]
+
+
+def _cited_lines(proof: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], str]]:
+    """Return the mark, the blob, the lines and the text of what is cited of files in a repository."""
     for cited, held in ((one, proof["objects"][one["object_id"]]) for one in proof["cited"]):
         said, name = json.loads(held["stored"]), cited["segment_id"]
         for segment in (one for one in said.get("segments", ()) if one["segment_id"] == name):
             # What stands in several contents of a file, on several branches, names them: the first is enough.
             place = next(iter(segment.get("places", ())), {"contents": said["fingerprint"], **segment})
             kind, blob, *_ = f"{place['contents']}:".split(":")
-            if (kind, place["locator"]["type"]) == ("git-blob", "lines"):
-                compared.append([*_differences(cited["mark"], clone, blob, place["locator"], held["segments"][name])])
-    return compared.count([]), [problem for problems in compared for problem in problems]
+            if (kind, (lines := place["locator"])["type"]) == ("git-blob", "lines"):
+                start, end = lines["start"], lines["end"]
+                is_range = type(start) is type(end) is int and 0 < start <= end
+                _need(is_range, f"{cited['mark']} cites lines {start!r:.20} to {end!r:.20}")
+                yield cited["mark"], blob, lines, held["segments"][name]
 
 
 def check_signature(proof: Mapping[str, Any], signers: Path) -> str:
     """Check the signature, and return who signed. Raises `NotProven`."""
-    _need(bool(signature := proof.get("signature") or {}), "it is not signed")
-    command = ["ssh-keygen", "-Y", "verify", "-n", FORMAT, "-f", str(signers), "-I", signer := str(signature["signer"])]
+    _need(bool(signature := proof.get("signature")), "it is not signed")
+    signer, ssh = _signature(signature)
+    command = ["ssh-keygen", "-Y", "verify", "-n", FORMAT, "-f", str(signers), "-I", signer]
     with tempfile.TemporaryDirectory() as folder:
-        (file := Path(folder, "signature")).write_text(str(signature["ssh"]), encoding="utf-8")
+        (file := Path(folder, "signature")).write_text(ssh, encoding="utf-8")
         command += ["-s", str(file)]
         done = subprocess.run(command, input=proof["digest"].encode(), capture_output=True)  # noqa: S603 - no shell
-    _need(not done.returncode, f"its signature is not one of {signer}'s: {done.stderr.decode().strip()}")
+    _need(
+        not done.returncode, f"its signature is not one of {signer}'s: {done.stderr.decode(errors='replace').strip()}"
+    )
     return signer
+
+
+def _signature(told: Any) -> tuple[str, str]:
+    """Return who signed, and the signature. Raises `NotProven` where they are of another form than they should be."""
+    signer, ssh = (told.get("signer"), told.get("ssh")) if isinstance(told, Mapping) else (None, None)
+    is_signer = isinstance(signer, str) and signer.isprintable() and 0 < len(signer) <= MAX_SIGNER_CHARS
+    is_signature = isinstance(ssh, str) and ssh.isascii() and len(ssh) <= MAX_SIGNATURE_CHARS
+    _need(is_signer and is_signature, "its signature is malformed")
+    return str(signer), str(ssh)
 
 
 def verify(proof: Path, anchor: Path | None, clone: Path | None, signers: Path | None) -> tuple[list[str], list[str]]:
@@ -116,7 +145,7 @@ def verify(proof: Path, anchor: Path | None, clone: Path | None, signers: Path |
         told += [f"Signed by {check_signature(read, signers)}."] if signers else []
         agree, problems = check_clone(read, clone) if clone else (0, problems)
         told += [f"{agree} of {agree + len(problems)} cited places are the same in the clone."] if clone else []
-    except (NotProven, OSError, ValueError) as error:
+    except (NotProven, OSError, RecursionError, ValueError) as error:
         problems.append(f"Not proven: {error}.")
     return told, problems
 
@@ -136,6 +165,8 @@ def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], te
         yield f"{spot}: the clone has no blob {blob[:12]}"
     elif not named.returncode and named.stdout.decode().strip() != blob:
         yield f"{spot}: at commit {at[:12]} the file has another content"
+    elif not plain:
+        yield f"{spot}: it cites no words"
     elif plain not in plain_there:
         yield f"{spot}: the lines say something else{' (a secret was taken out)' if '[redacted:' in text else ''}"
 

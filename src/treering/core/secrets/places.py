@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from treering.core.secrets.shapes import is_filler, is_placeholder, is_random
+from treering.core.secrets.shapes import is_chosen, is_filler, is_placeholder, is_random
 
 Place = tuple[int, int, str]
 """Start, end and kind of a secret."""
@@ -22,7 +22,7 @@ def may_hold_placed(text: str) -> bool:
     if ":" in text or "=" in text or "--" in text or "LS0tLS1CRUdJTi" in text:
         return True
     lowered = _lowered(text)
-    return "bearer " in lowered or "authorization" in lowered or "login" in lowered
+    return any(word in lowered for word in _UNSIGNED)
 
 
 def placed_secrets(text: str) -> Iterator[Place]:
@@ -37,11 +37,16 @@ def placed_secrets(text: str) -> Iterator[Place]:
     if _DIGIT.search(text) and _SIGNED.search(text):
         yield from _cloud_keys(text, lowered)
         yield from _assignments(text, lowered)
+    if _DIGIT.search(text):
+        yield from _passwords(text, lowered)
 
 
 def _lowered(text: str) -> str:
     return text.replace("İ", "I").lower()  # the one letter that grows when lowered: positions must agree
 
+
+_UNSIGNED = ("bearer ", "authorization", "login", "passw", "passphrase", "pwd")
+"""Words behind which a secret stands without a sign."""
 
 _DIGIT = re.compile(r"[0-9]")
 _SIGNED = re.compile(r"[=:]|--")
@@ -209,6 +214,21 @@ _TOLD_OF = re.compile(
 """Behind the name of a secret: then the value tells about the secret, and is not a secret."""
 
 _LEAD_CHARS = 40
+# A password that a person chose, wherever it stands: in a sentence, a call or a line of settings.
+_PASSWORD_NAMES = tuple(map(re.compile, ("pass(?:word|wd|phrase)", "(?<![a-z])pwd")))
+_CHOSEN = re.compile(
+    r"\d?\\?[\"'`]?\]?(?:[ \t]{0,4}(?::=|=>|[=:：])[ \t]{0,4}|[ \t](?:is|was)[ \t]|(?<=--password) )\\?[\"'`]?"
+    r"([A-Za-z0-9!][A-Za-z0-9+/=_~!@%^&*.#$\-]{6,100}?[A-Za-z0-9!@%^&*#$~+=])"
+    r"(?=&\w{1,20}=|[.?:]?(?:[\s,;\"'`)\]}<>\\]|\Z))"
+)
+
+
+def _passwords(text: str, lowered: str) -> Iterator[Place]:
+    for names in _PASSWORD_NAMES:
+        for name in names.finditer(lowered):
+            match = _CHOSEN.match(text, name.end())
+            if match and is_chosen(match[1]) and not _STOCK_PASSWORD.fullmatch(match[1]):
+                yield *match.span(1), "assigned_secret"
 
 
 def _assignments(text: str, lowered: str) -> Iterator[Place]:

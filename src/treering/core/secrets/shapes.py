@@ -24,6 +24,15 @@ def is_random(value: str) -> bool:
     return entropy(value) >= min(most, 0.85 * math.log2(len(value)))
 
 
+def is_chosen(value: str) -> bool:
+    """Return whether a value looks like a password that a person chose: words and digits mixed, but not a name."""
+    if not _DIGIT.search(value) or not _LETTER.search(value) or is_placeholder(value) or len(set(value)) < _VARIED:
+        return False
+    if _ADDRESS.match(value) or _NAME.fullmatch(value) or _WORDS_AND_NUMBERS.fullmatch(value):
+        return False
+    return bool(_SPECIAL.search(value)) or not _is_named(value)
+
+
 def is_drawn(token: str) -> bool:
     """Tell whether what has the shape of a token looks drawn at random. It may hold letters alone, in both cases."""
     if _FILLED.search(token):
@@ -62,6 +71,11 @@ def _is_named(value: str) -> bool:
     return 2 * letters >= len(value) and len(value) >= least * len(parts)
 
 
+_VARIED = 6
+"""The different characters that a chosen password has at least."""
+_SPECIAL = re.compile(r"[!@%^&*#$~+]")
+"""What a password holds, and a name in code does not."""
+
 _TAIL = 16
 _DIFFERENT = 4
 _MIXED = 4.0
@@ -76,6 +90,7 @@ _LETTER = re.compile(r"[A-Za-z]")
 _HEX = re.compile(r"[0-9a-fA-F\-]{20,}+")
 _PARTS = re.compile(r"[A-Z]?[a-z]++|[A-Z]++|[0-9]++|[^A-Za-z0-9]")
 _NAME = re.compile(r"[$@#./~_\-]{0,3}[A-Za-z]+\d{0,4}(?:[_\-./: ]{1,2}(?:[A-Za-z]+\d{0,4}|\d{1,4}))*+[_\-./:]?")
+_WORDS_AND_NUMBERS = re.compile(r"(?:[A-Za-z]++|[0-9]++)(?:[_\-./]+(?:[A-Za-z]++|[0-9]++))*+")
 _ADDRESS = re.compile(
     r"[A-Za-z][A-Za-z0-9+.\-]{1,20}://|(?:\.{0,2}|~)/[\w.]|data:|sha\d{1,3}[\-:]|urn:|arn:|[\w.+\-]{1,64}@[\w\-]{1,64}\."
 )

@@ -5,22 +5,21 @@ worked out anew for every object that they may touch. What is contradicted becom
 sources of one origin become one, what lost its support becomes stale. What was erased anywhere is erased here.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import render_time
 from treering.core.errors import Conflict, InvalidInput
-from treering.core.evidence import segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, content_hash, stored_form
 from treering.core.patch import Author, Effect, Erase, Link, LinkType, Patch, PatchRecord, record_hash
 from treering.core.policy import ALL_CHANNELS, Policy
 from treering.core.writing.copying import CopiedEvent, LedgerPart, Outcomes, append, keep_outcomes
 from treering.core.writing.draft import Draft, Linked, Put, Unlinked, effect_of
-from treering.core.writing.journal import MERGE, MERGED, POLICY_CHANGED
+from treering.core.writing.entry_checks import problem_of
+from treering.core.writing.journal import MERGE, MERGED
 from treering.core.writing.settling import settle_together
 from treering.core.writing.transaction import Session, carry_out, event_ids, policy_in_force, time_in
 from treering.core.writing.versions import (
@@ -42,7 +41,7 @@ MOST_AHEAD = timedelta(days=30)
 _TWIN = "similar_to"
 _JOINED = "joined"
 """The event of what an object comes to by entries of several."""
-_KIND = re.compile(r"[a-z_]{1,40}")
+_SHOWN = 60
 _TICK = timedelta(microseconds=1)
 
 
@@ -93,12 +92,11 @@ class Merged:
 def merge(session: Session, incoming: Incoming) -> Merged:
     """Merge entries in one transaction. What is known already changes nothing, however often it comes.
 
-    Raises `Conflict` where somebody wrote since `incoming.after`, and `InvalidInput` for times far in the future.
+    Raises `Conflict` where somebody wrote since `incoming.after`, and `InvalidInput` for entries that no space made.
     """
     if incoming.after is not None and session.head() != incoming.after:
         raise Conflict("Somebody wrote to the space while it was merged.", hint="Merge again.")
-    for entry in incoming.entries:
-        _check(entry, session)
+    _check(incoming.entries, session)
     now = _time(session, incoming.entries)
     erased = _erase(session, incoming)
     work = _Work(session, _Read(session), policy_in_force(session), now, incoming)
@@ -107,43 +105,25 @@ def merge(session: Session, incoming: Incoming) -> Merged:
     return work.keep(erased)
 
 
-def _check(entry: MergeEntry, session: Session) -> None:
-    """Raise `InvalidInput` for an entry that no space could have made: what is merged has to verify here."""
-    if not _KIND.fullmatch(entry.kind) or entry.kind in (MERGED, POLICY_CHANGED):
-        raise _malformed(entry, "it has no kind")
-    if (entry.kind == ERASED) != (entry.after is None and entry.link is None):
-        raise _malformed(entry, "it says neither what came nor what went")
-    if entry.link and (entry.link[0] not in get_args(LinkType) or entry.link[1] != entry.target):
-        raise _malformed(entry, "its link is none")
-    for item in (entry.before, entry.after):
-        if item is None or isinstance(item, str):
-            continue
-        if item.id != entry.target:
-            raise _malformed(entry, "it is about another object")
-        segments = item.segments if isinstance(item, Source) else ()
-        is_known = bool(segments) and session.view.exists(item.id)
-        for part in segments:
-            words = session.view.segment_text(item.id, part.segment_id) if is_known else None
-            if part.hash != segment_hash(part.excerpt, salt=item.salt) or words not in (None, part.excerpt):
-                raise _malformed(entry, f"the text of {part.segment_id} is not what was hashed")
-
-
-def _malformed(entry: MergeEntry, what: str) -> InvalidInput:
-    return InvalidInput(
-        f"The change {entry.event} of {entry.target} cannot be merged: {what}.",
-        hint="Nothing was merged. Let its author check their space with `treering lint audit`.",
-    )
+def _check(entries: Sequence[MergeEntry], session: Session) -> None:
+    """Raise `InvalidInput` for entries that no space could have made; `details` has what is wrong by place."""
+    latest = session.now() + MOST_AHEAD
+    malformed = {
+        place: f"The change {entry.event[:_SHOWN]} of {entry.target[:_SHOWN]} cannot be merged: {problem}."
+        for place, entry in enumerate(entries)
+        if (problem := problem_of(entry, session.view, latest))
+    }
+    if malformed:
+        raise InvalidInput(
+            next(iter(malformed.values())),
+            hint="Nothing was merged. Let its author check their space with `treering lint audit`, and their clock.",
+            details={"malformed": malformed},
+        )
 
 
 def _time(session: Session, entries: Iterable[MergeEntry]) -> datetime:
     now = time_in(session)
-    latest = max((entry.at for entry in entries), default=now)
-    if latest > session.now() + MOST_AHEAD:
-        raise InvalidInput(
-            f"A change that is to be merged says it was made at {render_time(latest)}, which is far in the future.",
-            hint="Set the clock of the machine that made it, or of this one.",
-        )
-    return max(now, latest + _TICK)
+    return max(now, max((entry.at for entry in entries), default=now) + _TICK)
 
 
 def _erase(session: Session, incoming: Incoming) -> tuple[str, ...]:

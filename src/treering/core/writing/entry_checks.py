@@ -1,0 +1,94 @@
+"""What is wrong with an entry of another copy that no space could have made: what is merged has to verify here."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import get_args
+
+from treering.core.canonical import is_object, render_time
+from treering.core.evidence import segment_hash
+from treering.core.objects import Object, Source
+from treering.core.patch import LinkType
+from treering.core.writing.draft import View
+from treering.core.writing.journal import MERGED, POLICY_CHANGED
+from treering.core.writing.versions import ERASED, MergeEntry
+
+MAX_SEQUENCE = 2**53
+"""The largest number of an event: JSON readers of every language hold it exactly."""
+MAX_ACTOR_CHARS = 1_000
+MAX_REASON_CHARS = 100_000
+MAX_READINGS_KNOWN = 10_000
+
+_KIND = re.compile(r"[a-z_]{1,40}")
+_ID = re.compile(r"[a-z]{1,10}:[0-9a-z]{1,40}")
+_SALT = re.compile(r"[0-9a-z]{16,64}")
+_LINKING = ("linked", "unlinked")
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def problem_of(entry: MergeEntry, view: View, latest: datetime) -> str:
+    """Return what is wrong with an entry, or an empty text. `latest`: no change is dated behind it."""
+    return (
+        _problem_of_names(entry)
+        or _problem_of_times((entry.at,), latest)
+        or _problem_of_form(entry)
+        or next(filter(None, (_problem_of_state(item, entry, view, latest) for item in _states(entry))), "")
+    )
+
+
+def _problem_of_names(entry: MergeEntry) -> str:
+    if not _KIND.fullmatch(entry.kind) or entry.kind in (MERGED, POLICY_CHANGED):
+        return "it has no kind"
+    named = (entry.event, entry.patch, *(entry.knew or ()), *([entry.before] if isinstance(entry.before, str) else []))
+    if len(named) > MAX_READINGS_KNOWN or not all(map(_ID.fullmatch, named)) or not is_object(entry.target):
+        return "it names something by what is no id"
+    if not 0 < entry.seq <= MAX_SEQUENCE:
+        return "its number is none of an event"
+    if not 0 < len(entry.actor) <= MAX_ACTOR_CHARS or len(entry.reason) > MAX_REASON_CHARS:
+        return "its author or its reason is empty or too long"
+    return ""
+
+
+def _problem_of_times(times: Iterable[datetime], latest: datetime) -> str:
+    wrong = next((time for time in times if not _FIRST <= time <= latest), None)
+    if wrong is None:
+        return ""
+    return f"it is dated {render_time(wrong)}, which is far in the {'future' if wrong > latest else 'past'}"
+
+
+def _problem_of_form(entry: MergeEntry) -> str:
+    changes = (entry.kind == ERASED, entry.kind in _LINKING, entry.kind not in (ERASED, *_LINKING))
+    if changes != (entry.after is None and entry.link is None, entry.link is not None, entry.after is not None):
+        return "it says neither what came nor what went"
+    if entry.link is None:
+        return ""
+    kind, source, target = entry.link
+    is_link = kind in get_args(LinkType) and source == entry.target and is_object(target)
+    return "" if is_link and entry.added == (entry.kind == "linked") else "its link is none"
+
+
+def _states(entry: MergeEntry) -> list[Object]:
+    return [item for item in (entry.before, entry.after) if item is not None and not isinstance(item, str)]
+
+
+def _problem_of_state(item: Object, entry: MergeEntry, view: View, latest: datetime) -> str:
+    if item.id != entry.target:
+        return "it is about another object"
+    if not _SALT.fullmatch(item.salt) or item.revision > MAX_SEQUENCE:
+        return "its object has a salt or a revision that no object has"
+    if problem := _problem_of_times((item.created_at, item.updated_at), latest):
+        return problem
+    return _problem_of_texts(item, view) if isinstance(item, Source) else ""
+
+
+def _problem_of_texts(item: Source, view: View) -> str:
+    if len({part.segment_id for part in item.segments}) < len(item.segments):
+        return "two of its texts have one name"
+    is_known = bool(item.segments) and view.exists(item.id)
+    for part in item.segments:
+        words = view.segment_text(item.id, part.segment_id) if is_known else None
+        if part.position > MAX_SEQUENCE or len(part.segment_id) > MAX_ACTOR_CHARS:
+            return "the place or the name of a text is none"
+        if part.hash != segment_hash(part.excerpt, salt=item.salt) or words not in (None, part.excerpt):
+            return f"the text of {part.segment_id} is not what was hashed"
+    return ""

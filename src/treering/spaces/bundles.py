@@ -1,0 +1,174 @@
+"""What a copy leaves at a remote: bundles of entries, and the manifest that names them. All of it may be forged.
+
+Sizes, counts, names and numbers are bounded before anything is decompressed or parsed, and while it is.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from treering.core.audit import Anchor
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import Corrupt, Denied, InvalidInput
+from treering.core.writing.entry_checks import MAX_SEQUENCE
+from treering.core.writing.versions import MergeEntry
+from treering.spaces.depots import MANIFEST, MAX_BUNDLE_BYTES
+from treering.spaces.proof import signed
+from treering.system.proof_checking import NotProven, check_signature
+
+FORMAT = "treering-bundles"
+VERSION = 2
+MAX_BUNDLES = 256
+"""Bundles that a manifest names."""
+MAX_ENTRIES = 1_000_000
+MAX_UNPACKED_BYTES = 1 << 30
+"""Of all bundles that one sync reads."""
+MAX_RATIO = 100
+"""Unpacked bytes for each packed one: ordinary entries take about a tenth of their size."""
+UNBOUNDED_BYTES = 16 << 20
+"""A bundle that unpacks to no more than this may have any ratio."""
+
+_PIECE_BYTES = 1 << 16
+_AGAIN = "Let its author sync again."
+
+
+def _plausible(head: Anchor) -> Anchor:
+    is_hash = len(head.hash) == _HASH_CHARS and set(head.hash) <= set("0123456789abcdef")
+    if not (0 <= head.seq <= MAX_SEQUENCE and is_hash):
+        raise ValueError("it is the head of no log")
+    return head
+
+
+_HASH_CHARS = 40
+_Count = Annotated[int, Field(ge=0, strict=True)]
+
+
+class BundleNote(BaseModel):
+    """What a manifest says of a bundle: its digest, and the last event of the log that it tells of."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[0-9a-f]{32}\.bundle$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    last: _Count = Field(le=MAX_SEQUENCE)
+    entries: _Count = Field(le=MAX_ENTRIES)
+
+
+class BundleManifest(BaseModel):
+    """What a copy has left: its log's head, and its bundles in order."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    format: str
+    version: _Count
+    replica: str = Field(pattern="^[0-9a-f]{32}$")
+    log: str = Field(pattern="^([a-z]{1,10}:[0-9a-z]{1,40})?$")
+    head: Annotated[Anchor, AfterValidator(_plausible)]
+    bundles: tuple[BundleNote, ...] = Field(max_length=MAX_BUNDLES)
+
+
+@dataclass(slots=True)
+class ReadBudget:
+    """How many bytes the bundles that are still to be read may have, unpacked."""
+
+    left: int = MAX_UNPACKED_BYTES
+
+
+def packed(leaving: Iterable[MergeEntry]) -> bytes:
+    """Write entries as a bundle: a line of JSON for each, compressed. Raises `InvalidInput` for what nobody reads."""
+    text = "\n".join(entry.model_dump_json() for entry in leaving).encode()
+    data = zlib.compress(text, 9)
+    if len(text) > _most(data):  # words over and over
+        data = zlib.compress(text, 0)
+    if len(text) > MAX_UNPACKED_BYTES or len(data) > MAX_BUNDLE_BYTES:
+        raise InvalidInput(
+            f"What is to be sent has {len(text):,} bytes, and {MAX_UNPACKED_BYTES:,} is the most.",
+            hint="Put a large scope into private_scopes of the policy file.",
+        )
+    return data
+
+
+def unpacked(data: bytes, note: BundleNote, budget: ReadBudget) -> list[MergeEntry]:
+    """Read a bundle. Raises `Corrupt` where it is not what the manifest says, no bundle, or beyond the budget."""
+    if hashlib.sha256(data).hexdigest() != note.sha256:
+        raise Corrupt(f"The bundle {note.name} is missing or changed.", hint=_AGAIN)
+    found: dict[str, MergeEntry] = {}  # by event: a line over and over takes the memory of one
+    count = 0
+    try:
+        for count, line in enumerate(_lines(data, note, budget), start=1):
+            entry = MergeEntry.model_validate_json(line)
+            found[entry.event] = entry
+            if count > note.entries:
+                break
+    except (zlib.error, ValidationError, OverflowError) as error:
+        raise Corrupt(f"The bundle {note.name} cannot be read.", hint=_AGAIN) from error
+    if count != note.entries:
+        raise Corrupt(f"The bundle {note.name} has not the {note.entries} changes that it should have.", hint=_AGAIN)
+    return list(found.values())
+
+
+def _most(data: bytes) -> int:
+    return max(UNBOUNDED_BYTES, MAX_RATIO * len(data))
+
+
+def _lines(data: bytes, note: BundleNote, budget: ReadBudget) -> Iterator[bytes]:
+    """Decompress piece by piece, and return each line as soon as it is whole."""
+    parts: list[bytes] = []
+    left = _most(data)
+    for text in _decompressed(data):
+        left -= len(text)
+        budget.left -= len(text)
+        if left < 0 or budget.left < 0:
+            raise Corrupt(f"The bundle {note.name} is too large.", hint="Let its author sync again, or more often.")
+        first, *others = text.split(b"\n")
+        parts.append(first)
+        for line in others:
+            yield b"".join(parts)
+            parts = [line]
+    if line := b"".join(parts):
+        yield line
+
+
+def _decompressed(data: bytes) -> Iterator[bytes]:
+    reading = zlib.decompressobj()
+    for at in range(0, len(data), _PIECE_BYTES):
+        piece = data[at : at + _PIECE_BYTES]
+        while piece:
+            yield reading.decompress(piece, _PIECE_BYTES)
+            piece = reading.unconsumed_tail
+    yield reading.flush()
+    if not reading.eof or reading.unused_data:
+        raise zlib.error("it does not end where it should")
+
+
+def written(manifest: BundleManifest, key: Path | None) -> bytes:
+    """Write a manifest with its digest, and with a signature where there is a key."""
+    body: dict[str, Any] = manifest.model_dump(mode="json")
+    text = canonical_json({**body, "digest": digest(canonical_json(body))})
+    return (signed(text, key) if key else f"{text}\n").encode()
+
+
+def read_manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -> BundleManifest:
+    """Read a manifest. Raises `Corrupt` for what is none, `Denied` where nobody who may has signed it."""
+    try:
+        content: dict[str, Any] = json.loads(files.get(MANIFEST, b""))
+        body = {key: part for key, part in content.items() if key not in ("digest", "signature")}
+        manifest = BundleManifest.model_validate(body)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise Corrupt("its manifest cannot be read.", hint=_AGAIN) from error
+    if manifest.format != FORMAT or manifest.version > VERSION:
+        raise InvalidInput("it is not of a version this Treering can read.", hint="Upgrade Treering.")
+    if manifest.replica != name or content.get("digest") != digest(canonical_json(body)):
+        raise Corrupt("its manifest was changed.", hint=_AGAIN)
+    if signers:
+        try:
+            check_signature(content, signers)
+        except NotProven as error:
+            raise Denied(f"{error}.", hint="Add its author to the file of signers.") from error
+    return manifest

@@ -1,0 +1,61 @@
+"""The memory that a copy of a space has of its syncs: a file that belongs to one audit log.
+
+A file that names another log is not trusted: it came with a folder that another person made.
+"""
+
+from pathlib import Path
+from typing import ClassVar
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from treering.core.audit import Anchor
+from treering.sources.reading.folder import read_bytes
+from treering.spaces.bundles import BundleNote
+from treering.system.machine import replace_file
+
+MAX_STATE_BYTES = 64 << 20
+_FILE = "state.json"
+
+
+class LeftAtRemote(BaseModel):
+    """What a copy left at a remote: its bundles, the head of its log then, and the SHA-256 of its manifest."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    head: Anchor
+    bundles: tuple[BundleNote, ...]
+    manifest: str
+
+
+class SyncState(BaseModel):
+    """The name of a copy, the name of its log, and by remote what it has read and left."""
+
+    replica: str = Field(default_factory=lambda: uuid4().hex, pattern="^[0-9a-f]{32}$")
+    log: str = ""
+    read: dict[str, list[str]] = {}
+    """SHA-256 of the bundles that were merged."""
+    left: dict[str, LeftAtRemote] = {}
+    known: dict[str, list[str]] = {}
+    """Places that could be read, those that were met first before others."""
+    passed_over: dict[str, list[str]] = {}
+    """Places that could not be read or merged, or not all of it."""
+
+    def take_new_name(self) -> None:
+        """Leave the place of this name to whoever uses it too."""
+        self.replica = uuid4().hex
+        self.left = {}
+
+
+def read_state(home: Path, log: str) -> SyncState:
+    """Read what was remembered of the syncs of a log. Of another log, only the name of the copy is taken over."""
+    try:
+        state = SyncState.model_validate_json(read_bytes(home / _FILE, MAX_STATE_BYTES) or b"")
+    except (OSError, ValidationError):
+        return SyncState()
+    return state if log and state.log == log else SyncState(replica=state.replica)
+
+
+def write_state(home: Path, state: SyncState, log: str) -> None:
+    """Remember the state, as one of this log."""
+    replace_file(home / _FILE, state.model_copy(update={"log": log}).model_dump_json().encode())
