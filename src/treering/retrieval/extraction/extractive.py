@@ -139,6 +139,11 @@ def weight_of(sentence: str) -> float:
     return weight - (_FRAGMENT if _length(sentence) < _FEW_WORDS and not _MEASURE.search(sentence) else 0.0)
 
 
+def says_nothing(text: str) -> bool:
+    """Return whether a text has no words but those of greetings and thanks, such as `Noted.` or `[image]`."""
+    return all(word.lower() in _EMPTY for word in _WORD.findall(_PART.sub("", text)))
+
+
 def sort_of(sentence: str) -> Sort:
     """Tell what a sentence is about."""
     return next((sort for sort, cue in _SORTS if cue.search(sentence)), "fact")
@@ -174,6 +179,7 @@ _OPENING = re.compile(r"[^\W\d_][^\n:.!?\[\]]{0,40}: ")
 """How a sentence begins that seems to be another speaker's: `Ben: `, and `Update: ` just as well."""
 _LETTERS = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_PART = re.compile(r"\[(?:image|audio|file|video)\b[^\]\n]*\]")
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]")
 _EMPTY = PLEASANTRIES | frozenset(
     "a i it is am are you we the that this so and to do me much very too then well ok okay yes no not please welcome "
