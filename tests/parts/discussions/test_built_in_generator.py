@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from treering.core.objects import Statement
+from treering.core.objects import Utterance
 from treering.parts.discussions.generators.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
 from treering.parts.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
 from treering.retrieval.text.analysis import estimate_tokens
@@ -33,8 +33,8 @@ def memory(summary, **fields):
 
 
 def spoken(speaker, *sentences):
-    stated = tuple(Statement(text=text, speaker=speaker) for text in sentences)
-    return memory(" ".join(sentences), statements=stated)
+    stated = tuple(Utterance(text=text, speaker=speaker) for text in sentences)
+    return memory(" ".join(sentences), utterances=stated)
 
 
 PLAN = (
@@ -134,9 +134,9 @@ def test_the_parts_of_a_chat_name_nobody():
 def test_memory_states_every_sentence_with_its_speaker(aside):
     chunk = Chunk((SpokenLine("Ada", f"{aside} I will wait until 5 May.", AT, 7),))
     (item,) = RULES.memories(chunk, NOTHING).items
-    assert [(one.speaker, one.day, one.message) for one in item.statements] == [("Ada", "2024-05-01", 7)] * 2
+    assert [(one.speaker, one.day, one.message) for one in item.utterances] == [("Ada", "2024-05-01", 7)] * 2
     (condensed,) = RULES.condense([item]).items
-    assert condensed.statements == item.statements
+    assert condensed.utterances == item.utterances
     folded = RULES.fold("", [item, item]).text.split("\n")
     assert [line.startswith("[2024-05-01] Ada: ") for line in folded] == [True, True]
     points = [line for line in RULES.merge("\n".join(folded), "").text.split("\n") if line.startswith("- ")]

@@ -13,12 +13,12 @@ from treering.parts.discussions.generators.generator import (
     GeneratedText,
     SpokenLine,
 )
-from treering.parts.discussions.generators.statements import (
+from treering.parts.discussions.generators.utterances import (
     POINT,
     bare_line,
     lines_of,
     sentences_in,
-    statements_of,
+    utterances_of,
     weight_of_line,
     words_of_line,
 )
@@ -74,7 +74,7 @@ class BuiltInGenerator:
         shared = {
             # The days that were named only as seen from another day are in the sentences since they became memories.
             "summary": told(kept),
-            "statements": statements_of(kept),
+            "utterances": utterances_of(kept),
             "entities": tuple(named[: 2 * _ENTITIES]) or item.entities,
             "key_phrases": tuple(phrases[: 2 * _PHRASES]) or item.key_phrases,
             "topics": tuple(topics[:_ENTITIES]),
@@ -155,7 +155,7 @@ def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory
     return GeneratedMemory(
         title=_title(kept, entities, phrases),
         summary=told(stated),
-        statements=statements_of(stated),
+        utterances=utterances_of(stated),
         entities=tuple(entities[:_ENTITIES]),
         key_phrases=tuple(phrases[:_PHRASES]),
     )

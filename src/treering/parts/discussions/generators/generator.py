@@ -8,7 +8,7 @@ from typing import Protocol
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
-from treering.core.objects import Statement
+from treering.core.objects import Utterance
 from treering.ports.models import Usage
 from treering.verbs.envelope import Value
 
@@ -22,7 +22,7 @@ class GeneratedMemory(Value):
     key_phrases: tuple[str, ...] = Field(default=(), description="Words somebody may look for it with.")
     topics: tuple[str, ...] = Field(default=(), description="What it belongs to.")
     sentiment: str = Field(default="", description="In what mood it was said.")
-    statements: tuple[Statement, ...] = Field(
+    utterances: tuple[Utterance, ...] = Field(
         default=(), description="Its sentences, each with its speaker and its message, where they are known."
     )
 

@@ -3,26 +3,26 @@
 import re
 from collections.abc import Sequence
 
-from treering.core.objects import Statement
+from treering.core.objects import Utterance
 from treering.parts.discussions.generators.generator import GeneratedMemory
 from treering.retrieval.extraction.extractive import Sentence, sentence_of, sentences_of, split_sentences, told
 
 
-def statements_of(sentences: Sequence[Sentence]) -> tuple[Statement, ...]:
+def utterances_of(sentences: Sequence[Sentence]) -> tuple[Utterance, ...]:
     """Return sentences as a memory stores them."""
-    return tuple(Statement(text=one.text, speaker=one.speaker, day=one.when, message=one.message) for one in sentences)
+    return tuple(Utterance(text=one.text, speaker=one.speaker, day=one.when, message=one.message) for one in sentences)
 
 
 def sentences_in(memory: GeneratedMemory) -> list[Sentence]:
-    """Return the sentences of a memory, weighed; without statements those of its summary, which nobody says."""
-    if not memory.statements:
+    """Return the sentences of a memory, weighed; without utterances those of its summary, which nobody says."""
+    if not memory.utterances:
         return sentences_of(memory.summary)
-    return [sentence_of(one.text, one.speaker, one.day, one.message) for one in memory.statements]
+    return [sentence_of(one.text, one.speaker, one.day, one.message) for one in memory.utterances]
 
 
 def lines_of(memory: GeneratedMemory) -> list[str]:
-    """Return a memory line by line: each statement with its day and speaker, or each sentence of its summary."""
-    if not memory.statements:
+    """Return a memory line by line: each utterance with its day and speaker, or each sentence of its summary."""
+    if not memory.utterances:
         return split_sentences(memory.summary)
     return [told([one]) for one in sentences_in(memory)]
 
