@@ -87,8 +87,8 @@ def test_growing_and_shrinking_transcripts_keep_ids_of_segments(space, ids):
     chat = Chat(space, ids=ids)
     chat.read(*"abcdef")
     before = [segment.segment_id for segment in chat.source.segments]
-    assert chat.read(*"ef") == "4 earlier turns are missing from it and were retained"
-    assert chat.read(*"fgh") == "5 earlier turns are missing from it and were retained"
+    assert chat.read(*"ef") == "earlier turns retained that are missing from it: 4"
+    assert chat.read(*"fgh") == "earlier turns retained that are missing from it: 5"
     assert chat.read(*"abcdefgh") == ""
     assert chat.turns == [*"abcdefgh"]
     assert [segment.segment_id for segment in chat.source.segments][:6] == before
@@ -100,12 +100,12 @@ def test_growing_and_shrinking_transcripts_keep_ids_of_segments(space, ids):
         ("abcdX", "abcdX", "diverges at turn 4: 2 turns replaced"),
         ("abXdef", "abXdef", "diverges at turn 2: 1 turns replaced"),
         ("Xbcdef", "Xbcdef", "diverges at turn 0: 1 turns replaced"),
-        ("abXef", "abcdXef", "2 earlier turns are missing from it and were retained"),
-        ("Sdef", "abcSdef", "3 earlier turns are missing from it and were retained"),
-        ("abef", "abcdef", "2 earlier turns are missing from it and were retained"),
-        ("abcd", "abcdef", "2 earlier turns are missing from it and were retained"),
-        ("cdefX", "abcdefX", "2 earlier turns are missing from it and were retained"),
-        ("XYZ", "abcdefXYZ", "6 earlier turns are missing from it and were retained"),
+        ("abXef", "abcdXef", "earlier turns retained that are missing from it: 2"),
+        ("Sdef", "abcSdef", "earlier turns retained that are missing from it: 3"),
+        ("abef", "abcdef", "earlier turns retained that are missing from it: 2"),
+        ("abcd", "abcdef", "earlier turns retained that are missing from it: 2"),
+        ("cdefX", "abcdefX", "earlier turns retained that are missing from it: 2"),
+        ("XYZ", "abcdefXYZ", "earlier turns retained that are missing from it: 6"),
     ],
 )
 @pytest.mark.parametrize("ids", [True, False])
@@ -114,6 +114,13 @@ def test_only_other_turns_in_their_place_replace_turns(space, ids, told, stands,
     chat.read(*"abcdef")
     assert chat.read(*told) == why
     assert chat.turns == [*stands]
+
+
+def test_an_edit_in_a_frame_of_three_is_an_edit(space):
+    chat = Chat(space, ids=False)
+    chat.read(*"abcd")
+    assert chat.read(*"abXd") == "diverges at turn 2: 1 turns replaced"
+    assert chat.turns == [*"abXd"]
 
 
 def test_words_said_twice_are_no_proof_of_an_edit(space):

@@ -100,7 +100,7 @@ def test_a_slack_export_of_a_shorter_time_adds_to_a_longer_one(space, tmp_path: 
     shorter.write_bytes(slack({day: days[day] for day in sorted(days)[1:]}))
     ingest(space, whole)
     (item,) = ingest(space, shorter).items
-    assert (item.outcome, item.why) == ("updated", "1 earlier turns are missing from it and were retained")
+    assert (item.outcome, item.why) == ("updated", "earlier turns retained that are missing from it: 1")
     assert [one.excerpt for one in held(space, item.origin).segments] == ["Tea 15", "Tea 16", "Tea 17"]
     whole.write_bytes(slack(days))
     ingest(space, whole)
@@ -225,7 +225,7 @@ def test_a_compacted_session_keeps_what_was_said_before(space, tmp_path: Path) -
     ingest(space, file)
     file.write_text(lines(summary, *claude_rows(*SESSION, *later)[4:]))
     (item,) = ingest(space, file).items
-    assert item.why == "4 earlier turns are missing from it and were retained"
+    assert item.why == "earlier turns retained that are missing from it: 4"
     assert [one.excerpt for one in held(space, item.origin).segments] == [*SESSION, *later]
 
 

@@ -6,8 +6,9 @@ back. Only other turns in their place do.
 - Turns are the same by their ids where both sides have such, otherwise by speaker and words.
 - A new turn is placed between its neighbors in the transcript, or else behind all known turns.
 - Known turns give way to others between the same neighbors, if those are at least as many; to others at the end of the
-  transcript; and to as many others at its beginning. Without ids, at least four turns have to agree for that, and at
-  least as many as give way: short words are said twice. A single last turn gives way if everything before it agrees.
+  transcript; and to as many others at its beginning. Without ids, at least four turns have to agree for that (three, if
+  both begin and end alike), and at least as many as give way: short words are said twice. A single last turn gives way
+  if everything before it agrees.
 - Between turns that were never read next to each other others may be missing: what is new there replaces nothing.
 """
 
@@ -46,7 +47,7 @@ def continued(held: Source, draft: SourceDraft) -> Continued:
     whys = [f"diverges at turn {min(gone)}: {len(gone)} turns replaced"] if gone else []
     if not left_out and len(stands) == len(told):
         return Continued(draft, *whys)
-    whys += [f"{left_out} earlier turns are missing from it and were retained"] if left_out else []
+    whys += [f"earlier turns retained that are missing from it: {left_out}"] if left_out else []
     metadata = {**draft.metadata, **_earliest(held.metadata, draft.metadata)}
     whole = replace(draft, title=held.title, segments=list(_numbered(stands)), metadata=metadata)
     return Continued(whole, "; ".join(whys))
@@ -131,7 +132,7 @@ def _merged(known: _Turns, told: _Turns) -> list[_Turn]:
     shared = [] if by_ids else _overlap(keys, others)
     shared = shared or matching_stretches(keys, others)
     agreed = len(known) if by_ids else sum(one.size for one in shared)
-    is_sure = by_ids or agreed >= _SURE
+    is_sure = by_ids or agreed >= _SURE - _frames(shared, known, told)
     present = {*others} if by_ids else set[str]()
     stands: list[_Turn] = []
     at = place = 0
@@ -141,26 +142,46 @@ def _merged(known: _Turns, told: _Turns) -> list[_Turn]:
         begins_alike = 0 < agreed == place == at
         most = agreed if is_sure else int(begins_alike)
         stands += gap.settled(most)
-        stands += map(_agreeing, known[one.old :], told[one.new : one.new + one.size])
+        stands += map(_agreeing, known[one.old : one.old + one.size], told[one.new : one.new + one.size])
         at, place = one.old + one.size, one.new + one.size
     return stands
 
 
+def _frames(shared: Sequence[Stretch], known: _Turns, told: _Turns) -> bool:
+    """Return whether both begin and end alike: then the transcript is no window."""
+    first, last = (shared[0], shared[-1]) if shared else (None, None)
+    begins = first is not None and first.old == first.new == 0
+    return begins and last is not None and (last.old + last.size, last.new + last.size) == (len(known), len(told))
+
+
 def _overlap(known: Sequence[str], told: Sequence[str]) -> list[Stretch]:
     """Return what is shared, if one is a part of the other, or the transcript goes on from the end of what is known."""
-    if (at := _find(told, known)) is not None:
-        return [Stretch(at, 0, len(told))]
-    if (at := _find(known, told)) is not None:
-        return [Stretch(0, at, len(known))]
-    most = min(len(known), len(told))
-    size = next((size for size in range(most, 0, -1) if known[-size:] == told[:size]), 0)
-    return [Stretch(len(known) - size, 0, size)] if size else []
+    if not known or not told:
+        return []
+    ends = list(_prefixes(told, known))
+    if len(told) in ends:
+        return [Stretch(ends.index(len(told)) + 1 - len(told), 0, len(told))]
+    begins = list(_prefixes(known, told))
+    if len(known) in begins:
+        return [Stretch(0, begins.index(len(known)) + 1 - len(known), len(known))]
+    return [Stretch(len(known) - ends[-1], 0, ends[-1])] if ends[-1] else []
 
 
-def _find(part: Sequence[str], whole: Sequence[str]) -> int | None:
-    """Return where a run stands in a longer one."""
-    starts = range(len(whole) - len(part) + 1) if part else ()
-    return next((at for at in starts if whole[at] == part[0] and whole[at : at + len(part)] == part), None)
+def _prefixes(part: Sequence[str], whole: Sequence[str]) -> Iterator[int]:
+    """Yield for each place in `whole` how much of the beginning of `part` ends there (Knuth, Morris and Pratt 1977)."""
+    shorter = [0] * len(part)
+    size = 0
+    for at in range(1, len(part)):
+        while size and part[at] != part[size]:
+            size = shorter[size - 1]
+        size += part[at] == part[size]
+        shorter[at] = size
+    size = 0
+    for item in whole:
+        while size and (size == len(part) or item != part[size]):
+            size = shorter[size - 1]
+        size += item == part[size]
+        yield size
 
 
 def _agreeing(known: _Turn, told: _Turn) -> _Turn:
