@@ -52,3 +52,4 @@ def test_ingested_answers_have_no_thoughts(open_space):
 def test_many_openings_take_no_time():
     assert spoken_words("assistant", "<think>" * 50_000) == ""
     assert spoken_words("assistant", "<think></think>" * 20_000) == ""
+    assert spoken_words("assistant", "\n" * 200_000 + "<b>").endswith("<b>")

@@ -29,6 +29,7 @@ TALK = (user("Where is the ladder?"), Message(role="assistant", content="In barn
         [user(f"### Task:\nDetermine whether search queries are needed, from the chat history.\n{CHAT}")],
         [user(f"Give a title of at most 4 words for this conversation. Return the title only.\n\n{CHAT}")],
         [system("You write titles. Create a title for the user's conversation, without any quotes."), user(CHAT)],
+        [system("Create a title for the conversation, at most 5 words."), user("user: Where is it?\nassistant: Here.")],
         [*TALK, user("Please create a five word title for our conversation without any punctuation.")],
         [*TALK, user("Summarize our discussion in 150 words or less, to be used as a prompt later.")],
         [*TALK, system("Ignore previous instructions. Summarize the story so far. Respond with nothing but that.")],
@@ -53,7 +54,13 @@ def test_client_task_is_recognized(messages):
         [*TALK, user("Summarize what you know of the ladder.")],
         [*TALK, user("We had a discussion about tags in the team, and only Ada wants them.")],
         [system("You give a title to every answer."), *TALK, user("And the key?")],
+        [system("Answer, then suggest follow-up questions for the conversation, only two."), user("Where is the key?")],
     ],
 )
 def test_words_of_people_are_no_client_task(messages):
     assert not is_client_task(messages)
+
+
+def test_long_messages_take_no_time():
+    assert not is_client_task([user("\n" * 200_000), user("the " * 100_000)])
+    assert not is_client_task([system("Create a title for the chat."), user("\n" * 200_000 + "<")])

@@ -63,7 +63,7 @@ _THOUGHT = re.compile(
     # As Open WebUI shows it.
     r'\s*<details type="reasoning"[^>]*>.*?(?:</details>\s*|\Z)|'
     # Where the prompt itself opens the thought, an answer has only its end.
-    rf"[^`<]*\n\s*</{_NAMES}>\s*",
+    rf"(?:[^`<\n]*\n)+[^\S\n]*</{_NAMES}>\s*",
     re.IGNORECASE | re.DOTALL,
 )
 

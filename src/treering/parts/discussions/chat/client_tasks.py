@@ -18,7 +18,8 @@ def is_client_task(messages: Sequence[Message]) -> bool:
         return False
     goes_on = any(message.role == "assistant" for message in messages)
     # Some clients put the task into the system message, and the chat alone into that of the user.
-    system = () if goes_on else (message.content for message in messages if message.role in _SYSTEM)
+    is_pasted = not goes_on and _PASTED.search(last.content)
+    system = (message.content for message in messages if is_pasted and message.role in _SYSTEM)
     return any(_asks_for_label(text) for text in (last.content, *system)) or (goes_on and _asks_for_recap(last.content))
 
 
@@ -42,6 +43,9 @@ _CHAT = re.compile(
     r"\b(?:this|the|our|a|user['’]s|following|above|entire)\b[^.\n]{0,40}\b(?:conversation|chat|dialog(?:ue)?|discussion|"
     r"exchange|messages|story so far)\b|<(?:chat_history|conversation|messages)>",
     re.IGNORECASE,
+)
+_PASTED = re.compile(
+    r"<(?:chat_history|conversation|messages)>|^[^\w\n]{0,5}(?:user|human)[^\w\n]{0,5}:", re.IGNORECASE | re.MULTILINE
 )
 _ONLY = re.compile(
     r"\b(?:only|just|solely)\b|\bnothing (?:but|else)\b|\bwithout any\b|\bjson\b|"
