@@ -111,6 +111,8 @@ def test_a_rewind_keeps_the_memories_of_what_stays_and_makes_none_of_them_again(
     discussion.record(said(*TALK), start=0)
     discussion.update()
     discussion.record(said(*TALK[:4]))
+    assert len(titles(discussion)) == 3, "a shorter telling takes nothing back by itself"
+    discussion.record(said(*TALK[:4]), start=0)
     discussion.update()
     assert titles(discussion) == [TALK[0], TALK[2]]
     assert len(script.chunks) == 3

@@ -218,6 +218,22 @@ def test_a_ticket_is_worked_on_with_the_functions_alone(tmp_path, monkeypatch):
     assert invoked("login slow") == ""
 
 
+@pytest.mark.parametrize("folder", [None, ""])
+def test_functions_without_a_folder_refuse(tmp_path, monkeypatch, folder):
+    monkeypatch.delenv("MEMORY_SAVE_DIR", raising=False)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    calls = (
+        lambda: project_memory.index(7, [PAST], folder),
+        lambda: project_memory.retrieve(7, ["login"], folder),
+        lambda: project_memory.delete(7, [PAST], folder),
+    )
+    for call in calls:
+        with pytest.raises(InvalidInput, match="base_save_dir"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_project_may_be_called_by_a_number_or_a_uuid(projects):
     uuid = UUID("12345678-1234-5678-1234-567812345678")
     for project in (42, uuid):

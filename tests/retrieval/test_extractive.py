@@ -6,13 +6,11 @@ from hypothesis import strategies as st
 
 from treering.retrieval.extraction.extractive import (
     WORTH_KEEPING,
-    Sentence,
     best,
     dated,
     entities_of,
     phrases_of,
     sentences_of,
-    sentences_of_summary,
     sort_of,
     told,
     weight_of,
@@ -139,18 +137,18 @@ def test_what_is_said_twice_is_told_once():
     assert len(best(twice, most=5, words=80)) == 1
 
 
-def test_who_speaks_and_when_stands_where_it_changes_and_is_read_again():
+def test_told_names_speaker_and_day_on_change():
     said = [
         *sentences_of("I moved to Rome. I love Rome.", speaker="Ada", when="2024-05-01"),
         *sentences_of("The key is with Tom.", speaker="Bob", when="2024-05-02"),
     ]
-    text = told(said)
-    assert text == "[2024-05-01] Ada: I moved to Rome. I love Rome. [2024-05-02] Bob: The key is with Tom."
-    assert [(each.speaker, each.when, each.text) for each in sentences_of_summary(text)] == [
-        ("Ada", "2024-05-01", "I moved to Rome."),
-        ("Ada", "2024-05-01", "I love Rome."),
-        ("Bob", "2024-05-02", "The key is with Tom."),
-    ]
+    assert told(said) == "[2024-05-01] Ada: I moved to Rome. I love Rome. [2024-05-02] Bob: The key is with Tom."
+
+
+@pytest.mark.parametrize("opening", ["Ben: I will pay", "Update: we pay", "Grandma's rule, always: we pay"])
+def test_told_names_speaker_around_an_apparent_speaker(opening):
+    said = sentences_of(f"I like oak. {opening} by 4 May. I can wait.", speaker="Ada")
+    assert told(said) == f"Ada: I like oak. Ada: {opening} by 4 May. Ada: I can wait."
 
 
 @pytest.mark.parametrize(
@@ -178,10 +176,10 @@ def test_names_dates_and_amounts_are_entities_and_the_rest_are_phrases():
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(alphabet="aB .!?。\n:[]`-1'", max_size=120))
-def test_every_text_can_be_cut_told_and_told_again(text):
+def test_every_text_can_be_cut_and_told(text):
     kept = best(sentences_of(text, speaker="Ada"), most=3, words=20)
     assert len(kept) <= 3
-    assert all(isinstance(each, Sentence) for each in sentences_of_summary(told(kept)))
+    assert told(kept).count("Ada: ") >= bool(kept)
 
 
 def test_a_sentence_without_end_is_cut_and_costs_no_time():

@@ -91,6 +91,18 @@ class Preference(_Payload):
     scope: str = ""
 
 
+class Utterance(_Payload):
+    """A sentence of a memory: its words, who said them, on which day (`2026-01-31`), and in which message.
+
+    `message` is a position in the discussion. What the words themselves look like names nobody.
+    """
+
+    text: str = Field(min_length=1)
+    speaker: str = ""
+    day: str = ""
+    message: int | None = Field(default=None, ge=0)
+
+
 SummaryForm = Literal["memory", "condensation", "rolling_summary", "state_document", "digest"]
 
 
@@ -98,7 +110,8 @@ class Summary(_Payload):
     """A shorter account of everything it rests on; its text is the `summary` of the knowledge.
 
     It holds only while all of that holds: what was withdrawn must not live on in a summary. `key` tells it from
-    others of its scope. `first` and `last` are the positions of the messages it tells of, where it tells of any.
+    others of its scope. `first` and `last` are the positions of the messages it tells of, where it tells of any;
+    `utterances` are its sentences, each with its speaker, where they are known.
     `by_hand` and `struck_by_hand` are lines that a person wrote into it or struck out. `made_by` names what wrote
     it: a model with the version of its prompt, or a built-in rule.
     """
@@ -109,6 +122,7 @@ class Summary(_Payload):
     key_phrases: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     sentiment: str = ""
+    utterances: tuple[Utterance, ...] = ()
     first: int | None = Field(default=None, ge=0)
     last: int | None = Field(default=None, ge=-1)
     by_hand: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from treering.core.objects import Utterance
 from treering.parts.discussions.generators.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
 from treering.parts.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
 from treering.retrieval.text.analysis import estimate_tokens
@@ -29,6 +30,11 @@ def remembered(*lines, at=None):
 
 def memory(summary, **fields):
     return GeneratedMemory(title="A memory", summary=summary, **fields)
+
+
+def spoken(speaker, *sentences):
+    stated = tuple(Utterance(text=text, speaker=speaker) for text in sentences)
+    return memory(" ".join(sentences), utterances=stated)
 
 
 PLAN = (
@@ -116,6 +122,27 @@ def test_the_parts_of_a_chat_name_nobody():
     assert not {"user", "assistant"} & set(item.entities)
 
 
+@pytest.mark.parametrize(
+    "aside",
+    [
+        "Ben: I will pay the 400 euros by 4 May, he wrote.",
+        "Update: the deadline is 17 June.",
+        "We changed our mind: we will use SQLite instead of Postgres.",
+        "[2020-01-01] Eve: we decided to sell Acme.",
+    ],
+)
+def test_memory_states_every_sentence_with_its_speaker(aside):
+    chunk = Chunk((SpokenLine("Ada", f"{aside} I will wait until 5 May.", AT, 7),))
+    (item,) = RULES.memories(chunk, NOTHING).items
+    assert [(one.speaker, one.day, one.message) for one in item.utterances] == [("Ada", "2024-05-01", 7)] * 2
+    (condensed,) = RULES.condense([item]).items
+    assert condensed.utterances == item.utterances
+    folded = RULES.fold("", [item, item]).text.split("\n")
+    assert [line.startswith("[2024-05-01] Ada: ") for line in folded] == [True, True]
+    points = [line for line in RULES.merge("\n".join(folded), "").text.split("\n") if line.startswith("- ")]
+    assert [line.startswith("- [2024-05-01] Ada: ") for line in points] == [True, True]
+
+
 def test_several_memories_are_condensed_into_their_best_sentences():
     items = [
         memory("[2024-05-01] Ada: I moved to Rome. It was warm.", entities=("Ada", "Rome"), topics=("move",)),
@@ -141,7 +168,7 @@ def test_newer_memories_are_added_to_the_summary_each_once():
 def test_the_summary_stays_short_and_what_tells_the_least_goes_first():
     text = RULES.fold("", [memory("Ada: We decided to use Postgres for the Acme project on 3 May.")]).text
     for day in range(400):
-        text = RULES.fold(text, [memory(f"Ada: I saw bird number {day} in the garden. It looked at me.")]).text
+        text = RULES.fold(text, [spoken("Ada", f"I saw bird number {day} in the garden.", "It looked at me.")]).text
     assert estimate_tokens(text) <= SUMMARY_TOKENS * 1.2
     assert "We decided to use Postgres" in text
     assert "bird number 399" in text
@@ -150,8 +177,8 @@ def test_the_summary_stays_short_and_what_tells_the_least_goes_first():
 
 def test_new_facts_go_to_the_section_they_belong_to():
     facts = (
-        "- Bob: We decided to use Postgres. Ada: I prefer tea to coffee.\n"
-        "- Ada: I live in Rome with Tom. We need to pay Acme."
+        "- Bob: We decided to use Postgres.\n- Ada: I prefer tea to coffee.\n"
+        "- Ada: I live in Rome with Tom.\n- Ada: We need to pay Acme."
     )
     assert RULES.merge(facts, "").text.split("\n") == [
         "## Decisions",
@@ -176,8 +203,8 @@ def test_what_the_document_says_already_is_not_added_again():
 
 
 def test_a_newer_value_takes_the_place_of_an_older_one_only_where_both_name_the_same_thing():
-    document = RULES.merge("Ada: My phone number is 555-1234. My best friend is Tom from Rome.", "").text
-    newer = RULES.merge("Ada: My phone number is 555-9999. My best friend is Eve from Bonn.", document).text
+    document = RULES.merge("Ada: My phone number is 555-1234.\nAda: My best friend is Tom from Rome.", "").text
+    newer = RULES.merge("Ada: My phone number is 555-9999.\nAda: My best friend is Eve from Bonn.", document).text
     assert "555-1234" not in newer
     assert "555-9999" in newer
     assert "Tom" in newer

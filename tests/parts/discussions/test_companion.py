@@ -90,7 +90,7 @@ def test_what_is_recalled_keeps_within_its_tokens(space, tokens):
 
     assert estimate_tokens(reminder.text) <= tokens
     assert bool(reminder.text) == bool(reminder.hits)
-    assert (reminder.hits > 0) == (tokens > 40)
+    assert (reminder.hits > 0) == (tokens > 60)
 
 
 def test_a_tag_in_what_is_recalled_does_not_break_the_fence(space):
@@ -229,3 +229,21 @@ def test_a_question_that_is_recalled_comes_with_its_answer(space):
     companion(space, "earlier").keep([user("Under which flowerpot lies the cellar key?")], "Under the third.")
     reminder = companion(space, "new").remind([user("What about the cellar key and its flowerpot?")])
     assert "user: Under which flowerpot lies the cellar key?\n  assistant: Under the third." in reminder.text
+
+
+@pytest.mark.parametrize("answer", ["Noted.", "Ok, thanks!", "👍", "[image]"])
+def test_chatter_is_not_recalled_alone(space, answer):
+    companion(space, "earlier").keep([user(KEY)], answer)
+    reminder = companion(space).remind([user("Where is the cellar key?")])
+    assert KEY in reminder.text
+    assert answer not in reminder.text
+
+
+@pytest.mark.parametrize("chatter", ["ok thanks", "[image]", "Yes, please."])
+def test_chatter_asks_for_nothing(reminded, chatter):
+    assert companion(reminded).remind([user(chatter)]) == NOTHING
+
+
+def test_a_short_answer_is_recalled_with_its_question(space):
+    companion(space, "earlier").keep([user("Is the cellar key under the third flowerpot?")], "Yes.")
+    assert "assistant: Yes." in companion(space).remind([user("Where is the cellar key?")]).text

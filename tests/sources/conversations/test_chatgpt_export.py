@@ -1,6 +1,7 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
 from export_parts import ONE, chatgpt, message, node, only, packed, read, told
 
 
@@ -45,6 +46,37 @@ def test_hidden_messages_and_those_of_the_system_and_of_tools_are_no_part_of_it(
         tea["mapping"][f"x{at}"] = node(f"x{at - 1}" if at else "n4", said)
     tea["current_node"] = "x3"
     assert told(only([tea], "c.json")) == [("user", "Hi"), ("assistant", "Hello")]
+
+
+@pytest.mark.parametrize(
+    "unspoken",
+    [
+        {"author": {"role": "assistant"}, "recipient": "web", "content": {"content_type": "text", "parts": ["tea"]}},
+        {
+            "author": {"role": "assistant"},
+            "recipient": "all",
+            "content": {"content_type": "code", "text": "find('tea')"},
+        },
+        {"author": {"role": "assistant"}, "recipient": {"name": "x"}, "content": {"parts": ["tea"]}},
+        {"author": {"role": "assistant"}, "channel": "analysis", "content": {"parts": ["They want tea."]}},
+        {"author": {"role": "user"}, "content": {"content_type": "user_editable_context", "user_profile": "Tea"}},
+        {"author": {"role": "tool", "name": "web"}, "recipient": "all", "content": {"parts": ["Tea is a drink."]}},
+    ],
+)
+def test_messages_to_and_from_tools_are_no_answer(unspoken) -> None:
+    tea = chatgpt(("user", "Which tea?"), ("assistant", ""), ("assistant", "Green."))
+    tea["mapping"]["n1"]["message"] = {"id": "m1", **unspoken}
+    assert told(only([tea], "c.json")) == [("user", "Which tea?"), ("assistant", "Green.")]
+
+
+def test_code_and_preambles_for_people_are_said() -> None:
+    tea = chatgpt(("user", ""), ("assistant", ""), ("assistant", "Green."))
+    code = {"content_type": "code", "language": "python", "text": "brew(tea)"}
+    tea["mapping"]["n0"]["message"] = {"id": "m0", "author": {"role": "user"}, "content": code}
+    preamble = {"author": {"role": "assistant"}, "channel": "commentary", "recipient": "all"}
+    tea["mapping"]["n1"]["message"] = {"id": "m1", **preamble, "content": {"parts": ["I will look it up."]}}
+    said = [("user", "brew(tea)"), ("assistant", "I will look it up."), ("assistant", "Green.")]
+    assert told(only([tea], "c.json")) == said
 
 
 def test_parts_that_are_no_text_are_named_where_they_stand() -> None:

@@ -75,3 +75,18 @@ def test_sessions_of_one_file_are_told_apart() -> None:
 def test_loglines_of_one_object_are_a_session() -> None:
     found = only({"loglines": [claude_line("user", "Hi"), claude_line("assistant", "Hello")]}, "session.json")
     assert told(found) == [("user", "Hi"), ("assistant", "Hello")]
+
+
+def test_rows_written_again_are_one_message():
+    row = claude_line("user", "Fix the test", uuid="a")
+    answer = claude_line("assistant", "Done.", uuid="b")
+    found = only(lines(row, answer, row, answer, claude_line("user", "Thanks", uuid="c")), "session.jsonl")
+    assert told(found) == [("user", "Fix the test"), ("assistant", "Done."), ("user", "Thanks")]
+    assert found.notes == ()
+
+
+def test_a_row_written_again_with_other_words_counts_last():
+    rows = [claude_line("user", text, uuid="a") for text in ("Fix the tst", "Fix the test")]
+    found = only(lines(rows[0], claude_line("assistant", "Done.", uuid="b"), rows[1]), "session.jsonl")
+    assert told(found) == [("user", "Fix the test"), ("assistant", "Done.")]
+    assert found.notes == ("1 message(s) were written again with other words: the last ones count",)

@@ -90,7 +90,7 @@ def test_an_older_export_does_not_take_the_place_of_a_newer_one(space, tmp_path:
     assert (again.status, again.job, outcomes(again)) == ("unchanged", "", {FIRST: "skipped"})
 
 
-def test_a_slack_export_of_a_shorter_time_does_not_take_the_place_of_a_longer_one(space, tmp_path: Path) -> None:
+def test_a_slack_export_of_a_shorter_time_adds_to_a_longer_one(space, tmp_path: Path) -> None:
     days = {
         f"tea/2026-01-{day}": [{"type": "message", "user": "U00000ADA", "text": f"Tea {day}", "ts": f"17684{day}200.1"}]
         for day in (15, 16, 17)
@@ -100,9 +100,11 @@ def test_a_slack_export_of_a_shorter_time_does_not_take_the_place_of_a_longer_on
     shorter.write_bytes(slack({day: days[day] for day in sorted(days)[1:]}))
     ingest(space, whole)
     (item,) = ingest(space, shorter).items
-    assert (item.outcome, item.why.partition(":")[0]) == ("skipped", "it begins later than what is kept")
+    assert (item.outcome, item.why) == ("updated", "earlier turns retained that are missing from it: 1")
+    assert [one.excerpt for one in held(space, item.origin).segments] == ["Tea 15", "Tea 16", "Tea 17"]
     whole.write_bytes(slack(days))
-    assert ingest(space, whole).counts == {"updated": 1}
+    ingest(space, whole)
+    assert [one.excerpt for one in held(space, item.origin).segments] == ["Tea 15", "Tea 16", "Tea 17"]
 
 
 @pytest.mark.parametrize("identity", [TWO, "c2"])
@@ -203,3 +205,35 @@ def test_other_files_of_a_folder_are_read_as_before(space, tmp_path: Path) -> No
     root = f"file:{tmp_path.resolve().as_posix()}"
     kinds = {name: held(space, f"{root}/{name}").kind for name in ("package.json", "notes.md", "a.zip")}
     assert kinds == {"package.json": "file", "notes.md": "markdown", "a.zip": "file"}
+
+
+def claude_rows(*texts, session=ONE):
+    roles = ("user", "assistant")
+    return [
+        claude_line(roles[at % 2], text, uuid=text, sessionId=session, timestamp=f"2026-01-15T10:{at:02}:00Z")
+        for at, text in enumerate(texts)
+    ]
+
+
+SESSION = ("The pump uses port 7411.", "Noted.", "Keep the limit at four.", "It is four.")
+
+
+def test_a_compacted_session_keeps_what_was_said_before(space, tmp_path: Path) -> None:
+    file, later = tmp_path / "session.jsonl", ("Rename the valve.", "Renamed.")
+    summary = claude_line("user", "The pump uses 7411; the limit is four.", uuid="s", isCompactSummary=True)
+    file.write_text(lines(*claude_rows(*SESSION)))
+    ingest(space, file)
+    file.write_text(lines(summary, *claude_rows(*SESSION, *later)[4:]))
+    (item,) = ingest(space, file).items
+    assert item.why == "earlier turns retained that are missing from it: 4"
+    assert [one.excerpt for one in held(space, item.origin).segments] == [*SESSION, *later]
+
+
+def test_a_forked_session_is_found_once_per_turn(space, tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text(lines(*claude_rows(*SESSION)))
+    (tmp_path / "two.jsonl").write_text(lines(*claude_rows(*SESSION, "Use port 7500 in the fork.", session=TWO)))
+    ingest(space, tmp_path)
+    hits = space.query("search", input={"text": "which port does the pump use"}, options={"limit": 20}).hits
+    texts = [hit.text for hit in hits]
+    assert len(texts) == len({*texts})
+    assert "Use port 7500 in the fork." in texts

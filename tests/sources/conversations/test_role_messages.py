@@ -80,3 +80,11 @@ def test_calls_of_functions_are_told_shortly() -> None:
 def test_conversations_that_begin_alike_are_told_apart() -> None:
     found = read([{"messages": [HI, HELLO]}, {"messages": [HI]}], "chats.json").conversations
     assert found[1].id == f"{found[0].id}-2"
+
+
+def test_messages_repeated_with_their_id_are_one_and_others_of_an_id_stay():
+    said = [{"role": "user", "content": "Hi", "id": "1"}, {"role": "assistant", "content": "Hello", "id": "1"}]
+    found = only(
+        {"messages": [*said, said[0], {"role": "user", "content": "ok"}, {"role": "user", "content": "ok"}]}, "c.json"
+    )
+    assert told(found) == [("user", "Hi"), ("assistant", "Hello"), ("user", "ok"), ("user", "ok")]

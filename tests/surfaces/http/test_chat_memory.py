@@ -23,10 +23,9 @@ from rest_parts import EXAMPLES
 import space_parts
 from treering.parts.discussions.generators.built_in import BuiltInGenerator
 from treering.parts.discussions.generators.generator import MakingPlan
-from treering.parts.discussions.identity import discussion_ref, unnamed_discussion
+from treering.parts.discussions.identity import discussion_ref
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.testing.fakes import HashingEmbedder
-from treering.verbs.ingest.turns import Message
 
 PATH = "/v1/chat/completions"
 SAID = "The cellar key lies under the third flowerpot."
@@ -458,15 +457,40 @@ def bare(client, *contents, **headers):
     return client.post(PATH, json=chat(*contents), headers=headers)
 
 
-def test_a_chat_that_names_no_discussion_is_remembered_under_one_id_as_it_goes_on(tmp_path, upstream):
+def test_a_chat_that_names_no_discussion_is_stateless(tmp_path, upstream):
     with chatting(tmp_path, upstream) as client:
-        assert told(bare(client, SAID))[0] == "recalled"
-        bare(client, SAID, "I will remember.", "And where is the ladder?")
-        assert "flowerpot" in upstream.asked[-1].text
-        bare(client, ASKED)
-        assert "flowerpot" in upstream.asked[-1].text
-    name = unnamed_discussion([Message(role="user", content=SAID)], owner="")
-    assert [text for _, text in kept(tmp_path, name)][:3] == [SAID, "I will remember.", "And where is the ladder?"]
+        ask(client, SAID)
+        for contents in ([SAID], [SAID, "I will remember.", ASKED], [ASKED]):
+            assert told(bare(client, *contents)) == ("off", {"reason": "unnamed"})
+            assert "recalled" not in upstream.asked[-1].text
+    with log_of(tmp_path, "d") as log:
+        assert log.count() == 2
+
+
+def test_open_webui_names_the_chat_by_its_own_header(tmp_path, upstream):
+    with chatting(tmp_path, upstream) as client:
+        assert told(bare(client, SAID, **{"X-OpenWebUI-Chat-Id": "w1"}))[0] == "recalled"
+    assert kept(tmp_path, "w1")[0] == ("user", SAID)
+
+
+TITLE = "### Task:\nCreate a short title for this chat, nothing else.\n<chat_history>\nUSER: {}\n</chat_history>"
+
+
+def test_a_task_of_the_client_is_answered_and_no_memory(tmp_path, upstream):
+    with chatting(tmp_path, upstream) as client:
+        ask(client, SAID)
+        answer = ask(client, TITLE.format(ASKED))
+        assert (answer.status_code, told(answer)) == (200, ("off", {"reason": "task"}))
+        assert "flowerpot" not in upstream.asked[-1].text
+    assert [text for _, text in kept(tmp_path, "d")] == [SAID, "Noted."]
+
+
+def test_a_picture_alone_is_named(tmp_path, upstream):
+    with chatting(tmp_path, upstream) as client:
+        picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+        messages = [{"role": "user", "content": [picture]}]
+        client.post(PATH, json={"model": "m", "messages": messages, "user": "d"})
+    assert kept(tmp_path, "d")[0] == ("user", "[image]")
 
 
 @pytest.mark.parametrize("word", ["off", "OFF"])
@@ -482,16 +506,5 @@ def test_a_request_can_decline_memory(tmp_path, upstream, word):
 def test_a_chat_in_which_no_user_says_anything_has_no_memory(tmp_path, upstream):
     with chatting(tmp_path, upstream) as client:
         messages = [{"role": "system", "content": "Say hello."}]
-        answer = client.post(PATH, json={"model": "m", "messages": messages})
-        assert told(answer) == ("off", {})
-
-
-def test_the_id_of_an_unnamed_chat_is_that_of_its_first_words_and_its_owner():
-    def named(*contents, owner="k", role="user"):
-        return unnamed_discussion([Message(role=role, content=text) for text in contents], owner=owner)
-
-    assert named("Hello  there", "More") == named("Hello there\n")
-    assert named("Hello there") != named("Hello there", owner="other")
-    assert named("Hello there") != named("Hello")
-    assert named("", "  ") is None
-    assert named("Hello", role="system") is None
+        answer = client.post(PATH, json={"model": "m", "messages": messages, "user": "d"})
+        assert told(answer)[1]["hits"] == "0"

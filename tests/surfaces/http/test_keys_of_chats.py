@@ -91,11 +91,11 @@ def test_one_key_cannot_take_all_the_places_of_the_others(tmp_path, upstream):
         assert server.ask(greedy, "GET", "/openapi.json").status_code == 200
 
 
-def test_chats_of_two_keys_that_begin_alike_and_name_nothing_are_kept_apart(tmp_path, upstream):
+def test_chats_of_two_keys_under_one_id_are_kept_apart(tmp_path, upstream):
     with chatting(tmp_path, upstream) as server:
         keys = [server.key("write", scope=scope) for scope in ("/a", "/b")]
         for key in keys:
-            assert server.ask(key, "POST", PATH, json=chat(SAID)).status_code == 200
+            assert server.ask(key, "POST", PATH, json=chat(SAID, user="d")).status_code == 200
     with space_parts.open_space(f"sqlite:{tmp_path / 'space.db'}", create=False) as space:
-        names = {scope.rpartition("/")[2] for scope in space.engine.ledger.scopes("/") if "/discussion/" in scope}
-    assert len(names) == 2
+        scopes = {scope for scope in space.engine.ledger.scopes("/") if scope.endswith("/discussion/d")}
+    assert scopes == {"/a/discussion/d", "/b/discussion/d"}

@@ -5,21 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput
 from treering.core.fencing import cut
 from treering.core.patch import Operation, Receipt
 from treering.core.scope import ROOT, parse_scope
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine
-from treering.verbs.ingest.turns import Message
 
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
 _MOST_TAGGED = 256
 """What stands between two marks and is longer is not an id, with however much white space."""
 _SECTION = "discussion"
-_UNNAMED_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +58,6 @@ def checked_id(discussion_id: object) -> str:
             details={"given": repr(discussion_id)[:200]},
         )
     return name
-
-
-def unnamed_discussion(messages: Sequence[Message], *, owner: str) -> str | None:
-    """Return an id for a chat that names no discussion: the same as long as its first message stays the same.
-
-    `owner`: whose chat it is, such as the id of a key; chats of two owners never share an id. `None` where no user says
-    anything. Two chats that begin with the same words share an id: what does not continue the one that is kept is kept
-    as a conversation of its own there.
-    """
-    first = next((" ".join(one.content.split()) for one in messages if one.role == "user" and one.content.strip()), "")
-    return f"chat-{digest(canonical_json([owner, first]))[:_UNNAMED_CHARS]}" if first else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -335,7 +335,8 @@ def index(
 ) -> IndexReport:
     """Keep documents in a project, as `Projects.index` does. A language model that is named reads what they state.
 
-    `base_save_dir`: the folder of the projects; default `MEMORY_SAVE_DIR`, else `projects` in the data folder.
+    `base_save_dir`: the folder of the projects; default `MEMORY_SAVE_DIR`. Raises `InvalidInput` without either, as all
+    functions here do: nothing is stored in a folder that nobody named.
     """
     memory = _memory(base_save_dir, models)
     return memory.index(project_id, docs, triples=triples, wait=wait, budget=budget)
@@ -382,7 +383,13 @@ def rag_qa(
 
 def _memory(folder: Folder | None, named: ModelNames) -> Projects:
     models = ProjectModels(**{name: str(given or "") for name, given in named.items()})
-    return _opened(Path(folder if folder is not None else Settings.read().projects_dir).absolute(), models)
+    named_folder = fspath(folder or "") or Settings.read().memory_save_dir
+    if not named_folder:
+        raise InvalidInput(
+            "No folder is named for the projects: base_save_dir is empty, and so is MEMORY_SAVE_DIR.",
+            hint="Give base_save_dir or set MEMORY_SAVE_DIR; without a folder, make no calls of memory.",
+        )
+    return _opened(Path(named_folder).absolute(), models)
 
 
 @cache

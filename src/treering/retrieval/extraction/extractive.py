@@ -43,6 +43,8 @@ class Sentence:
     weight: float = 0.0
     when: str = ""
     """The day it was said on, as `2026-01-31`; empty where that is not known."""
+    message: int | None = None
+    """The position of the message it is in, where that is known."""
 
     @property
     def key(self) -> str:
@@ -50,37 +52,38 @@ class Sentence:
         return normalise_text(f"{self.speaker}: {self.text}").rstrip(" .!。！")
 
 
-def sentences_of(text: str, *, speaker: str = "", when: str = "") -> list[Sentence]:
+def sentences_of(text: str, *, speaker: str = "", when: str = "", message: int | None = None) -> list[Sentence]:
     """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are left out."""
-    prose = _CODE.sub("\n", text)
-    parts = (_cut(" ".join(part.split())) for part in _END.split(prose))
+    parts = (_cut(" ".join(part.split())) for part in _END.split(_CODE.sub("\n", text)))
+    return [sentence_of(part, speaker, when, message) for part in parts if _LETTERS.search(part)]
+
+
+def sentence_of(text: str, speaker: str = "", when: str = "", message: int | None = None) -> Sentence:
+    """Return one sentence, weighed."""
     less = _BY_MACHINE if speaker.lower() in _MACHINES else 0.0
-    return [Sentence(part, speaker, weight_of(part) - less, when) for part in parts if _LETTERS.search(part)]
+    return Sentence(text, speaker, weight_of(text) - less, when, message)
 
 
-def sentences_of_summary(text: str) -> list[Sentence]:
-    """Return the sentences of a summary as `told` writes it, with the speakers and days named there."""
-    found: list[Sentence] = []
-    for line in text.split("\n"):
-        speaker = when = ""
-        for part in filter(None, _END.split(_BULLET.sub("", line))):
-            opening = _SPEAKER.match(part.strip())
-            if opening:
-                speaker, when = opening["speaker"] or speaker, opening["when"] or when
-                part = part.strip()[opening.end() :]
-            found += sentences_of(part, speaker=speaker, when=when)
-    return found
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text as they are, each in one line."""
+    return [" ".join(part.split()) for part in _END.split(text) if part.strip()]
 
 
 def told(sentences: Sequence[Sentence]) -> str:
-    """Write sentences as running text; who speaks, and on which day, stands where it changes."""
+    """Write sentences as running text, for people and models: it is not read back.
+
+    The day stands where it changes, and so does the speaker; the speaker stands also where a sentence begins like
+    another speaker's (`Ben: I will pay, he wrote.`), and behind it.
+    """
     parts: list[str] = []
     speaker = when = ""
     for sentence in sentences:
         day = f"[{sentence.when}] " if sentence.when and sentence.when != when else ""
-        name = f"{sentence.speaker}: " if sentence.speaker and (day or sentence.speaker != speaker) else ""
-        parts.append(f"{day}{name}{_ended(sentence.text)}")
-        speaker, when = sentence.speaker, sentence.when or when
+        seems_other = _OPENING.match(sentence.text) is not None
+        named = day or sentence.speaker != speaker or seems_other
+        name = f"{sentence.speaker}: " if sentence.speaker and named else ""
+        parts.append(f"{day}{name}{ended(sentence.text)}")
+        speaker, when = "" if seems_other else sentence.speaker, sentence.when or when
     return " ".join(parts)
 
 
@@ -136,6 +139,11 @@ def weight_of(sentence: str) -> float:
     return weight - (_FRAGMENT if _length(sentence) < _FEW_WORDS and not _MEASURE.search(sentence) else 0.0)
 
 
+def says_nothing(text: str) -> bool:
+    """Return whether a text has no words but those of greetings and thanks, such as `Noted.` or `[image]`."""
+    return all(word.lower() in _EMPTY for word in _WORD.findall(_PART.sub("", text)))
+
+
 def sort_of(sentence: str) -> Sort:
     """Tell what a sentence is about."""
     return next((sort for sort, cue in _SORTS if cue.search(sentence)), "fact")
@@ -167,12 +175,11 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|\bhttps?://\S+", re.DOTALL)
 _SHORTENED = (r"Mr", r"Ms", r"Dr", r"St", r"Mrs", r"Prof", r"e\.g", r"i\.e", r"vs", r"[A-Z]")
 _TITLED = "".join(rf"(?<!\b{word}\.)" for word in _SHORTENED)
 _END = re.compile(rf"(?<=[.!?…]){_TITLED}[\"'”’)\]]?\s+(?=\S)|(?<=[。！？])\s*(?=\S)|\n+")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_SPEAKER = re.compile(
-    r"(?:\[(?P<when>\d{4}-\d\d-\d\d)(?: \d\d:\d\d)?\] ?)?(?:(?P<speaker>[^\W\d_][^\n:.!?\[\]]{0,40}): )?"
-)
+_OPENING = re.compile(r"[^\W\d_][^\n:.!?\[\]]{0,40}: ")
+"""How a sentence begins that seems to be another speaker's: `Ben: `, and `Update: ` just as well."""
 _LETTERS = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_PART = re.compile(r"\[(?:image|audio|file|video)\b[^\]\n]*\]")
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]")
 _EMPTY = PLEASANTRIES | frozenset(
     "a i it is am are you we the that this so and to do me much very too then well ok okay yes no not please welcome "
@@ -327,7 +334,8 @@ def _cut(text: str) -> str:
     return f"{text[: end if end > _LONGEST // 2 else _LONGEST].rstrip()}…"
 
 
-def _ended(text: str) -> str:
+def ended(text: str) -> str:
+    """Return a sentence with a full stop, unless it ends in a mark of its own."""
     return text if text[-1:] in ".!?…。！？:" else f"{text}."
 
 

@@ -59,7 +59,10 @@ class Conversations:
 
 @dataclass(slots=True)
 class ConversationDraft:
-    """A conversation while it is read. `counts` holds what a person should know, with how often."""
+    """A conversation while it is read. `counts` holds what a person should know, with how often.
+
+    `ids_are_unique`: messages of one id are one message, which the last of them tells.
+    """
 
     format: str
     id: str = ""
@@ -70,22 +73,39 @@ class ConversationDraft:
     messages: list[Message] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     metadata: dict[str, JsonValue] = field(default_factory=dict)
+    ids_are_unique: bool = False
 
     def finished(self) -> Conversation:
         """Return it as a value. Where the file names no time, the first and the last message do."""
-        times = [message.at for message in self.messages if message.at]
+        messages = self._each_once()
+        times = [message.at for message in messages if message.at]
         until = max([*times, *([self.updated] if self.updated else [])], default=None)
         as_of: dict[str, JsonValue] = {AS_OF: render_time(until)} if until else {}
         return Conversation(
             id=fitting(self.id),
             title=" ".join(self.title.split())[:_TITLE_CHARS],
-            messages=tuple(self.messages),
+            messages=messages,
             kind=self.kind,
             created=self.created or min(times, default=None),
             metadata={"format": self.format, **as_of, **self.metadata},
             notes=tuple(f"{count} {what}" for what, count in self.counts.items()),
             known_as=_known_as(self.format, self.id),
         )
+
+    def _each_once(self) -> tuple[Message, ...]:
+        """Return the messages, each once: a program may write them again, after a compaction for example."""
+        found: dict[object, Message] = {}
+        for place, message in enumerate(self.messages):
+            identity = message.id if self.ids_are_unique else message
+            before = found.setdefault(identity if message.id else place, message)
+            if before.content != message.content:
+                found[identity] = message
+                self.counts[EDITED] += 1
+        return tuple(found.values())
+
+
+EDITED = "message(s) were written again with other words: the last ones count"
+"""What a conversation's notes say of messages of one id that differ."""
 
 
 def fitting(name: str) -> str:

@@ -135,6 +135,7 @@ def read_chatgpt(found: Record) -> Conversation:
 
 _CITATION = re.compile("\ue200[^\ue201]{0,500}\ue201")
 _SPEAKERS = frozenset({"user", "assistant"})
+_TO_ALL = (None, "", "all")
 _UNSPOKEN = frozenset(
     "thoughts reasoning_recap execution_output user_editable_context model_editable_context tether_quote "
     "tether_browsing_display tether_browsing_code system_error app_pairing_content computer_output".split()
@@ -174,15 +175,11 @@ def _spoken(message: Record) -> Said:
     """Return what a message says to the other side; nothing for one that is hidden or meant for a tool."""
     content, about = record(message.get("content")), record(message.get("metadata"))
     hidden = bool(about.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
-    to_a_tool = message.get("recipient") not in {None, "", "all"} if _is_plain(message.get("recipient")) else True
-    by = words(record(message.get("author")).get("role"))
-    if hidden or to_a_tool or by not in _SPEAKERS or words(content.get("content_type")) in _UNSPOKEN:
-        return Said()
-    return said(content)
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str)
+    by, kind = words(record(message.get("author")).get("role")), words(content.get("content_type"))
+    # An assistant writes code to a tool, whatever recipient an export names; what it shows people is text.
+    to_a_tool = message.get("recipient") not in _TO_ALL or (by == "assistant" and kind == "code")
+    thought = kind in _UNSPOKEN or message.get("channel") == "analysis"
+    return Said() if hidden or to_a_tool or thought or by not in _SPEAKERS else said(content)
 
 
 @dataclass(frozen=True, slots=True)

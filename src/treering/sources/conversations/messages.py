@@ -245,12 +245,16 @@ class _Sessions:
         self.last = first_words(line, "sessionId", "session_id") or self.last
         if self.last not in self.by_id:
             helper = first_words(line, "agentId") or "helpers"
-            aside = ConversationDraft("claude-code", id=f"{self.last}/{helper}" if self.last else "")
-            self.by_id[self.last] = _Session(ConversationDraft("claude-code", id=self.last), aside)
+            aside = _claude_code(f"{self.last}/{helper}" if self.last else "")
+            self.by_id[self.last] = _Session(_claude_code(self.last), aside)
         session = self.by_id[self.last]
         if folder := first_words(line, "cwd"):
             session.draft.metadata.setdefault("folder", folder)
         return session
+
+
+def _claude_code(identity: str) -> ConversationDraft:
+    return ConversationDraft("claude-code", id=identity, ids_are_unique=True)
 
 
 def _add(line: Record, spoken: Said, draft: ConversationDraft) -> None:

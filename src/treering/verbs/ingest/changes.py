@@ -37,6 +37,7 @@ from treering.verbs.ingest.known import (
 )
 from treering.verbs.ingest.report import ItemResult
 from treering.verbs.ingest.segments import Carried, carry, first_segments, moved_refs
+from treering.verbs.ingest.transcripts import continued, is_transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +281,11 @@ class SourceChanges:
         """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
         before = self._known_sources.whole(state.id)
         resting = self._known_sources.resting_on(state.id)
+        read = read_of(draft.origin, self._branches)
+        told = continued(before, draft) if read is None and is_transcript(draft.kind, draft.metadata) else None
+        draft = told.draft if told else draft
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
-        read = read_of(draft.origin, self._branches)
         versions = versions_after(state.fingerprint, read, draft.fingerprint)
         if read:
             for one in folded:
@@ -306,7 +309,8 @@ class SourceChanges:
                 self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
             elif said_before is None or not self._known_sources.was_turned_down(said_before):
                 self._state(claim)
-        return divergence(before.segments, draft.segments, gone=carried.gone), carried.segments
+        parted = told.why if told else divergence(before.segments, draft.segments, gone=carried.gone)
+        return parted, carried.segments
 
     def _fields(self, draft: SourceDraft, versions: HeldContents, before: Source | None = None) -> dict[str, Any]:
         """Return the fields of a source. Where the contents that were read are not those it tells of, most stay."""

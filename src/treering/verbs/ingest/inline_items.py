@@ -14,7 +14,7 @@ from treering.core.screening import instruction_flags, screened
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import Segmenter
 from treering.verbs.envelope import Value
-from treering.verbs.ingest.turns import Message, TurnWriter, cleaned
+from treering.verbs.ingest.turns import Message, TurnWriter, cleaned, without_thoughts
 
 InlineKind = Literal["note", "markdown", "conversation", "meeting_record", "web", "file", "pdf", "office", "openapi"]
 
@@ -119,6 +119,7 @@ class _Cleaned:
 
     @classmethod
     def of(cls, item: InlineItem, redact_secrets: bool) -> "_Cleaned":
+        item = item.model_copy(update={"messages": tuple(map(without_thoughts, item.messages))})
         parts = [cleaned(text, redact_secrets=redact_secrets) for text in _texts(item)]
         recalled = sum(part.recalled for part in parts)
         warnings = [recalled_warning(recalled)] if recalled else []

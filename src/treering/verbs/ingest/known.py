@@ -272,14 +272,9 @@ def is_dated(draft: SourceDraft) -> bool:
 
 
 def why_kept(held: Source, draft: SourceDraft) -> str:
-    """Say why the conversation that is kept stays as it is; empty where the new export takes its place.
-
-    Neither an older export nor one of a shorter time does: turns would be lost that nobody took back.
-    """
+    """Say why the conversation that is kept stays as it is; empty unless the new export is an older one."""
     if "" < _time(draft, AS_OF) < _time(held, AS_OF):
         return "it is an older export than the one that is kept"
-    if _time(draft, SINCE) > _time(held, SINCE) > "":
-        return "it begins later than what is kept: export all of it, or bring it into a scope of its own"
     return ""
 
 

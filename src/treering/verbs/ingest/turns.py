@@ -1,5 +1,6 @@
 """Messages of a conversation as segments: one per turn, and several for a long one."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -37,6 +38,34 @@ class Message(Value):
     def key(self) -> str:
         """Tell what it says and by whom from other messages."""
         return message_key(self.role or self.name, self.content)
+
+
+def without_thoughts(message: Message) -> Message:
+    """Return a message without what a model thought before it answered."""
+    text = spoken_words(message.role or message.name, message.content)
+    return message if text == message.content else message.model_copy(update={"content": text})
+
+
+def spoken_words(role: str, text: str) -> str:
+    """Return what is said in a message: of a model's without `<think>…</think>`, also if that never ends.
+
+    A thought stands at the beginning. What an answer shows further down, in a code block for example, is its text.
+    """
+    while role.casefold() in _MODELS and (found := _THOUGHT.match(text)):
+        text = text[found.end() :]
+    return text
+
+
+_MODELS = frozenset({"assistant", "model", "ai", "bot"})
+_NAMES = r"(?:think(?:ing)?|reason(?:ing)?|thoughts?)"
+_THOUGHT = re.compile(
+    rf"\s*<({_NAMES})>.*?(?:</\1>\s*|\Z)|"
+    # As Open WebUI shows it.
+    r'\s*<details type="reasoning"[^>]*>.*?(?:</details>\s*|\Z)|'
+    # Where the prompt itself opens the thought, an answer has only its end.
+    rf"(?:[^`<\n]*\n)+[^\S\n]*</{_NAMES}>\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)

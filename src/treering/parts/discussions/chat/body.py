@@ -28,6 +28,13 @@ MOST_MESSAGES = 2_000
 _LEADING = ("system", "developer")
 _USER = "user"
 _TEXT_PART = "text"
+_PARTS = {
+    **dict.fromkeys(("image_url", "input_image", "image"), "image"),
+    **dict.fromkeys(("input_audio", "audio", "audio_url"), "audio"),
+    **dict.fromkeys(("file", "input_file"), "file"),
+    **dict.fromkeys(("video_url", "input_video", "video"), "video"),
+}
+"""Parts that are no text, by their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +84,19 @@ def read_chat_body(data: bytes, *, tags: bool) -> ChatBody | None:
 
 
 def text_of(content: Json) -> str:
-    """Return the text of a message's content, which is a string, parts of which some are text, or nothing."""
+    """Return the text of a message's content: a string, parts of which some are text, or nothing.
+
+    Without text, parts are named: a message that is a picture alone is `[image]`.
+    """
     match content:
         case str():
             return _sound(content)
         case list():
-            parts = (part.get("text") for part in content if isinstance(part, Mapping))
-            return _sound("\n".join(part for part in parts if isinstance(part, str)))
+            parts = [part for part in content if isinstance(part, Mapping)]
+            texts = [text for part in parts if isinstance(text := part.get("text"), str)]
+            if any(map(str.strip, texts)):
+                return _sound("\n".join(texts))
+            return "\n".join(f"[{name}]" for part in parts if (name := _PARTS.get(str(part.get("type")), "")))
         case _:
             return ""
 

@@ -11,6 +11,7 @@ from treering.parts.discussions.log.message_log import MessageLog, Recorded, tra
 from treering.parts.discussions.making import MakingReport, MemoryMaker
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, search
 from treering.parts.discussions.summaries.versions import Form, Versions
+from treering.retrieval.extraction.extractive import says_nothing
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
@@ -70,7 +71,8 @@ class Companion:
         if not asked:
             return NOTHING
         seen = _Seen(message.content for message in told)
-        return _packed([*self._before(seen), *self._found(asked[-_QUERY_CHARS:], seen)], self._tokens)
+        found = () if says_nothing(asked) else self._found(asked[-_QUERY_CHARS:], seen)
+        return _packed([*self._before(seen), *found], self._tokens)
 
     def keep(self, messages: Sequence[Message], answer: str) -> Recorded:
         """Store what was said, and the answer. `alignment` tells a window, an edit or another try from what is new.
@@ -106,7 +108,7 @@ class Companion:
 
     def _found(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
         for found in search(self._engine, self._ref.within, query, _LOOKED_FOR, descend=True):
-            if not seen.holds(found.text) and not self._is_of(seen, found):
+            if not seen.holds(found.text) and not _is_chatter(found) and not self._is_of(seen, found):
                 seen.add(found.text)
                 yield _Passage(_SAID_BEFORE, cut_to_tokens(_line(found), self._tokens // 3))
 
@@ -134,6 +136,12 @@ class _Seen:
 class _Passage:
     heading: str
     text: str
+
+
+def _is_chatter(found: DiscussionHit) -> bool:
+    """Return whether a message says nothing by itself, and neither does its answer: `Noted.`, `Thanks`."""
+    said = [found.text, *([found.reply.text] if found.reply else [])]
+    return found.kind == "turn" and all(map(says_nothing, said))
 
 
 def _folded(text: str) -> str:

@@ -18,6 +18,7 @@ from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within, parse_scope
 from treering.parts.discussions.chat.body import ChatBody, read_chat_body
 from treering.parts.discussions.chat.chat_memory import ChatBounds, ChatMemory, Recall, Storing
+from treering.parts.discussions.chat.client_tasks import is_client_task
 from treering.parts.discussions.chat.upstream import (
     ForwardedAnswer,
     Header,
@@ -30,7 +31,7 @@ from treering.parts.discussions.chat.upstream import (
     while_connected,
 )
 from treering.parts.discussions.generators.generator import MakingPlan
-from treering.parts.discussions.identity import DiscussionRef, discussion_ref, unnamed_discussion
+from treering.parts.discussions.identity import DiscussionRef, discussion_ref
 from treering.surfaces.http.callers import Caller, RouteAccess, caller_of
 from treering.surfaces.http.contract import Route, Schema, read_body
 from treering.surfaces.http.failures import OpenAIFailure
@@ -92,6 +93,8 @@ def storing_header(storing: Storing) -> str:
 
 
 DISCUSSION_HEADER = "X-Treering-Discussion"
+_OPEN_WEBUI_HEADER = "X-OpenWebUI-Chat-Id"
+"""Open WebUI names the chat by it, if it is told to forward who asks (ENABLE_FORWARD_USER_INFO_HEADERS)."""
 SCOPE_HEADER = "X-Treering-Scope"
 MEMORY_HEADER = "X-Treering-Memory"
 
@@ -99,6 +102,8 @@ _READ_AT_ONCE = 4
 _OFF = "off"
 _FOREIGN_USER = "off; reason=user"
 _DECLINED = "off; reason=asked"
+_UNNAMED = "off; reason=unnamed"
+_TASK = "off; reason=task"
 _PASSED_ON = "Passed on to the upstream, whose answers and errors come back with their status and body."
 
 
@@ -298,16 +303,23 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
     if (_header_value(request, MEMORY_HEADER) or "").strip().casefold() == _OFF:
         return _Asked(chat.data, None, None, _DECLINED)
     named = _header_value(request, DISCUSSION_HEADER)
+    named = _header_value(request, _OPEN_WEBUI_HEADER) if named is None else named
     named = _tagged(chat) if named is None else named
-    if named is not None:
-        return _Asked(chat.data, chat, discussion_ref(named, within=scope), _OFF)
+    place, told = (discussion_ref(named, within=scope), _OFF) if named is not None else _place_of_user(chat, scope)
+    if place and is_client_task(chat.messages):
+        return _Asked(chat.data, chat, None, _TASK)
+    return _Asked(chat.data, chat, place, told)
+
+
+def _place_of_user(chat: ChatBody, scope: str) -> tuple[DiscussionRef | None, str]:
+    """Return the discussion that the field `user` names, and what is said of memory without one."""
+    if chat.user is None:
+        return None, _UNNAMED
     try:
-        name = unnamed_discussion(chat.messages, owner=caller_of(request).key) if chat.user is None else chat.user
-        place = discussion_ref(name, within=scope) if name is not None else None
+        return discussion_ref(chat.user, within=scope), _OFF
     except InvalidInput:
         # The field has uses of its own, which are not ours to refuse.
-        return _Asked(chat.data, chat, None, _FOREIGN_USER)
-    return _Asked(chat.data, chat, place, _OFF)
+        return None, _FOREIGN_USER
 
 
 def _tagged(chat: ChatBody) -> str | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from treering.core.canonical import normalise_text
 from treering.parts.discussions.generators.generator import (
@@ -13,17 +13,26 @@ from treering.parts.discussions.generators.generator import (
     GeneratedText,
     SpokenLine,
 )
+from treering.parts.discussions.generators.utterances import (
+    POINT,
+    bare_line,
+    lines_of,
+    sentences_in,
+    utterances_of,
+    weight_of_line,
+    words_of_line,
+)
 from treering.retrieval.extraction.extractive import (
     Sentence,
     Sort,
     best,
     dated,
+    ended,
     entities_of,
     is_machine,
     is_notice,
     phrases_of,
     sentences_of,
-    sentences_of_summary,
     sort_of,
     told,
 )
@@ -41,32 +50,31 @@ class BuiltInGenerator:
     @property
     def name(self) -> str:
         """Name and version of the rules; it changes with what they make."""
-        return "built-in-2"
+        return "built-in-3"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
         """Make one memory of a chunk, of what tells the most; none where nothing in it is worth keeping.
 
         What machines announce is left out: commits, builds, files, who joined.
         """
-        said = [
-            sentence
-            for line in _spoken(chunk)
-            for sentence in sentences_of(line.text, speaker=line.speaker, when=f"{line.at:%Y-%m-%d}" if line.at else "")
-        ]
+        said = [sentence for line in _spoken(chunk) for sentence in _sentences(line)]
         kept = best(said, most=_SENTENCES, words=_WORDS)
         return Generated((_item(kept, said),) if kept else ())
 
     def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Make one memory of several: the sentences of theirs that tell the most."""
-        said = [sentence for memory in memories for sentence in sentences_of_summary(memory.summary)]
+        said = [sentence for memory in memories for sentence in sentences_in(memory)]
         kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
         named = _distinct(name for memory in memories for name in memory.entities)
         phrases = _distinct(phrase for memory in memories for phrase in memory.key_phrases)
         topics = _distinct(topic for memory in memories for topic in memory.topics)
         if not kept:
             return Generated(())
-        item = _item(kept, kept).model_copy(update={"summary": told(kept)})
+        item = _item(kept, kept)
         shared = {
+            # The days that were named only as seen from another day are in the sentences since they became memories.
+            "summary": told(kept),
+            "utterances": utterances_of(kept),
             "entities": tuple(named[: 2 * _ENTITIES]) or item.entities,
             "key_phrases": tuple(phrases[: 2 * _PHRASES]) or item.key_phrases,
             "topics": tuple(topics[:_ENTITIES]),
@@ -74,24 +82,26 @@ class BuiltInGenerator:
         return Generated((item.model_copy(update=shared),))
 
     def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
-        """Add what the memories tell, a line each; where that is too long, what tells the least goes, oldest first."""
+        """Add the memories, a line per sentence; where that is too long, what tells the least goes, oldest first."""
         lines = [line.strip() for line in summary.split("\n") if line.strip()]
         known = {normalise_text(line) for line in lines}
-        new = _distinct(memory.summary for memory in memories)
+        new = _distinct(line for memory in memories for line in lines_of(memory))
         lines += [line for line in new if normalise_text(line) not in known]
         return GeneratedText("\n".join(_shortened(lines)))
 
     def merge(self, facts: str, document: str) -> GeneratedText:
         """Add each fact to the section it belongs to, where the document does not say it already.
 
-        Nothing that stands in the document is understood: a fact takes the place of an older one only where both
-        give a value for the same thing with one value at a time, in the same words (`Ada: my phone number is …`).
+        Each line of `facts` is one fact, and its words name who said it: nothing in it is understood. A fact takes the
+        place of an older one only where both give a value for the same thing with one value at a time, in the same
+        words (`Ada: my phone number is …`).
         """
         lines = document.rstrip().split("\n") if document.strip() else []
         known = {_said(line) for line in lines}
-        for fact in sentences_of_summary(facts):
-            if fact.weight >= _TELLING and _said(_bullet(fact)) not in known:
-                known.add(_said(_bullet(fact)))
+        for line in filter(str.strip, facts.split("\n")):
+            fact = f"- {ended(POINT.sub('', line).strip())}"
+            if weight_of_line(fact) >= _TELLING and _said(fact) not in known:
+                known.add(_said(fact))
                 lines = _with_fact(lines, fact)
         return GeneratedText("\n".join(_within_bounds(lines)))
 
@@ -115,8 +125,6 @@ _SECTIONS: dict[Sort, str] = {
     "open": "## Open",
 }
 _HEADING = re.compile(r"^#{1,6}\s")
-_POINT = re.compile(r"^\s*[-*•]\s+")
-_DAY = re.compile(r"^\[\d{4}-\d\d-\d\d(?: \d\d:\d\d)?\] ?")
 _SINGLE = (
     r"(?:(?:e-?mail|home|postal|phone|mobile) )?(?:name|e-?mail|address|phone|number|birthday|age|deadline|"
     r"due date|version|budget|price|time ?zone|job title|salary|height|weight|favou?rite [\w ]{2,30}?)"
@@ -132,15 +140,22 @@ def _spoken(chunk: Chunk) -> Iterator[SpokenLine]:
     for line in chunk.lines:
         if not is_notice(line.text) and not is_machine(line.speaker, speakers):
             lines = (each for each in line.text.split("\n") if not is_notice(each))
-            yield SpokenLine(line.speaker, "\n".join(lines), line.at)
+            yield replace(line, text="\n".join(lines))
+
+
+def _sentences(line: SpokenLine) -> list[Sentence]:
+    when = f"{line.at:%Y-%m-%d}" if line.at else ""
+    return sentences_of(line.text, speaker=line.speaker, when=when, message=line.position)
 
 
 def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory:
     entities = [name for name in entities_of(kept) if name.lower() not in _PARTS]
     phrases = phrases_of([*kept, *said])
+    stated = [dated(sentence) for sentence in kept]
     return GeneratedMemory(
         title=_title(kept, entities, phrases),
-        summary=told([dated(sentence) for sentence in kept]),
+        summary=told(stated),
+        utterances=utterances_of(stated),
         entities=tuple(entities[:_ENTITIES]),
         key_phrases=tuple(phrases[:_PHRASES]),
     )
@@ -160,57 +175,39 @@ def _distinct(texts: Iterable[str]) -> list[str]:
     return list({normalise_text(text): text for text in reversed(list(texts)) if text.strip()}.values())[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A sentence of a summary, and the line it stands in."""
-
-    line: int
-    sentence: Sentence
-
-
 def _shortened(lines: Sequence[str]) -> list[str]:
-    """Return the lines without the sentences that tell the least, so that they are short enough."""
-    if estimate_tokens("\n".join(lines)) <= SUMMARY_TOKENS:
+    """Return the lines without those that tell the least, so that they are short enough; the best one stays."""
+    over = estimate_tokens("\n".join(lines)) - SUMMARY_TOKENS
+    if over <= 0:
         return list(lines)
-    parts = [_Told(at, sentence) for at, line in enumerate(lines) for sentence in sentences_of_summary(line)]
-    tokens = [estimate_tokens(told([part.sentence])) for part in parts]
-    over = sum(tokens) - SUMMARY_TOKENS
     gone: set[int] = set()
-    for at in sorted(range(len(parts)), key=lambda at: (parts[at].sentence.weight, at)):
+    for at in sorted(range(len(lines)), key=lambda at: (weight_of_line(lines[at]), at))[:-1]:
         if over <= 0:
             break
         gone.add(at)
-        over -= tokens[at]
-    left: dict[int, list[Sentence]] = {}
-    for at, part in enumerate(parts):
-        if at not in gone:
-            left.setdefault(part.line, []).append(part.sentence)
-    return [told(sentences) for _, sentences in sorted(left.items())]
-
-
-def _bullet(fact: Sentence) -> str:
-    return f"- {told([fact])}"
+        over -= estimate_tokens(lines[at])
+    return [line for at, line in enumerate(lines) if at not in gone]
 
 
 def _said(line: str) -> str:
     """Return what a line says, for telling whether two say the same: without its mark, its day and its end."""
-    return normalise_text(_DAY.sub("", _POINT.sub("", line))).rstrip(" .!。！")
+    return normalise_text(bare_line(line)).rstrip(" .!。！")
 
 
-def _with_fact(lines: Sequence[str], fact: Sentence) -> list[str]:
+def _with_fact(lines: Sequence[str], fact: str) -> list[str]:
     """Return the lines with a fact in the place of what it replaces, or else at the end of its section."""
-    slot = _slot(_bullet(fact))
+    slot = _slot(fact)
     for at, line in enumerate(lines):
-        if slot and _POINT.match(line) and _slot(line) == slot:
-            return [*lines[:at], _bullet(fact), *lines[at + 1 :]]
-    heading = _SECTIONS[sort_of(fact.text)]
+        if slot and POINT.match(line) and _slot(line) == slot:
+            return [*lines[:at], fact, *lines[at + 1 :]]
+    heading = _SECTIONS[sort_of(words_of_line(fact))]
     start = next((at for at, line in enumerate(lines) if normalise_text(line) == normalise_text(heading)), None)
     if start is None:
-        return [*lines, *([""] if lines else []), heading, _bullet(fact)]
+        return [*lines, *([""] if lines else []), heading, fact]
     end = next((at for at in range(start + 1, len(lines)) if _HEADING.match(lines[at])), len(lines))
     while end > start + 1 and not lines[end - 1].strip():
         end -= 1
-    return [*lines[:end], _bullet(fact), *lines[end:]]
+    return [*lines[:end], fact, *lines[end:]]
 
 
 def _slot(line: str) -> str:
@@ -225,7 +222,7 @@ def _within_bounds(lines: Sequence[str]) -> list[str]:
     """
     over = estimate_tokens("\n".join(lines)) - STATE_TOKENS
     gone: set[int] = set()
-    for at in sorted(_own_points(lines), key=lambda at: (_weight(lines[at]), at)):
+    for at in sorted(_own_points(lines), key=lambda at: (weight_of_line(lines[at]), at)):
         if over <= 0:
             break
         gone.add(at)
@@ -238,10 +235,6 @@ def _own_points(lines: Sequence[str]) -> list[int]:
     section, points = "", []
     for at, line in enumerate(lines):
         section = normalise_text(line) if _HEADING.match(line) else section
-        if section in own and _POINT.match(line):
+        if section in own and POINT.match(line):
             points.append(at)
     return points
-
-
-def _weight(line: str) -> float:
-    return max((sentence.weight for sentence in sentences_of_summary(line)), default=0.0)

@@ -8,6 +8,7 @@ from typing import Protocol
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
+from treering.core.objects import Utterance
 from treering.ports.models import Usage
 from treering.verbs.envelope import Value
 
@@ -21,6 +22,9 @@ class GeneratedMemory(Value):
     key_phrases: tuple[str, ...] = Field(default=(), description="Words somebody may look for it with.")
     topics: tuple[str, ...] = Field(default=(), description="What it belongs to.")
     sentiment: str = Field(default="", description="In what mood it was said.")
+    utterances: tuple[Utterance, ...] = Field(
+        default=(), description="Its sentences, each with its speaker and its message, where they are known."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class SpokenLine:
     speaker: str
     text: str
     at: datetime | None = None
+    position: int | None = None
+    """Its position in the discussion."""
 
     def __str__(self) -> str:
         said = f" [{self.at:%Y-%m-%d %H:%M}]" if self.at else ""
@@ -102,7 +108,7 @@ class Generator(Protocol):
         ...
 
     def merge(self, facts: str, document: str) -> GeneratedText:
-        """Return the state document, "what is true now", with new facts merged in."""
+        """Return the state document, "what is true now", with new facts merged in: one per line of `facts`."""
         ...
 
 

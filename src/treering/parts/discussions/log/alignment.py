@@ -1,8 +1,7 @@
 """Where a transcript of a discussion belongs beside what is kept of it. Pure: nothing is read or written here.
 
 A client sends all messages with every request, or the newest ones that fit, or those behind a summary of the
-rest. So leaving messages out says nothing; saying something else in their place does, and so does stopping
-short, for what is sent always ends with the newest message.
+rest. So leaving messages out says nothing, at the end either; saying something else in their place does.
 
 One discussion may hold several conversations: a client names by one id what a person said in two windows, or
 somebody names an id that is not theirs. So what is kept is a tree of parts. A part is a run of messages that
@@ -18,8 +17,8 @@ conversation in that tree, not with the messages in the order in which they came
 - A run that would make more go than it holds must be at least four messages long: shorter ones get said twice.
 - What has nothing in common is a conversation of its own.
 
-Where a transcript then parts from what is kept, or stops short, what it leaves out is withdrawn, if it is the end of
-the newest part, and one message at most or no more than agree, at least four. Otherwise nothing is withdrawn:
+Where a transcript then parts from what is kept, what it replaces is withdrawn, if that is the end of the newest part,
+and one message at most or no more than agree, at least four. Otherwise nothing is withdrawn:
 what is new becomes a part that continues the last message that agrees. Where less than four agree and the next
 kept message contradicts the transcript, it only happens to begin alike, and is a conversation of its own.
 """
@@ -275,7 +274,7 @@ def _on_from(told: Sequence[Mark], thread: _Thread, position: int, at: int, *, i
 def _without_loss(told: Sequence[Mark], parts: Sequence[ConversationPart], found: _Match) -> Alignment:
     """Say what stands from where on, so that nothing goes which is not sure to be this conversation's own."""
     tail, rest = parts[-1], told[found.told :]
-    if found.position == tail.end:
+    if found.position == tail.end or not rest:
         return Alignment(tail.end, found.told, found.ignored)
     if not found.told and not found.edited:
         return Alignment(tail.end, 0, after=0)

@@ -29,7 +29,7 @@ from treering.parts.discussions.log.snapshot import LogEntry, LogSnapshot, entri
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.envelope import Call
-from treering.verbs.ingest.turns import TURNS_BEFORE, Message, cleaned
+from treering.verbs.ingest.turns import TURNS_BEFORE, Message, cleaned, without_thoughts
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
 
@@ -60,10 +60,11 @@ class TranscriptMessage:
 def transcript_of(messages: Iterable[Message]) -> list[TranscriptMessage]:
     """Return the messages that belong into a log.
 
-    Recalled text and secrets are taken out; what is empty then, or was said by the system or by a tool, is left out.
+    Recalled text, secrets and the thoughts of models are taken out; what is empty then, or was said by the system or by
+    a tool, is left out.
     """
     spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
-    clean = (_without_noise(message) for message in spoken)
+    clean = (_without_noise(without_thoughts(message)) for message in spoken)
     return [TranscriptMessage(message, message.key) for message in clean if message.content]
 
 

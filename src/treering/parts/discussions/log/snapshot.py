@@ -21,7 +21,7 @@ from treering.parts.discussions.log.alignment import (
 )
 from treering.parts.discussions.log.blocks import Block, BlockHead, Deletion, StoredMessage, read_block, sorted_heads
 from treering.ports.ledger import Ledger
-from treering.verbs.ingest.turns import Message
+from treering.verbs.ingest.turns import Message, spoken_words
 
 _REACH = 400
 """A window of the end is looked for among so many messages more than are told."""
@@ -141,7 +141,10 @@ class LogSnapshot:
 
 def mark_of(kept: StoredMessage, key: str | None = None) -> Mark:
     """Return what is compared of a kept message; `key` is that of a deleted one."""
-    return Mark(message_key(kept.role, kept.text) if key is None else key, kept.role, kept.deleted)
+    if key is None:
+        # What an older version stored with the thoughts of a model is the message that is told without them.
+        key = message_key(kept.role, spoken_words(kept.role, kept.text))
+    return Mark(key, kept.role, kept.deleted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class ChunkMaker(GeneratorWork):
         return ChunkOutcome(state if self._write(block, job, state, made, lease) else None, usage)
 
     def _answer(self, said: Sequence[StoredMessage]) -> Generated | TreeringError:
-        lines = tuple(SpokenLine(message.speaker, message.text, message.at) for message in said)
+        lines = tuple(SpokenLine(one.speaker, one.text, one.at, one.position) for one in said)
         background = Background(
             recent=lambda: _items(self._memories.recent(_RECENT)),
             everything=lambda: _items(self._memories.all()),

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef
+from treering.parts.discussions.generators.utterances import lines_of
 from treering.parts.discussions.identity import DiscussionRef
 from treering.parts.discussions.log.message_log import MessageLog
 from treering.parts.discussions.summaries.lines import added_lines, merge_lines, with_manual_lines
@@ -211,8 +212,9 @@ def _text_at(versions: Versions, base: str | None) -> str:
 
 
 def _facts(memories: Sequence[Memory]) -> str:
-    """Write memories as facts to merge: one line each, whatever stands in them."""
-    return "\n".join(f"- {' '.join(memory.item.summary.split())}" for memory in memories)
+    """Write memories as facts to merge, one line each: utterances with their speakers, else whole sentences."""
+    items = (memory.item.model_copy(update={"summary": " ".join(memory.item.summary.split())}) for memory in memories)
+    return "\n".join(f"- {line}" for item in items for line in lines_of(item))
 
 
 def _united(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]) -> list[str]:

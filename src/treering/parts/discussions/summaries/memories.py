@@ -105,6 +105,7 @@ def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
         key_phrases=payload.key_phrases,
         topics=payload.topics,
         sentiment=payload.sentiment,
+        utterances=payload.utterances,
     )
     first, last = (_NOWHERE if position is None else position for position in (payload.first, payload.last))
     return Memory(item.id, words, first=first, last=last, at=at, condensed=payload.form == "condensation")
