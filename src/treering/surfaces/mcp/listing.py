@@ -170,7 +170,7 @@ _FEW = 4
 
 def _simple(prop: Schema, root: Schema) -> Schema:
     """Keep of a field's schema what every client understands: type, enum, items, a telling default."""
-    prop = _resolved(prop, root)
+    prop = resolved(prop, root)
     kept = {key: prop[key] for key in _KEPT if prop.get(key)}
     if prop.get("type") == "array":
         items = _simple(prop.get("items", {}), root)
@@ -181,15 +181,15 @@ def _simple(prop: Schema, root: Schema) -> Schema:
 def _says(prop: Schema, root: Schema) -> str:
     """Say what a field means, and which fields nested objects have."""
     told = str(prop.get("description", "")).rstrip(".")
-    nested = _resolved(prop, root)
+    nested = resolved(prop, root)
     if nested.get("type") == "array":
-        nested = _resolved(nested.get("items", {}), root)
+        nested = resolved(nested.get("items", {}), root)
     shape = _shape(nested, root, depth=0)
     return f"{told} {shape}".strip()
 
 
 def _parts(prop: Schema, root: Schema) -> tuple[str, ...]:
-    items = _resolved(_resolved(prop, root).get("items", {}), root)
+    items = resolved(resolved(prop, root).get("items", {}), root)
     if items.get("title") in _ALIKE:
         return ()
     return tuple(f"{name}*" for name in items.get("required", ())) or tuple(items.get("properties", ()))[:_FEW]
@@ -203,23 +203,23 @@ def _shape(schema: Schema, root: Schema, *, depth: int) -> str:
     required = schema.get("required", ())
     parts = []
     for name, prop in schema["properties"].items():
-        inner = _resolved(prop, root)
+        inner = resolved(prop, root)
         many = inner.get("type") == "array"
-        inner = _resolved(inner.get("items", {}), root) if many else inner
+        inner = resolved(inner.get("items", {}), root) if many else inner
         values = "|".join(map(str, inner.get("enum", ())))
         shape = _shape(inner, root, depth=depth + 1) or values
         parts.append(f"{name}{'*' if name in required else ''}{'[]' if many else ''}{' ' + shape if shape else ''}")
     return "{" + ", ".join(parts) + "}"
 
 
-def _resolved(prop: Schema, root: Schema) -> Schema:
+def resolved(prop: Schema, root: Schema) -> Schema:
     """Follow a reference, and leave out that a field may be null."""
     if "$ref" in prop:
         target = root["$defs"][prop["$ref"].rpartition("/")[2]]
         return {**target, **{key: value for key, value in prop.items() if key != "$ref"}}
     choices = [choice for choice in prop.get("anyOf", ()) if choice.get("type") != "null"]
     if len(choices) == 1:
-        return {**_resolved(choices[0], root), **{key: value for key, value in prop.items() if key != "anyOf"}}
+        return {**resolved(choices[0], root), **{key: value for key, value in prop.items() if key != "anyOf"}}
     return prop
 
 
