@@ -419,6 +419,7 @@ def _engine(
         limits=ReadLimits(),
         segmenters=LazyMapping(_segmenters),
         reranker=_reranker(opening),
+        time_zone=opening.settings.time_zone,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from treering.core.errors import InvalidInput
+from treering.retrieval.text.time_zones import MACHINE, TimeZone, parse_zone
 from treering.system.address import Address, file_address, parse_address
 from treering.system.repository_place import GitPlace, repository_at
 
@@ -80,6 +81,11 @@ class Settings:
     """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
     memory_embedding_base_url: str = ""
     """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    time_zone: TimeZone = MACHINE
+    """`TREERING_TIMEZONE`: the zone whose days "yesterday" and `since` mean, as `Europe/Berlin` or `+05:30`; default
+    the machine's own."""
+    wiki_memory: str = field(default="", repr=False)  # there may be a password in it
+    """`TREERING_WIKI_MEMORY`: where wiki agents keep memories: a space, or `mongodb://…`; default the space."""
     hooks_off: frozenset[str] = frozenset()
     """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
     hook_sync: bool = True
@@ -128,6 +134,8 @@ class Settings:
             memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
             memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
             memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
+            time_zone=_zone(given.get("TREERING_TIMEZONE", "").strip()),
+            wiki_memory=given.get("TREERING_WIKI_MEMORY", ""),
             hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
             hook_sync=given.get("TREERING_HOOK_SYNC", "1").casefold() not in _FALSE,
             check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
@@ -227,6 +235,13 @@ def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
             hint=f"Set the environment variable {name}.",
         )
     return key
+
+
+def _zone(name: str) -> TimeZone:
+    try:
+        return parse_zone(name)
+    except InvalidInput as error:
+        raise InvalidInput(f"TREERING_TIMEZONE: {error.message}", hint=error.hint) from error
 
 
 def _default_data_dir(environment: Mapping[str, str]) -> Path:

@@ -23,6 +23,7 @@ from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
 from treering.verbs.ingest.turns import Message
+from treering.verbs.reading import TimeZoneName
 
 _FEW = 20
 
@@ -77,6 +78,7 @@ class LookingOptions(Value):
     since: datetime | None = Field(default=None, description="Said from then on.")
     until: datetime | None = Field(default=None, description="Said up to then.")
     date: str = Field(default="", description="Said in a year, in a month or on a day.")
+    timezone: TimeZoneName = Field(default="", description="Whose days are meant; default: the setting.")
 
 
 class EditInput(DiscussionInput):
@@ -242,6 +244,7 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
         since=options.since,
         until=options.until,
         date_prefix=options.date,
+        timezone=options.timezone,
     )
     searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
     home = f"{home_of(call.scope)}/"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare, Filter, Or
@@ -23,6 +22,7 @@ from treering.retrieval.search.question import asks, reply_among
 from treering.retrieval.search.relevance import IdfWeights, related_hits
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.reading import behind_warning, lag_warning, question_of
@@ -63,16 +63,19 @@ class DiscussionSearch:
     since: datetime | None = None
     until: datetime | None = None
     date_prefix: str = ""
-    """Only what was said in a year (`2024`), a month (`2024-05`) or on a day (`2024-05-01`), in UTC."""
+    """Only what was said in a year (`2024`), a month (`2024-05`) or on a day (`2024-05-01`) of the time zone."""
     asked_at: datetime | None = None
     """When the question is asked, which says what its "last week" means in `hybrid` mode; by default now."""
     expand_entities: bool = False
     """Whether what shares names with the best results comes after them."""
     max_keywords: int = 60
+    timezone: str = ""
+    """Whose days are meant, such as `Europe/Berlin` or `+05:30`; by default as the settings say."""
     related: bool = False
     """In `hybrid` mode: only what has to do with the question, and nothing where nothing speaks of it."""
 
     def __post_init__(self) -> None:
+        parse_zone(self.timezone)
         if self.limit < 1 or self.max_keywords < 1:
             raise InvalidInput("A search gives at least one result, by at least one keyword.", hint="Use 1 or more.")
         if self.recency is not None and self.recency <= 0:
@@ -89,12 +92,12 @@ class DiscussionSearch:
         """Whether only what was said at some time is looked for."""
         return bool(self.since or self.until or self.date_prefix)
 
-    def passes(self, at: datetime | None) -> bool:
-        """Tell whether something said then may be shown. What has no time passes only where none is asked for."""
+    def passes(self, at: datetime | None, zone: TimeZone) -> bool:
+        """Return whether something said then may be shown. What has no time passes only where none is asked for."""
         if at is None:
             return not self.timed
         after, before = self.since is None or at >= self.since, self.until is None or at <= self.until
-        return after and before and render_time(at).startswith(self.date_prefix)
+        return after and before and zone.local(at).isoformat().startswith(self.date_prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,11 @@ class _Search:
     descend: bool
     options: DiscussionSearch
 
+    @property
+    def zone(self) -> TimeZone:
+        """The time zone whose days are meant."""
+        return parse_zone(self.options.timezone) if self.options.timezone else self.engine.time_zone
+
     def found(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:
             case "keywords":
@@ -270,7 +278,7 @@ class _Search:
     def _retrieved(self, query: str, limit: int) -> list[_Candidate]:
         """Search as the space itself does."""
         engine = self.engine
-        question = question_of(Call(engine, self.scope), query, now=self.options.asked_at)
+        question = question_of(Call(engine, self.scope), query, now=self.options.asked_at, zone=self.zone)
         reach = self._reach()
         hits = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=limit).hits
         if self.options.related:
@@ -313,7 +321,7 @@ class _Search:
         size = max(_LEAST, _MORE * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
-            found = [one for one in self._read(candidates) if options.passes(one.at)]
+            found = [one for one in self._read(candidates) if options.passes(one.at, self.zone)]
             if len(found) >= options.limit or len(candidates) < size or size >= _MOST:
                 return found
             size *= _MORE

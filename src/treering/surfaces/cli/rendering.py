@@ -31,6 +31,8 @@ def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
         from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
 
         yield from render_change(report, fenced=fenced)
+    for one in report.understood:
+        yield line(("days: ", "dim"), one.sentence)
     yield from render_warnings(report.warnings)
 
 

@@ -269,6 +269,7 @@ def _counted(what: str, counts: dict[Any, int]) -> str:
 
 def _notes(report: Report) -> list[str]:
     notes = [f"warning: {label(warning, most=_SAID)}" for warning in report.warnings]
+    notes += [f"days: {one.sentence}" for one in report.understood]
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
     if isinstance(report, SearchReport) and report.left_out:

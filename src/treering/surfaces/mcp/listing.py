@@ -30,6 +30,8 @@ A server that is told to fetch pages of the web grants that besides, and lists i
 """
 HELP = "help"
 """The mode of every tool that tells all fields of its other modes (`mode_help`)."""
+_UNLISTED = frozenset({"max_tokens", "timezone"})
+"""Options that the listing does not name: an agent's server knows its zone, and mode `help` tells of it."""
 _LEGEND = "* needed. More: mode help, input.mode."
 
 
@@ -88,7 +90,7 @@ def _options_text(tool: Tool) -> str:
     named: dict[str, list[str]] = {}
     for mode in tool.modes.values():
         for name in mode.options.model_fields:
-            if name != "max_tokens":
+            if name not in _UNLISTED:
                 named.setdefault(name, []).append(mode.name)
     for name, modes in named.items():
         by_modes.setdefault(tuple(modes), []).append(name)
