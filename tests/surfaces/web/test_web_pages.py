@@ -96,6 +96,12 @@ def test_folder_of_the_pages_leads_to_the_start_page(site, path, start):
     assert (answer.status_code, answer.headers["location"]) == (303, start)
 
 
+def test_answer_states_the_days_it_understood(site):
+    text = shown(site[0], "/?q=how+often+was+a+fetch+tried+yesterday")
+
+    assert re.search(r"&#34;yesterday&#34; is \d{4}-\d\d-\d\d \(", text)
+
+
 def test_markup_in_any_stored_text_stays_text(hostile_site):
     client, ids = hostile_site
     told = 0

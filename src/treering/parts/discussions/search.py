@@ -69,10 +69,10 @@ class DiscussionSearch:
     expand_entities: bool = False
     """Whether what shares names with the best results comes after them."""
     max_keywords: int = 60
-    timezone: str = ""
-    """Whose days are meant, such as `Europe/Berlin` or `+05:30`; by default as the settings say."""
     related: bool = False
     """In `hybrid` mode: only what has to do with the question, and nothing where nothing speaks of it."""
+    timezone: str = ""
+    """Whose days are meant, such as `Europe/Berlin` or `+05:30`; by default as the settings say."""
 
     def __post_init__(self) -> None:
         parse_zone(self.timezone)
@@ -92,12 +92,17 @@ class DiscussionSearch:
         """Whether only what was said at some time is looked for."""
         return bool(self.since or self.until or self.date_prefix)
 
-    def passes(self, at: datetime | None, zone: TimeZone) -> bool:
-        """Return whether something said then may be shown. What has no time passes only where none is asked for."""
+    def passes(self, at: datetime | None, zone: TimeZone | None = None) -> bool:
+        """Return whether something said then may be shown. What has no time passes only where none is asked for.
+
+        `zone`: whose days `date_prefix` means; by default its own time zone, or the machine's.
+        """
         if at is None:
             return not self.timed
         after, before = self.since is None or at >= self.since, self.until is None or at <= self.until
-        return after and before and zone.local(at).isoformat().startswith(self.date_prefix)
+        return (
+            after and before and (zone or parse_zone(self.timezone)).local(at).isoformat().startswith(self.date_prefix)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from treering.parts.discussions.log.message_log import TranscriptMessage, transc
 from treering.parts.discussions.search import BEST, DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.parts.discussions.summaries.memories import Memory
 from treering.retrieval.text.analysis import query_terms
-from treering.retrieval.text.time_zones import parse_zone
 from treering.verbs.ingest.turns import Message
 
 
@@ -90,8 +89,7 @@ class StatelessDiscussion:
 
     def _found(self, scores: Sequence[float], options: DiscussionSearch) -> list[DiscussionHit]:
         pairs = zip(self._kept, scores, strict=False)
-        zone = parse_zone(options.timezone)
-        found = [_turn(kept, score) for kept, score in pairs if score > 0 and options.passes(kept.at, zone)]
+        found = [_turn(kept, score) for kept, score in pairs if score > 0 and options.passes(kept.at)]
         return ranked_by_age(found, options.recency)
 
     def _relatives(
