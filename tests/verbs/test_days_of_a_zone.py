@@ -54,9 +54,11 @@ def test_search_prefers_turns_of_the_day_of_the_zone(space, zone, words, named):
     talk = talked(space, midnight)
     options = DiscussionSearch(what="turns", mode="hybrid", asked_at=midnight + timedelta(hours=5), timezone=zone)
 
-    found = [hit.text for hit in talk.search(f"what about the reef audit {words}", options)]
+    hits = talk.search(f"what about the reef audit {words}", options)
+    found = [hit.text for hit in hits]
 
     assert set(found[: len(named)]) == {TALK[name] for name in named}
+    assert [days.time_zone for days in hits.understood] == [zone]
 
 
 @pytest.mark.parametrize("zone", ZONES)

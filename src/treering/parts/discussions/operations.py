@@ -21,7 +21,7 @@ from treering.parts.discussions.memory import Discussion, DiscussionMemory
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
-from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
 from treering.verbs.reading import TimeZoneName
 
@@ -153,6 +153,7 @@ class DiscussionsFound(Value):
     query: str
     found: tuple[FoundIn, ...]
     warnings: tuple[str, ...] = ()
+    understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
 
 
 class StateShown(Value):
@@ -250,7 +251,7 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
     home = f"{home_of(call.scope)}/"
     hits = searched.search(given.query, wanted)
     found = tuple(FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in hits)
-    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings)
+    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
 
 
 def _all_of(call: Call) -> DiscussionMemory:

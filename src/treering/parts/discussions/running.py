@@ -48,7 +48,7 @@ from treering.sources.conversations.conversation import Conversation, Conversati
 from treering.sources.conversations.exports import may_be_read, read_conversations
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_document
-from treering.surfaces.cli.rendering import render_warnings
+from treering.surfaces.cli.rendering import render_days, render_warnings
 from treering.surfaces.cli.request import read_stdin
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
 from treering.system.settings import Settings
@@ -121,8 +121,10 @@ def search(looking: "SearchFlags", access: Access) -> None:
         report = space.perform(SEARCH, looking.within, given, options)
     placed = [(one.discussion, one.found) for one in report.found]
     found = [{"discussion": name, **asdict(one)} for name, one in placed]
-    data = {"query": query, "found": found, "warnings": report.warnings}
-    answer(access, data, chain(render_found(placed, fenced=is_piped()), render_warnings(report.warnings)))
+    understood = {"understood": report.understood} if report.understood else {}
+    data = {"query": query, "found": found, "warnings": report.warnings, **understood}
+    lines = (render_found(placed, fenced=is_piped()), render_days(report.understood), render_warnings(report.warnings))
+    answer(access, data, chain(*lines))
 
 
 def print_state(identity: str, within: str, access: Access) -> None:

@@ -18,14 +18,14 @@ from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest
-from treering.retrieval.search.question import asks, reply_among
+from treering.retrieval.search.question import Question, asks, reply_among
 from treering.retrieval.search.relevance import IdfWeights, related_hits
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call
-from treering.verbs.reading import behind_warning, lag_warning, question_of
+from treering.verbs.envelope import Call, UnderstoodDays
+from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
@@ -149,8 +149,16 @@ class DiscussionHit:
 class DiscussionHits(list[DiscussionHit]):
     """What answers, best first, and what it may lack."""
 
-    def __init__(self, found: Iterable[DiscussionHit] = (), *, warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        found: Iterable[DiscussionHit] = (),
+        *,
+        warnings: Sequence[str] = (),
+        understood: Sequence[UnderstoodDays] = (),
+    ) -> None:
         super().__init__(found)
+        self.understood: tuple[UnderstoodDays, ...] = tuple(understood)
+        """Which days words of the question such as "yesterday" were taken for, in `hybrid` mode."""
         self.warnings: tuple[str, ...] = tuple(warnings)
         """That the index is late, or that texts have no vector yet where these are asked for."""
 
@@ -176,6 +184,7 @@ def search(
     return DiscussionHits(
         looked.with_replies(found[: options.limit]),
         warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
+        understood=looked.understood(query) if options.mode == "hybrid" else (),
     )
 
 
@@ -221,6 +230,11 @@ class _Search:
     def zone(self) -> TimeZone:
         """The time zone whose days are meant."""
         return parse_zone(self.options.timezone) if self.options.timezone else self.engine.time_zone
+
+    def understood(self, query: str) -> tuple[UnderstoodDays, ...]:
+        """Return which days words of a question were taken for."""
+        now = self.options.asked_at or self.engine.clock.now()
+        return understood_days(Question.of(query, embedder=None, now=now, zone=self.zone), now)
 
     def found(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:
