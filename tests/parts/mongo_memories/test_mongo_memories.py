@@ -11,10 +11,12 @@ import pytest
 from search_node import SearchNode
 
 import mongo_server
+import treering
 from treering.core.errors import InvalidInput, Unavailable
 from treering.models.onnx import BgeSmall
 from treering.parts.wiki.memories.mongo_rows import vector_stage
 from treering.parts.wiki.memories.mongo_store import client_of
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.wiki_memory_contract import FLASK, TYPER, WikiMemoryContract, about, done, failed, found, store
@@ -337,3 +339,16 @@ def test_refused_user_is_no_passing_error(memories, monkeypatch, code):
     assert result["error_type"] == "Denied"
     assert "the password, and the rights" in result["error"]
     assert "hunter2" not in str(result)
+
+
+def test_wiki_that_is_generated_without_a_space_remembers_in_mongodb(address, monkeypatch):
+    from treering.frameworks.wiki_generation.generate import memories_for
+
+    monkeypatch.setenv("TREERING_WIKI_MEMORY", f"{address.rpartition('/')[0]}/wikis_of_a_workflow")
+
+    async def kinds():
+        with treering.open(":memory:", background=False) as space:
+            async with memories_for(space, None, lent=False) as named, memories_for(space, None, lent=True) as own:
+                return type(named), type(own)
+
+    assert asyncio.run(kinds()) == (MongoWikiMemories, SpaceWikiMemories)
