@@ -123,3 +123,11 @@ def test_help_and_unknown_modes_are_read_without_nulls(verb):
         "options": {},
         "input": "{}",
     }
+
+
+@pytest.mark.parametrize("kind", [["decision"], {"a": 1}, 7, "opinion"])
+def test_wrong_kind_is_named(ask, kind):
+    answer = ask("crystallize", mode="knowledge", input={**LIGHT, "kind": kind})
+
+    assert answer.is_error
+    assert answer.data["details"]["fields"][0]["field"] == "kind"

@@ -68,8 +68,9 @@ def _read(fields: dict[str, Any], schema: Schema, root: Schema | None = None) ->
         for name, value in fields.items()
         if not _is_left_out(value, known.get(name), root, required=name in required)
     }
-    if isinstance(payload := read.get("payload"), dict) and read.get("kind") in PAYLOADS and not read.get("id"):
-        read["payload"] = _read(payload, _schema_of(PAYLOADS[read["kind"]]))
+    kind = PAYLOADS.get(str(read.get("kind")))
+    if kind is not None and isinstance(payload := read.get("payload"), dict) and not read.get("id"):
+        read["payload"] = _read(payload, _schema_of(kind))
     return read
 
 
