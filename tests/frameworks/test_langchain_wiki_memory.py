@@ -63,7 +63,8 @@ class TestTools:
         assert memory["file_paths"] == ["src/app.py"]
         assert memory["related_pages"] == ["routes"]
         assert wiki.space.engine.ledger.get(memory["id"]).metadata["commit"] == "abc"
-        assert wiki.found() == []
+        assert wiki.found(branch="other") == []
+        assert wiki.found() == [memory]
 
     def test_a_memory_that_is_too_long_is_cut_and_the_model_is_told_both_lengths(self, wiki):
         state, _ = wiki.run(says("", stored("Routes have pages. " * 300)), DONE)
@@ -196,6 +197,15 @@ class TestScope:
         assert wiki.contents(TYPER) == ["By state."]
         assert wiki.contents(TYPER, branch="next") == ["By state."]
 
+    def test_search_of_the_repository_finds_what_runs_of_any_branch_stored(self, wiki):
+        for branch in ("main", "feature/harbour", "release-2"):
+            wiki.run(
+                says("", stored(f"On {branch}.")), DONE, context=None, state={"repository_id": TYPER, "branch": branch}
+            )
+        assert set(wiki.contents(TYPER)) == {"On main.", "On feature/harbour.", "On release-2."}
+        assert wiki.contents(TYPER, branch="main") == ["On main."]
+        assert wiki.contents() == []
+
     def test_any_context_that_names_a_repository_will_do(self, wiki):
         @dataclass
         class Own:
@@ -260,7 +270,7 @@ class TestScope:
 
         wiki.middleware = WikiMemoryMiddleware("page_agent", service=WikiMemoryService(Plain()))
         state, seen = wiki.run(says("", stored("New.")), DONE, context=WikiRunContext(FLASK, generation="2"))
-        assert "could not be read" in seen[0][1].text
+        assert "has no memory of the repository" in seen[0][1].text
         assert "cannot keep generations" in answers(state, "store_memory")[0].text
 
 

@@ -83,11 +83,8 @@ def test_memories_are_found_by_meaning_the_most_relevant_first():
 class Broken:
     """A store whose database is gone."""
 
-    def __getattr__(self, name):
-        def fail(*_, **__):
-            raise OSError("cannot connect to 10.0.0.7 as admin:hunter2")
-
-        return fail
+    def search(self, *_, **__):
+        raise OSError("cannot connect to 10.0.0.7 as admin:hunter2")
 
 
 def test_an_error_names_nothing_of_what_is_inside(caplog):
@@ -109,12 +106,29 @@ def test_without_arguments_the_space_that_the_settings_name_is_opened(tmp_path, 
     assert done(WikiMemoryService.purge_for_repository(FLASK))["deleted_count"] == 1
 
 
-def test_a_space_that_cannot_be_opened_is_an_error_that_does_not_say_where_it_is(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("TREERING_SPACE", f"postgresqq://admin:hunter2@{tmp_path.name}/db")
+@pytest.mark.parametrize("name", ["TREERING_SPACE", "TREERING_WIKI_MEMORY"])
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("postgresqq://admin:hunter2@db.example.org/db", "Unknown backend 'postgresqq'"),
+        ("mongodb://admin:hunter2@localhost:70000/x", ""),
+        ("sqlite:.", "is a folder"),
+        ("sqlite:readme.md", "is not a Treering space"),
+        ("postgresql://admin:hunter2@localhost/db?space=a&color=red", ""),
+    ],
+)
+def test_wrong_place_is_an_error_with_its_reason(tmp_path, monkeypatch, name, place, reason):
+    (tmp_path / "readme.md").write_text("# Not a database, but a text of more than a hundred characters.\n" * 20)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(name, place)
+
     result = failed(WikiMemoryService(embedder=HashingEmbedder()).search_memories(FLASK, "routes"))
-    assert result["error_type"] == "Unavailable"
-    assert "postgresqq" not in str(result)
-    assert "postgresqq" in caplog.text
+
+    assert result["error_type"] == "InvalidInput"
+    assert reason in result["error"]
+    assert f"Correct {name}." in result["error"]
+    assert "Make the call again" not in result["error"]
+    assert "hunter2" not in result["error"]
 
 
 def test_a_generation_that_is_complete_takes_the_place_of_all_others_in_one_patch(service, space):

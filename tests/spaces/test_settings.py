@@ -1,9 +1,12 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sources.git_scratch import Scratch
 from treering.core.errors import InvalidInput
+from treering.retrieval.text.time_zones import parse_zone
 from treering.system.address import file_address
 from treering.system.settings import Settings
 
@@ -162,3 +165,18 @@ def test_a_git_folder_that_is_none_is_passed_over(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a/.git").write_text("gitdir: /nowhere\n")
     assert space_at(tmp_path / "a").address == file_address(tmp_path / "a/.treering/treering.db")
+
+
+def test_settings_are_read_without_heavy_modules():
+    code = (
+        "import sys; from treering.system.settings import Settings; Settings.read(); print('pydantic' in sys.modules)"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", ["Pacific/Kiritimati", "-08:00", ""])
+def test_setting_of_the_time_zone_is_read(name):
+    assert Settings.read({"TREERING_TIMEZONE": name}).time_zone == parse_zone(name)

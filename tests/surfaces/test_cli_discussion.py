@@ -398,3 +398,22 @@ def test_the_lines_of_an_update_tell_of_everything_that_became_of_it():
 
 def test_without_a_command_the_help_is_shown(desk):
     assert "record" in desk.done("discussion").out
+
+
+def test_search_states_the_days_of_the_zone(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_TIMEZONE", "Pacific/Kiritimati")
+    stage.done("ingest", "-", "--mode", "source", stdin="The pier lamp blinks twice.")
+
+    query = stage.json("query", "what did the pier lamp do yesterday", "--mode", "search")
+    told = stage.done("query", "what did the pier lamp do yesterday", "--mode", "search").out
+
+    assert [days["time_zone"] for days in query["understood"]] == ["Pacific/Kiritimati"]
+    assert f'days: "yesterday" is {query["understood"][0]["first"]} (Pacific/Kiritimati).' in told
+
+
+@pytest.mark.parametrize("folder", [".", "/", ".."])
+def test_folder_in_place_of_a_space_is_refused(stage, folder):
+    told = stage.run("status", "--space", folder)
+
+    assert told.code != 0
+    assert "is a folder, not the file of a space" in told.err

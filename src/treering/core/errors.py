@@ -136,11 +136,11 @@ class Defect(TreeringError):
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """Say which of `known` was probably meant, else list them all."""
+    """Return which of `known` was probably meant, else all of them; never what was given."""
     # Imported here: few processes ever need it, and the hooks of coding agents have no time for it.
     from difflib import get_close_matches
 
-    names = list(known)
+    names = [name for name in known if name != given]
     # Comparing takes the product of the lengths, and `given` may be of any.
     close = get_close_matches(given[:_LONGEST_NAME], names, n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."

@@ -183,6 +183,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     Raises `UnknownBackend`, `MissingExtra`, and whatever its stores raise.
     """
     load_stores = _loaded(opening.address, backends)
+    _require_no_folder(opening.address)
     embedder = _listening(_embedder(opening), opening)
     given = policy_file(opening.address.place if opening.address.is_file else MEMORY, _named_policy(opening))
     quick = _quick(opening, embedder)
@@ -379,6 +380,15 @@ def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens
         raise MissingExtra(backend.extra, needed_for=f"A space with an address {address.scheme}:…") from error
 
 
+def _require_no_folder(address: Address) -> None:
+    """Raise `InvalidInput` for a folder in place of the file of a space: no other try will open it."""
+    if address.file is not None and address.file.is_dir():
+        raise InvalidInput(
+            f"{address.file} is a folder, not the file of a space.",
+            hint=f"Name a file, such as {address.file / 'treering.db'}.",
+        )
+
+
 def _named_policy(opening: Opening) -> Path | None:
     return opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
 
@@ -419,6 +429,7 @@ def _engine(
         limits=ReadLimits(),
         segmenters=LazyMapping(_segmenters),
         reranker=_reranker(opening),
+        time_zone=opening.settings.time_zone,
     )
 
 

@@ -6,10 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treering.core.errors import InvalidInput
 from treering.system.address import Address, file_address, parse_address
 from treering.system.repository_place import GitPlace, repository_at
+
+if TYPE_CHECKING:
+    from treering.retrieval.text.time_zones import TimeZone
 
 FOLDER = ".treering"
 FILE = "treering.db"
@@ -80,6 +84,11 @@ class Settings:
     """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
     memory_embedding_base_url: str = ""
     """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    timezone: str = ""
+    """`TREERING_TIMEZONE`: the zone whose days "yesterday" and `since` mean, as `Europe/Berlin` or `+05:30`; default
+    the machine's own."""
+    wiki_memory: str = field(default="", repr=False)  # there may be a password in it
+    """`TREERING_WIKI_MEMORY`: where wiki agents keep memories: a space, or `mongodb://…`; default the space."""
     hooks_off: frozenset[str] = frozenset()
     """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
     hook_sync: bool = True
@@ -128,12 +137,22 @@ class Settings:
             memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
             memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
             memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
+            timezone=_zone_name(given.get("TREERING_TIMEZONE", "").strip()),
+            wiki_memory=given.get("TREERING_WIKI_MEMORY", ""),
             hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
             hook_sync=given.get("TREERING_HOOK_SYNC", "1").casefold() not in _FALSE,
             check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
             folder=folder or Path.cwd(),
             of_git={name: given[name] for name in _OF_GIT if given.get(name)},
         )
+
+    @property
+    def time_zone(self) -> "TimeZone":
+        """The time zone whose days are meant."""
+        # Imported here: hooks of coding agents read the settings, and have no time for what this brings.
+        from treering.retrieval.text.time_zones import parse_zone
+
+        return parse_zone(self.timezone)
 
     @property
     def projects_dir(self) -> Path:
@@ -227,6 +246,18 @@ def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
             hint=f"Set the environment variable {name}.",
         )
     return key
+
+
+def _zone_name(name: str) -> str:
+    if not name:
+        return name
+    from treering.retrieval.text.time_zones import parse_zone
+
+    try:
+        parse_zone(name)
+    except InvalidInput as error:
+        raise InvalidInput(f"TREERING_TIMEZONE: {error.message}", hint=error.hint) from error
+    return name
 
 
 def _default_data_dir(environment: Mapping[str, str]) -> Path:

@@ -110,7 +110,7 @@ class WikiMemoryContract:
         assert found(service, "routes requests", repository=other) == []
         assert done(service.purge_memories(other))["deleted_count"] == 0
 
-    def test_a_branch_sees_what_holds_for_all_branches_and_nothing_of_another_branch(self, service: Any) -> None:
+    def test_a_branch_sees_nothing_of_another_branch(self, service: Any) -> None:
         store(service, "All: routes requests.", file_paths=["app.py"])
         store(service, "Main: routes requests.", branch="main", file_paths=["app.py"])
         store(service, "Next: routes requests.", branch="feature/next", file_paths=["app.py"])
@@ -119,9 +119,22 @@ class WikiMemoryContract:
             "All: routes requests.",
             "Next: routes requests.",
         }
-        assert about(service, "app.py") == {"All: routes requests."}
+        assert about(service, "app.py", branch="other") == {"All: routes requests."}
         assert done(service.purge_memories(FLASK, branch="main"))["deleted_count"] == 1
         assert done(service.purge_memories(FLASK))["deleted_count"] == 2
+
+    def test_recall_without_a_branch_sees_all_branches(self, service: Any) -> None:
+        store(service, "All: routes requests.", file_paths=["app.py"])
+        store(service, "Main: routes requests.", branch="main", file_paths=["app.py"])
+        store(service, "Main: routes requests anew.", branch="main", generation="2", file_paths=["app.py"])
+        store(service, "Next: routes requests.", branch="feature/next", file_paths=["app.py"])
+        store(service, "Typer: routes requests.", branch="main", repository=TYPER, file_paths=["app.py"])
+        seen = {"All: routes requests.", "Main: routes requests.", "Next: routes requests."}
+        assert set(found(service, "routes requests")) == seen == about(service, "app.py")
+        assert found(service, "routes requests", generation="2") == ["Main: routes requests anew."]
+        done(service.complete_generation(FLASK, "2", branch="main"))
+        seen = {"All: routes requests.", "Main: routes requests anew.", "Next: routes requests."}
+        assert set(found(service, "routes requests")) == seen == about(service, "app.py")
 
     def test_type_and_agent_are_conditions_of_the_search_and_not_of_what_it_found(self, service: Any) -> None:
         for number in range(30):

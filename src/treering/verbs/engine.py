@@ -18,6 +18,7 @@ from treering.ports.models import Embedder, Reranker
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
 from treering.ports.stores import NoteAnswer, Protection
 from treering.ports.vector_engine import EngineSelection
+from treering.retrieval.text.time_zones import MACHINE, TimeZone
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
@@ -78,6 +79,8 @@ class Engine:
     """Where it is asked from, which may be a work tree of a repository; `None`: the working folder."""
     quick: Embedder | None = None
     """The quick model, whose vectors stand for those of `embedder` until these are made."""
+    time_zone: TimeZone = MACHINE
+    """The zone whose days a question means, unless it names one."""
     reranker: Reranker | None = None
     """What reads the best hits again where a search asks for it."""
     selection: EngineSelection | None = None

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
+from datetime import date
 from functools import cache, partial, reduce
 from math import ceil
 from operator import or_
@@ -12,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, ge
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from treering.core.canonical import digest
+from treering.core.characters import label
 from treering.core.errors import Denied, InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
@@ -217,6 +219,21 @@ class ReplicaAnswer(Value):
     behind: int
 
 
+class UnderstoodDays(Value):
+    """The days that words of a question were taken for, first and last, in a time zone."""
+
+    text: str
+    first: date
+    last: date
+    time_zone: str
+
+    @property
+    def sentence(self) -> str:
+        """What people read, such as `"yesterday" is 2026-11-27 (Europe/Berlin).`."""
+        days = f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
+        return f"{label(self.text)} is {days} ({self.time_zone})."
+
+
 class Report(Value):
     """What every verb answers with."""
 
@@ -229,6 +246,8 @@ class Report(Value):
     """Objects, patches and jobs it touched or speaks of."""
     replica: ReplicaAnswer | None = Field(default=None, exclude_if=lambda answer: answer is None)
     """How old the answer may be, where a replica gave it; left out where it is of now."""
+    understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
+    """Which days words of a question such as "yesterday" were taken for; left out where it has none."""
 
 
 def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:

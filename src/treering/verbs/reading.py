@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from treering.core.canonical import Instant, parse_time
+from treering.core.errors import InvalidInput
 from treering.core.evidence import place_in
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.core.objects import Object
@@ -25,10 +26,11 @@ from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
 from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.text.typed_words import TypedWords, WordsKnown
 from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call, Report, Value
+from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import notes_of_objects
 
@@ -48,6 +50,18 @@ def _says_something(text: str, about: ValidationInfo) -> str:
 
 Asked = Annotated[str, Field(min_length=1), AfterValidator(_says_something)]
 """What somebody asks; white space asks nothing."""
+
+
+def _is_zone(name: str) -> str:
+    try:
+        parse_zone(name)
+    except InvalidInput as error:
+        raise ValueError(f"{error.message} {error.hint}") from error
+    return name
+
+
+TimeZoneName = Annotated[str, Field(max_length=80), AfterValidator(_is_zone)]
+"""The name of a time zone; empty for the one of the settings."""
 
 
 class ReadOptions(Value):
@@ -76,7 +90,15 @@ class ReadOptions(Value):
         return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
 
 
-class SearchOptions(ReadOptions):
+class DayOptions(ReadOptions):
+    """Options of reads that may name days."""
+
+    timezone: TimeZoneName = Field(
+        default="", description="Whose days are meant, as Europe/Berlin or +05:30; default: the setting."
+    )
+
+
+class SearchOptions(DayOptions):
     """Options of ranked reads."""
 
     limit: int = Field(default=10, ge=1, le=200, description="At most so many hits.")
@@ -158,6 +180,14 @@ class Empty(Value):
     hint: str
 
 
+def understood_days(question: Question, now: datetime) -> tuple[UnderstoodDays, ...]:
+    """Return what words such as "yesterday" in a question that is asked `now` were taken for."""
+    name = question.zone.name(now) if question.understood else ""
+    return tuple(
+        UnderstoodDays(text=one.text, first=one.first, last=one.last, time_zone=name) for one in question.understood
+    )
+
+
 class ReadReport(Report):
     """What every ranked read answers with."""
 
@@ -202,13 +232,30 @@ def time_of(call: Call, moment: AsOf) -> datetime:
     return next((event.timestamp for event in events), call.engine.clock.now())
 
 
-def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime | None = None) -> Question:
-    """Prepare a question, asked `now`; no model is asked that no passage has a vector of."""
+def zone_of(call: Call, options: DayOptions) -> TimeZone:
+    """Return the time zone whose days a read means: the one it names, or the one of the settings."""
+    return parse_zone(options.timezone) if options.timezone else call.engine.time_zone
+
+
+def question_of(
+    call: Call, text: str, *, semantic: bool = True, now: datetime | None = None, zone: TimeZone | None = None
+) -> Question:
+    """Prepare a question, asked `now`; no model is asked that no passage has a vector of.
+
+    `zone`: whose days it means; by default as the settings say.
+    """
     engine = call.engine
     lag = lag_of(engine.index)
     embedder = engine.embedder if semantic and lag.without < lag.total else None
     quick = engine.quick if lag.quick else None
-    question = Question.of(text, embedder=embedder, quick=quick, now=now or engine.clock.now(), lag=lag)
+    question = Question.of(
+        text,
+        embedder=embedder,
+        quick=quick,
+        now=now or engine.clock.now(),
+        zone=zone or engine.time_zone,
+        lag=lag,
+    )
     if not (compounds := question.compounds()):
         return question
     terms = tuple(sorted({term for one in compounds for term in (*one.whole, *one.parts)}))

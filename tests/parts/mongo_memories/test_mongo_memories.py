@@ -11,10 +11,12 @@ import pytest
 from search_node import SearchNode
 
 import mongo_server
+import treering
 from treering.core.errors import InvalidInput, Unavailable
 from treering.models.onnx import BgeSmall
 from treering.parts.wiki.memories.mongo_rows import vector_stage
 from treering.parts.wiki.memories.mongo_store import client_of
+from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.wiki_memory_contract import FLASK, TYPER, WikiMemoryContract, about, done, failed, found, store
@@ -168,7 +170,8 @@ def test_branches_and_generations_are_conditions_inside_the_search(memories, ser
     node.follow()
     assert found(service, "routes requests", limit=1, generation="2") == ["New: routes requests."]
     assert "Main: routes requests." in found(service, "routes requests", limit=100, branch="main")
-    assert "Main: routes requests." not in found(service, "routes requests", limit=100)
+    assert "Main: routes requests." in found(service, "routes requests", limit=100)
+    assert "Main: routes requests." not in found(service, "routes requests", limit=100, branch="next")
 
 
 def test_an_index_that_is_built_or_lacks_fields_is_not_used_and_that_is_told(memories, service):
@@ -289,3 +292,63 @@ def test_documents_of_beanie_and_memories_of_the_store_are_the_same(address, mem
     assert (read.content, len(read.embedding)) == ("Flask routes requests.", HashingEmbedder().dimension)
     assert found(service, "blueprints group routes") == ["Blueprints group routes."]
     assert memories.state().other_model == 0
+
+
+def test_setting_names_mongodb_for_services_without_arguments(address, monkeypatch, tmp_path):
+    monkeypatch.setenv("TREERING_WIKI_MEMORY", f"{address.rpartition('/')[0]}/wikis_of_a_setting")
+    monkeypatch.setenv("TREERING_SPACE", f"sqlite:{tmp_path / 'unused.db'}")
+
+    async def remember():
+        async with WikiMemoryService(embedder=HashingEmbedder()) as service:
+            await service.store_memory(FLASK, "Flask routes requests.", "pattern_found", "page_agent")
+            await service.store_memory(TYPER, "Typer routes commands.", "pattern_found", "page_agent", branch="main")
+            return await service.search_memories(TYPER, "routes commands")
+
+    assert done(remember())["searched"] == "exact"
+    assert done(WikiMemoryService.purge_for_repository(TYPER))["deleted_count"] == 1
+    with pymongo.MongoClient(address) as client:
+        held = client["wikis_of_a_setting"]["wiki_memories"]
+        assert {(one["repository_id"], one["status"]) for one in held.find()} == {
+            (str(FLASK), "active"),
+            (str(TYPER), "withdrawn"),
+        }
+        client.drop_database("wikis_of_a_setting")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_middleware_without_a_service_remembers_in_mongodb(address, monkeypatch):
+    from treering.langchain import WikiMemoryMiddleware
+
+    monkeypatch.setenv("TREERING_WIKI_MEMORY", f"{address.rpartition('/')[0]}/wikis_of_agents")
+    middleware = WikiMemoryMiddleware("page_agent")
+    store = middleware._service._repository.opened()
+    middleware.close()
+
+    assert isinstance(store, MongoWikiMemories)
+
+
+@pytest.mark.parametrize("code", [13, 18, 8000])
+def test_refused_user_is_no_passing_error(memories, monkeypatch, code):
+    def refuse(*_, **__):
+        raise pymongo.errors.OperationFailure("not authorized as me:hunter2", code)
+
+    monkeypatch.setattr(pymongo.collection.Collection, "distinct", refuse)
+
+    result = failed(WikiMemoryService(memories).search_memories(FLASK, "routes"))
+
+    assert result["error_type"] == "Denied"
+    assert "the password, and the rights" in result["error"]
+    assert "hunter2" not in str(result)
+
+
+def test_wiki_that_is_generated_without_a_space_remembers_in_mongodb(address, monkeypatch):
+    from treering.frameworks.wiki_generation.generate import memories_for
+
+    monkeypatch.setenv("TREERING_WIKI_MEMORY", f"{address.rpartition('/')[0]}/wikis_of_a_workflow")
+
+    async def kinds():
+        with treering.open(":memory:", background=False) as space:
+            async with memories_for(space, None, lent=False) as named, memories_for(space, None, lent=True) as own:
+                return type(named), type(own)
+
+    assert asyncio.run(kinds()) == (MongoWikiMemories, SpaceWikiMemories)

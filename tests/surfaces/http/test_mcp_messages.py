@@ -90,6 +90,35 @@ def test_a_client_that_errs_is_told_how_to_go_on(stdio):
     assert "search" in wrong["content"][0]["text"]
 
 
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            {"method": "tools/call", "params": {"name": "wiki.query", "arguments": {"input": {"task": "cut \ud83d"}}}},
+            "half",
+        ),
+        ({"method": "tools/call", "params": {"name": "wiki.ingest", "arguments": {"\udc00": 1}}}, "half"),
+        ({"method": "ping", "params": {"\udfff\ud800": []}}, "half"),
+        ({"method": "ping", "params": [1]}, "JSON-RPC"),
+        ({"method": 7}, "JSON-RPC"),
+    ],
+)
+def test_unreadable_request_is_answered_with_an_error(stdio, message, words):
+    stdio.send(id="odd", **message)
+    answer = json.loads(stdio.process.stdout.readline())
+
+    assert answer["id"] == "odd"
+    assert words in answer["error"]["message"]
+    assert stdio("ping") == {}
+
+
+def test_lines_that_are_no_requests_are_passed_over(stdio):
+    for line in ("this is no JSON", "[" * 20_000, '{"jsonrpc": "2.0", "id": true, "method": 1}', '{"id": "\\ud83d"}'):
+        stdio.process.stdin.write(line + "\n")
+
+    assert stdio("ping") == {}
+
+
 def test_over_http_a_call_is_made_in_the_name_of_its_key(tmp_path):
     def call(key, tool, arguments):
         params = {"name": tool, "arguments": arguments}

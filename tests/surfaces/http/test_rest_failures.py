@@ -57,6 +57,13 @@ def test_an_unknown_mode_is_refused_with_the_nearest(standing):
     assert data["hint"] == "Did you mean 'context'?"
 
 
+@pytest.mark.parametrize("path", ["/webs", "/v1/wiki/quer", "/heath"])
+def test_hint_never_names_the_path_that_was_asked(standing, path):
+    data = refused(standing.get(path), 404, "not_found")
+
+    assert f"'{path}'" not in data["hint"]
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("project", ["..", "a..b", ".hidden", "a b", "x" * 65, "ä", "%00", "a%2Fb", "%2E%2E"])
 def test_a_project_id_that_could_be_a_path_is_refused(client, project, tmp_path):

@@ -89,6 +89,19 @@ def test_every_page_is_whole_and_asks_for_nothing_from_elsewhere(site):
         assert "The same on the command line" in answer.text, path
 
 
+@pytest.mark.parametrize(("path", "start"), [("/web", "/"), ("/web/", "/"), ("/web?q=tea", "/?q=tea")])
+def test_folder_of_the_pages_leads_to_the_start_page(site, path, start):
+    answer = site[0].get(path)
+
+    assert (answer.status_code, answer.headers["location"]) == (303, start)
+
+
+def test_answer_states_the_days_it_understood(site):
+    text = shown(site[0], "/?q=how+often+was+a+fetch+tried+yesterday")
+
+    assert re.search(r"&#34;yesterday&#34; is \d{4}-\d\d-\d\d \(", text)
+
+
 def test_markup_in_any_stored_text_stays_text(hostile_site):
     client, ids = hostile_site
     told = 0

@@ -60,6 +60,7 @@ WIKI_MEMORY_PROMPT = WIKI_MEMORY_SYSTEM_PROMPT
 _ATTEMPTS = 4
 _FIRST_PAUSE = 0.05
 _UNREADABLE = "The memory of this repository could not be read before this run. The memory tools may work later."
+_UNUSABLE = "This run has no memory of the repository; the memory tools will not work."
 _LOG = logging.getLogger(__name__)
 
 _Handler = Callable[[ModelRequest[WikiRunContext]], ModelResponse[Any]]
@@ -101,9 +102,12 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         repository, task = scope_of(runtime.context, state).repository, _task(state["messages"])
         try:
             told = self._service.with_store(lambda kept: recall_pack(store_for(kept, repository), repository, task))
-        except TreeringError:
+        except MemoryUnreachable:
             _LOG.warning("A run goes on without what its wiki remembers.", exc_info=True)
             return {PACK: _UNREADABLE}
+        except TreeringError as error:
+            _LOG.warning("A run goes on without a memory of its wiki.", exc_info=True)
+            return {PACK: f"{_UNUSABLE} {error.message}"}
         return {PACK: told}
 
     async def abefore_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any]:

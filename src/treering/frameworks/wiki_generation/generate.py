@@ -25,14 +25,16 @@ from treering.parts.wiki.files.folder import WikiFolder
 from treering.parts.wiki.files.links import NoAddresses, forge_of
 from treering.parts.wiki.generating import CeilingReached, WikiGeneration, WikiReport
 from treering.parts.wiki.kept_wikis import KeptWikis, WikiRun
+from treering.parts.wiki.memories.named_store import open_named_store
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
-from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
+from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository, generation_store
 from treering.parts.wiki.pages import LineCitation, WikiPublisher, WikiWriter
 from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.python.space import Space, open_space
+from treering.system.settings import Settings
 from treering.verbs.engine import Progress, held
 
 if TYPE_CHECKING:
@@ -186,8 +188,11 @@ async def generate_wiki(
         raise InvalidInput(f"at_once: {at_once} is not a number of pages.", hint="Give 1 or more.")
     about = WikiRepository.of(repository_id, branch=options.get("branch"))
     publisher = options.get("publisher")
-    async with _opened(options.get("space")) as opened:
-        kept = KeptWikis(opened.engine, about, options.get("memories") or SpaceWikiMemories(opened.engine))
+    async with (
+        _opened(space := options.get("space")) as opened,
+        memories_for(opened, options.get("memories"), lent=space is not None) as memories,
+    ):
+        kept = KeptWikis(opened.engine, about, memories)
         make = _writer(options)
         job = _Job(
             opened,
@@ -327,6 +332,21 @@ async def _opened(space: Space | None) -> AsyncIterator[Space]:
         yield opened
     finally:
         await asyncio.to_thread(opened.close)
+
+
+@asynccontextmanager
+async def memories_for(
+    opened: Space, given: WikiGenerationStore | None, *, lent: bool
+) -> AsyncIterator[WikiGenerationStore]:
+    """Yield the memories given, else those in the space; where that is not `lent`, those that the settings name."""
+    if given is not None or lent or not Settings.read().wiki_memory:
+        yield given or SpaceWikiMemories(opened.engine)
+        return
+    named = await asyncio.to_thread(open_named_store, None)
+    try:
+        yield generation_store(named.store)
+    finally:
+        await asyncio.to_thread(named.close)
 
 
 @asynccontextmanager

@@ -31,10 +31,9 @@ from treering.frameworks.wiki_generation.agent_writer import (
     WikiPageText,
     WikiStructure,
 )
-from treering.frameworks.wiki_generation.generate import generate_wiki
+from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for
 from treering.parts.wiki.generating import WikiReport
 from treering.parts.wiki.kept_wikis import KeptWikis
-from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import WikiRepository
 from treering.parts.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.parts.wiki.pages import WikiPage, WikiPlan
@@ -104,8 +103,9 @@ def _agent(
             hint='Give one: create_page_agent("openai:gpt-4o-mini"), or set TREERING_WIKI_MODEL.',
         )
     opened = space or open_space()
+    in_space = space is not None or not Settings.read().wiki_memory
     layers: list[AgentMiddleware[Any, Any, Any]] = [
-        WikiMemoryMiddleware(name, service=WikiMemoryService(opened)),
+        WikiMemoryMiddleware(name, service=WikiMemoryService(opened if in_space else None)),
         TodoListMiddleware(),
         ModelRetryMiddleware(max_retries=_RETRIES, backoff_factor=2.0, initial_delay=1.0),
         ToolRetryMiddleware(max_retries=_RETRIES, backoff_factor=2.0, initial_delay=1.0),
@@ -174,22 +174,24 @@ async def _generated(state: WikiWorkflowState, config: RunnableConfig) -> WikiWo
     opened: Space = space or await asyncio.to_thread(open_space)
     try:
         branch = state.get("branch") or None
-        report = await generate_wiki(
-            state["repository_id"],
-            state.get("force_regenerate", False),
-            repository=state.get("repo_dir") or None,
-            branch=branch,
-            space=opened,
-            model=given.get("model") or Settings.read().wiki_model or None,
-            publisher=given.get("publisher"),
-        )
-        about = WikiRepository.of(state["repository_id"], branch=branch)
-        kept = KeptWikis(opened.engine, about, SpaceWikiMemories(opened.engine))
-        wiki = await asyncio.to_thread(kept.current)
-        if wiki is None:
-            return {"report": report}
-        pages = await asyncio.to_thread(kept.pages, wiki)
-        return {"structure": wiki.plan, "pages": [*pages.values()], "report": report}
+        async with memories_for(opened, None, lent=space is not None) as memories:
+            report = await generate_wiki(
+                state["repository_id"],
+                state.get("force_regenerate", False),
+                repository=state.get("repo_dir") or None,
+                branch=branch,
+                space=opened,
+                memories=memories,
+                model=given.get("model") or Settings.read().wiki_model or None,
+                publisher=given.get("publisher"),
+            )
+            about = WikiRepository.of(state["repository_id"], branch=branch)
+            kept = KeptWikis(opened.engine, about, memories)
+            wiki = await asyncio.to_thread(kept.current)
+            if wiki is None:
+                return {"report": report}
+            pages = await asyncio.to_thread(kept.pages, wiki)
+            return {"structure": wiki.plan, "pages": [*pages.values()], "report": report}
     finally:
         if space is None:
             await asyncio.to_thread(opened.close)

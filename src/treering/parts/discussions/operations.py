@@ -21,8 +21,9 @@ from treering.parts.discussions.memory import Discussion, DiscussionMemory
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
-from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
+from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
+from treering.verbs.reading import TimeZoneName
 
 _FEW = 20
 
@@ -77,6 +78,7 @@ class LookingOptions(Value):
     since: datetime | None = Field(default=None, description="Said from then on.")
     until: datetime | None = Field(default=None, description="Said up to then.")
     date: str = Field(default="", description="Said in a year, in a month or on a day.")
+    timezone: TimeZoneName = Field(default="", description="Whose days are meant; default: the setting.")
 
 
 class EditInput(DiscussionInput):
@@ -151,6 +153,7 @@ class DiscussionsFound(Value):
     query: str
     found: tuple[FoundIn, ...]
     warnings: tuple[str, ...] = ()
+    understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
 
 
 class StateShown(Value):
@@ -242,12 +245,13 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
         since=options.since,
         until=options.until,
         date_prefix=options.date,
+        timezone=options.timezone,
     )
     searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
     home = f"{home_of(call.scope)}/"
     hits = searched.search(given.query, wanted)
     found = tuple(FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in hits)
-    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings)
+    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
 
 
 def _all_of(call: Call) -> DiscussionMemory:

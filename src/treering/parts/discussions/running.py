@@ -3,14 +3,12 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
 
-from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound
 from treering.parts.discussions import folder as discussion_files
@@ -50,16 +48,16 @@ from treering.sources.conversations.conversation import Conversation, Conversati
 from treering.sources.conversations.exports import may_be_read, read_conversations
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_document
-from treering.surfaces.cli.rendering import render_warnings
+from treering.surfaces.cli.rendering import render_days, render_warnings
 from treering.surfaces.cli.request import read_stdin
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
+from treering.system.settings import Settings
 
 if TYPE_CHECKING:
     from treering.parts.discussions.commands import SearchFlags, TranscriptFlags
 
 _FAILED = 1
 _TABLES = {MESSAGES: "message", MEMORIES: "memory", SUMMARY: "version of the summary"}
-_ISO_DAY = 10  # characters of 2026-05-01
 
 
 def list_all(within: str, access: Access) -> None:
@@ -123,8 +121,10 @@ def search(looking: "SearchFlags", access: Access) -> None:
         report = space.perform(SEARCH, looking.within, given, options)
     placed = [(one.discussion, one.found) for one in report.found]
     found = [{"discussion": name, **asdict(one)} for name, one in placed]
-    data = {"query": query, "found": found, "warnings": report.warnings}
-    answer(access, data, chain(render_found(placed, fenced=is_piped()), render_warnings(report.warnings)))
+    understood = {"understood": report.understood} if report.understood else {}
+    data = {"query": query, "found": found, "warnings": report.warnings, **understood}
+    lines = (render_found(placed, fenced=is_piped()), render_days(report.understood), render_warnings(report.warnings))
+    answer(access, data, chain(*lines))
 
 
 def print_state(identity: str, within: str, access: Access) -> None:
@@ -205,21 +205,15 @@ def _imported(path: str, report: ImportReport) -> Iterator[IndentedLine]:
 
 
 def _options(looking: "SearchFlags") -> Mapping[str, object]:
+    since, until = Settings.read().time_zone.window(looking.since, looking.until)
     return {
         "what": looking.what,
         "mode": looking.mode,
         "limit": looking.limit,
-        "since": _moment(looking.since, "T00:00:00Z"),
-        "until": _moment(looking.until, "T23:59:59.999999Z"),
+        "since": since,
+        "until": until,
         "date": looking.date,
     }
-
-
-def _moment(text: str, time: str) -> datetime | None:
-    """Read an ISO time; a day alone is meant in UTC, at this time of it."""
-    if not text:
-        return None
-    return parse_time(text + time if len(text) == _ISO_DAY else text)
 
 
 def _text_of(file: Path) -> str:

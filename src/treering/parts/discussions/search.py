@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare, Filter, Or
@@ -19,13 +18,14 @@ from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest
-from treering.retrieval.search.question import asks, reply_among
+from treering.retrieval.search.question import Question, asks, reply_among
 from treering.retrieval.search.relevance import IdfWeights, related_hits
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call
-from treering.verbs.reading import behind_warning, lag_warning, question_of
+from treering.verbs.envelope import Call, UnderstoodDays
+from treering.verbs.reading import behind_warning, lag_warning, question_of, understood_days
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
@@ -63,7 +63,7 @@ class DiscussionSearch:
     since: datetime | None = None
     until: datetime | None = None
     date_prefix: str = ""
-    """Only what was said in a year (`2024`), a month (`2024-05`) or on a day (`2024-05-01`), in UTC."""
+    """Only what was said in a year (`2024`), a month (`2024-05`) or on a day (`2024-05-01`) of the time zone."""
     asked_at: datetime | None = None
     """When the question is asked, which says what its "last week" means in `hybrid` mode; by default now."""
     expand_entities: bool = False
@@ -71,8 +71,11 @@ class DiscussionSearch:
     max_keywords: int = 60
     related: bool = False
     """In `hybrid` mode: only what has to do with the question, and nothing where nothing speaks of it."""
+    timezone: str = ""
+    """Whose days are meant, such as `Europe/Berlin` or `+05:30`; by default as the settings say."""
 
     def __post_init__(self) -> None:
+        parse_zone(self.timezone)
         if self.limit < 1 or self.max_keywords < 1:
             raise InvalidInput("A search gives at least one result, by at least one keyword.", hint="Use 1 or more.")
         if self.recency is not None and self.recency <= 0:
@@ -89,12 +92,17 @@ class DiscussionSearch:
         """Whether only what was said at some time is looked for."""
         return bool(self.since or self.until or self.date_prefix)
 
-    def passes(self, at: datetime | None) -> bool:
-        """Tell whether something said then may be shown. What has no time passes only where none is asked for."""
+    def passes(self, at: datetime | None, zone: TimeZone | None = None) -> bool:
+        """Return whether something said then may be shown. What has no time passes only where none is asked for.
+
+        `zone`: whose days `date_prefix` means; by default its own time zone, or the machine's.
+        """
         if at is None:
             return not self.timed
         after, before = self.since is None or at >= self.since, self.until is None or at <= self.until
-        return after and before and render_time(at).startswith(self.date_prefix)
+        return (
+            after and before and (zone or parse_zone(self.timezone)).local(at).isoformat().startswith(self.date_prefix)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +149,16 @@ class DiscussionHit:
 class DiscussionHits(list[DiscussionHit]):
     """What answers, best first, and what it may lack."""
 
-    def __init__(self, found: Iterable[DiscussionHit] = (), *, warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        found: Iterable[DiscussionHit] = (),
+        *,
+        warnings: Sequence[str] = (),
+        understood: Sequence[UnderstoodDays] = (),
+    ) -> None:
         super().__init__(found)
+        self.understood: tuple[UnderstoodDays, ...] = tuple(understood)
+        """Which days words of the question such as "yesterday" were taken for, in `hybrid` mode."""
         self.warnings: tuple[str, ...] = tuple(warnings)
         """That the index is late, or that texts have no vector yet where these are asked for."""
 
@@ -168,6 +184,7 @@ def search(
     return DiscussionHits(
         looked.with_replies(found[: options.limit]),
         warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
+        understood=looked.understood(query) if options.mode == "hybrid" else (),
     )
 
 
@@ -208,6 +225,16 @@ class _Search:
     scope: str
     descend: bool
     options: DiscussionSearch
+
+    @property
+    def zone(self) -> TimeZone:
+        """The time zone whose days are meant."""
+        return parse_zone(self.options.timezone) if self.options.timezone else self.engine.time_zone
+
+    def understood(self, query: str) -> tuple[UnderstoodDays, ...]:
+        """Return which days words of a question were taken for."""
+        now = self.options.asked_at or self.engine.clock.now()
+        return understood_days(Question.of(query, embedder=None, now=now, zone=self.zone), now)
 
     def found(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:
@@ -270,7 +297,7 @@ class _Search:
     def _retrieved(self, query: str, limit: int) -> list[_Candidate]:
         """Search as the space itself does."""
         engine = self.engine
-        question = question_of(Call(engine, self.scope), query, now=self.options.asked_at)
+        question = question_of(Call(engine, self.scope), query, now=self.options.asked_at, zone=self.zone)
         reach = self._reach()
         hits = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=limit).hits
         if self.options.related:
@@ -313,7 +340,7 @@ class _Search:
         size = max(_LEAST, _MORE * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
-            found = [one for one in self._read(candidates) if options.passes(one.at)]
+            found = [one for one in self._read(candidates) if options.passes(one.at, self.zone)]
             if len(found) >= options.limit or len(candidates) < size or size >= _MOST:
                 return found
             size *= _MORE

@@ -15,8 +15,10 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.text import periods
 from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms, terms_in
-from treering.retrieval.text.dates import asked_ranges
+from treering.retrieval.text.dates import DateRange, asked_ranges, date_ranges
 from treering.retrieval.text.languages import compound_splits, language_of
+from treering.retrieval.text.periods import Period
+from treering.retrieval.text.time_zones import UTC_ZONE, TimeZone
 
 LED_SHARE = 0.5
 """What the best of the leads counts for in a cosine of deep search."""
@@ -144,6 +146,22 @@ class Question:
     unread: int = 0
     lag: Lag = _NO_LAG
     """How far the vectors lagged behind when it was asked."""
+    understood: tuple[DateRange, ...] = ()
+    """What words such as "yesterday" were taken for, in its time zone."""
+    zone: TimeZone = UTC_ZONE
+
+    def is_of_other_day(self, text: str, said: datetime | None) -> bool:
+        """Return whether a turn was said on another day than the one asked for, and does not mention that one.
+
+        Only a single day that is named from the day of the question, such as "yesterday", is taken so exactly.
+        """
+        days = {found.first for found in self.understood}
+        if said is None or len(days) != 1 or any(found.first != found.last for found in self.understood):
+            return False
+        (day,), local = days, self.zone.local(said)
+        return local.date() != day and not any(
+            found.first <= day <= found.last for found in date_ranges(text, said=local)
+        )
 
     @classmethod
     def of(
@@ -153,10 +171,12 @@ class Question:
         embedder: Embedder | None,
         quick: Embedder | None = None,
         now: datetime | None = None,
+        zone: TimeZone = UTC_ZONE,
         lag: Lag = _NO_LAG,
     ) -> "Question":
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days.
 
+        `zone`: the time zone of whoever asks, whose days such words mean.
         `quick`: the quick model, where passages have vectors of that alone. What no passage has a vector of is not
         asked: `lag` tells.
         """
@@ -166,8 +186,11 @@ class Question:
         if embedder:
             meaning = Meaning.of(told, embedder, encode=quick is None or lag.pending < lag.total)
             meaning = replace(meaning, quick=Meaning.of(told, quick)) if quick else meaning
-        days = tuple(days_asked(read, now))
-        return cls(read, terms_of(read), meaning, embedder, quick, days, unread=len(text) - len(read), lag=lag)
+        local = zone.local(now) if now else None
+        days = tuple(days_asked(read, local, zone))
+        understood = tuple(_understood(read, local)) if local else ()
+        unread = len(text) - len(read)
+        return cls(read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone)
 
     def compounds(self) -> tuple[Compound, ...]:
         """Return how its long words may be made of two others, where its language writes compounds as one word."""
@@ -204,17 +227,35 @@ def _led(meaning: Meaning, embedder: Embedder, asked: Sequence[str]) -> Meaning:
     return replace(meaning, leads=tuple(query_vector(embedder, text) for text in asked))
 
 
-def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:
+def _understood(text: str, now: datetime) -> Iterator[DateRange]:
+    """Return the periods that a question names from the day it is asked, such as "yesterday" and "last week"."""
+    absolute = {(found.start, found.end) for found in asked_ranges(text, None)}
+    ranges = asked_ranges(text, now)[:_MOST_RANGES]
+    spans = Counter((found.start, found.end) for found in ranges)
+    # A month without a year is meant in every year: that is several periods.
+    yield from (one for one in ranges if spans[(one.start, one.end)] == 1 and (one.start, one.end) not in absolute)
+
+
+def days_asked(text: str, now: datetime | None, zone: TimeZone = UTC_ZONE) -> Iterator[AskedDays]:
     """Return the days a question is about: short periods with the day before and after, days with their month too.
 
-    What people remember as a day may be the next one, or some day of that month: half of it counts.
+    What people remember as a day may be the next one, or some day of that month: half of it counts. Turns are found by
+    days in UTC, which those of a zone overlap: the slack covers that, a long period is widened to the days it touches.
     """
     for found in asked_ranges(text, now)[:_MOST_RANGES]:
         slack = timedelta((found.last - found.first).days < _SHORT_DAYS)
         with suppress(OverflowError):
-            yield AskedDays(found.first - slack, found.last + slack)
+            first, last = (found.first, found.last) if slack else _in_utc(found.period, zone)
+            yield AskedDays(first - slack, last + slack)
         if found.first == found.last:
             yield AskedDays(*periods.month(found.first.year, found.first.month), weight=_SAME_MONTH)
+
+
+def _in_utc(period: Period, zone: TimeZone) -> Period:
+    try:
+        return zone.begin(period[0]).date(), zone.end(period[1]).date()
+    except OverflowError:  # the first and last days of the calendar
+        return period
 
 
 _SHORT_DAYS = 7

@@ -11,7 +11,7 @@ from itertools import islice
 from math import ceil, inf, nextafter
 from typing import Any
 
-from treering.core.evidence import Locator, Segment
+from treering.core.evidence import Locator, Segment, Turn
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.policy import Policy
 from treering.core.screening import instruction_flags
@@ -63,6 +63,7 @@ class CandidateReader:
     reach: Reach
     whole: bool = False
     """Read sources whole in the place of their segments."""
+    question: Question | None = None
     sequence: int = 0
     """The audit sequence number of the newest of the answers."""
     policy: Policy = field(default_factory=Policy)
@@ -111,6 +112,13 @@ class CandidateReader:
         found = (self._segments.get((head.object_id, head.part)) for head in heads)
         return [segment for segment in found if segment]
 
+    def day_weight(self, words: CandidateWords) -> float:
+        """Return what the score of a turn counts for, by the day it was said, where a single day is asked for."""
+        place = words.locator
+        if self.question is None or not isinstance(place, Turn):
+            return 1.0
+        return OTHER_DAY_WEIGHT if self.question.is_of_other_day(words.text, place.at) else 1.0
+
     def words(self, head: PassageHead) -> CandidateWords | None:
         """Return the words of a passage that was read: those of its segment, or the text form of its object."""
         item = self._objects.get(head.object_id)
@@ -123,6 +131,9 @@ class CandidateReader:
             return None
         return CandidateWords(passages_of(item)[0].text, item=item)
 
+
+OTHER_DAY_WEIGHT = 0.85
+"""What the score of a turn is worth that was said on another day than the single one that is asked for."""
 
 _OVERFETCH = 3
 """Candidates that are weighed against each other, for each hit wanted."""
@@ -281,7 +292,7 @@ def retrieval(
     if by_source:
         ranked = _of_best_sources(ranked, sources=ceil(limit * _SOURCES_WEIGHED), passages=by_source)
         limit = max(len(ranked), 1)
-    reader = CandidateReader(reach, whole)
+    reader = CandidateReader(reach, whole, question)
     # Most often these are the ones that are shown: their texts come with the states of all.
     few = len(ranked) <= limit * _ALL_AT_ONCE
     at_first = max(len(ranked) if few else ceil(limit * _AT_FIRST), reranking.pairs if reranking else 0)
@@ -473,7 +484,7 @@ def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wordi
         state=found.state,
         text=words.text,
         locator=words.locator,
-        score=found.score,
+        score=found.score * reader.day_weight(words),
         fused=found.fused,
         trusted=found.trusted,
         repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),

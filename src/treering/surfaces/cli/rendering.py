@@ -8,7 +8,7 @@ from treering.core.characters import label, one_line
 from treering.core.fencing import fence
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.verbs.envelope import Report
+from treering.verbs.envelope import Report, UnderstoodDays
 from treering.verbs.reading import Empty, ShownHit, shown_status
 
 if TYPE_CHECKING:
@@ -31,7 +31,14 @@ def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
         from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
 
         yield from render_change(report, fenced=fenced)
+    yield from render_days(report.understood)
     yield from render_warnings(report.warnings)
+
+
+def render_days(understood: Sequence[UnderstoodDays]) -> Iterator[IndentedLine]:
+    """Yield which days words of a question were taken for."""
+    for one in understood:
+        yield line(("days: ", "dim"), one.sentence)
 
 
 def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:

@@ -3,12 +3,13 @@
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from operator import attrgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -85,6 +86,7 @@ def routes(
     part_pages = [*brought_by_name("pages", attrgetter("path"), taken=_OWN_PAGES)]
     pages = _Pages(context, further, calls, admit, part_pages)
     below: list[BaseRoute] = [
+        Route("/", _to_start),
         Mount("/static", _StaticFiles(directory=STATIC)),
         Route("/review", pages.form(decide), methods=["POST"]),
         Route(_FEEDBACK, pages.form(mark), methods=["POST"]),
@@ -98,7 +100,13 @@ def routes(
         *(Route(path, pages.page(function)) for path, function in OF_ANY_SPACE.items()),
         Route("/{rest:path}", pages.page(_nowhere)),
     ]
-    return [Route("/", pages.page(ask)), Mount(HOME, routes=below)]
+    return [Route("/", pages.page(ask)), Route(HOME, _to_start), Mount(HOME, routes=below)]
+
+
+async def _to_start(request: Request) -> Response:
+    """Lead to the start page: people type the folder that the other pages are in."""
+    query = request.url.query
+    return RedirectResponse(f"/?{query}" if query else "/", HTTPStatus.SEE_OTHER)
 
 
 class _Pages:

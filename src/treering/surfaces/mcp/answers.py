@@ -9,6 +9,7 @@ from treering.core.writing.draft import ObjectChange
 from treering.retrieval.search.packing import quoted, render, shortened, titled
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
+from treering.surfaces.mcp.minimum import minimum_of
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
 from treering.verbs.feedback import FeedbackReport
@@ -24,6 +25,7 @@ from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ReadReport, shown_status
 
 _SAID = 600  # characters of a sentence that may hold stored words
+_EMPTY: tuple[Any, ...] = ("", None, [], {})
 _TAIL = 80  # tokens for naming what a pack leaves out
 
 
@@ -36,8 +38,11 @@ def text_of(report: Report, *, max_tokens: int) -> str:
 
 
 def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[str, Any]:
-    """Return a report as JSON data without empty fields; how it came to be only where that was asked for."""
-    data = report.model_dump(mode="json", exclude_none=True)
+    """Return a report as JSON data without empty fields, except those that a program may count on (`minimum`).
+
+    How it came to be is in it only where that was asked for.
+    """
+    data = report.model_dump(mode="json")
     if isinstance(report, ContextReport):
         del data["text"]  # it is the text of the answer
     if not explain:
@@ -187,8 +192,8 @@ def _opened(item: Expanded) -> AnswerEntry:
 
 
 def _fields(data: dict[str, Any]) -> str:
-    """Write an object's fields, one a line, without its segments."""
-    shown = {name: value for name, value in _without_empty(data).items() if name != "segments"}
+    """Write an object's fields, one a line, without its segments and empty fields."""
+    shown = {name: value for name, value in _without_empty(data).items() if name != "segments" and value not in _EMPTY}
     return "\n".join(
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in shown.items()
@@ -264,6 +269,7 @@ def _counted(what: str, counts: dict[Any, int]) -> str:
 
 def _notes(report: Report) -> list[str]:
     notes = [f"warning: {label(warning, most=_SAID)}" for warning in report.warnings]
+    notes += [f"days: {one.sentence}" for one in report.understood]
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
     if isinstance(report, SearchReport) and report.left_out:
@@ -276,8 +282,9 @@ def _notes(report: Report) -> list[str]:
 def _without_empty(data: Any) -> Any:
     match data:
         case dict():
-            kept = {key: _without_empty(value) for key, value in data.items()}
-            return {key: value for key, value in kept.items() if value not in ("", None, [], {})}
+            always = minimum_of(data)
+            shown = {key: _without_empty(value) for key, value in data.items()}
+            return {key: value for key, value in shown.items() if key in always or value not in _EMPTY}
         case list():
             return [_without_empty(item) for item in data]
         case _:

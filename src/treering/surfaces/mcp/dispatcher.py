@@ -20,6 +20,7 @@ from treering.ports.adapter import FileAccess, NoFiles
 from treering.ports.runtime import Check, interruptible
 from treering.retrieval.text.analysis import cut_to_tokens
 from treering.surfaces.mcp.answers import data_of, text_of
+from treering.surfaces.mcp.arguments import read_arguments
 from treering.surfaces.mcp.fitting import fit_json
 from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeField, fields_in, fields_of, granted_modes
 from treering.surfaces.python.space import Space, note_for_hooks, open_space
@@ -60,7 +61,7 @@ def answer_call(
     """
     with interruptible(check):
         try:
-            envelope = parse(Envelope, arguments, where="call")
+            envelope = parse(Envelope, read_arguments(verb, arguments), where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
             if envelope.mode == HELP:
                 text, data = help_on(verb, envelope.input, urls=urls)

@@ -8,6 +8,7 @@ from typing import Any
 
 from treering.core.fencing import fence
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+from treering.surfaces.mcp.minimum import minimum_of
 
 _USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
 _RESERVE = 60  # tokens for saying what was left out
@@ -17,6 +18,7 @@ _SMALL = 4  # characters that an item takes at least
 _AT_ONCE = 50
 _PLACES_NAMED = 20
 _LONG = 160  # characters: shorter texts are not worth cutting
+_FEW_KEYS = 20
 _SKELETON = {"verb", "mode", "scope", "status", "warnings"}
 
 
@@ -95,8 +97,11 @@ def _beginning(value: Any, room: list[int], path: str, lost: dict[str, int]) -> 
         room[0] -= _SMALL
         return value
     taken: list[tuple[Any, Any]] = []
+    always = minimum_of(value)
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if room[0] <= 0:
+        if room[0] <= 0 and key not in always:
+            if always:
+                continue
             lost[path] = lost.get(path, 0) + len(value) - len(taken)
             break
         room[0] -= _SMALL + (len(key) if isinstance(key, str) else 0)
@@ -138,7 +143,7 @@ def _shed(data: dict[str, Any], lost: dict[str, int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Cuttable:
-    """A list or text somewhere in the data, that could be shorter. `size` in characters of JSON."""
+    """A list, text or flat mapping somewhere in the data that could be shorter. `size` in characters of JSON."""
 
     holder: Any
     key: str | int
@@ -153,7 +158,7 @@ class _Cuttable:
     @property
     def worth(self) -> bool:
         value = self.holder[self.key]
-        return isinstance(value, str) or len(value) > 1
+        return isinstance(value, str) or len(value) > (_FEW_KEYS if isinstance(value, dict) else 1)
 
     def shorten(self, lost: dict[str, int]) -> None:
         value = self.holder[self.key]
@@ -162,7 +167,8 @@ class _Cuttable:
             return
         kept = min(len(value) - 1, len(value) * 9 // 10)
         lost[self.path] = lost.get(self.path, 0) + len(value) - kept
-        del value[kept:]
+        for place in [*value][kept:] if isinstance(value, dict) else [slice(kept, None)]:
+            del value[place]
 
 
 def _places(value: Any, path: str = "") -> Iterator[_Cuttable]:
@@ -173,9 +179,22 @@ def _places(value: Any, path: str = "") -> Iterator[_Cuttable]:
         items = enumerate(value)
     for key, inner in items:
         where = f"{path}.{key}".lstrip(".") if isinstance(key, str) else path
-        if (isinstance(inner, list) and inner) or (isinstance(inner, str) and len(inner) > _LONG):
+        if _is_cuttable(inner):
             yield _Cuttable(value, key, where, len(_written(inner)))
         yield from _places(inner, where)
+
+
+def _is_cuttable(value: Any) -> bool:
+    match value:
+        case str():
+            return len(value) > _LONG
+        case dict():
+            flat = not any(isinstance(inner, dict | list) and inner for inner in value.values())
+            return flat and len(value) > _FEW_KEYS and not minimum_of(value)
+        case list():
+            return bool(value)
+        case _:
+            return False
 
 
 def _written(data: Any) -> str:

@@ -30,6 +30,8 @@ A server that is told to fetch pages of the web grants that besides, and lists i
 """
 HELP = "help"
 """The mode of every tool that tells all fields of its other modes (`mode_help`)."""
+_UNLISTED = frozenset({"max_tokens", "timezone"})
+"""Options that the listing does not name: an agent's server knows its zone, and mode `help` tells of it."""
 _LEGEND = "* needed. More: mode help, input.mode."
 
 
@@ -88,7 +90,7 @@ def _options_text(tool: Tool) -> str:
     named: dict[str, list[str]] = {}
     for mode in tool.modes.values():
         for name in mode.options.model_fields:
-            if name != "max_tokens":
+            if name not in _UNLISTED:
                 named.setdefault(name, []).append(mode.name)
     for name, modes in named.items():
         by_modes.setdefault(tuple(modes), []).append(name)
@@ -170,7 +172,7 @@ _FEW = 4
 
 def _simple(prop: Schema, root: Schema) -> Schema:
     """Keep of a field's schema what every client understands: type, enum, items, a telling default."""
-    prop = _resolved(prop, root)
+    prop = resolved(prop, root)
     kept = {key: prop[key] for key in _KEPT if prop.get(key)}
     if prop.get("type") == "array":
         items = _simple(prop.get("items", {}), root)
@@ -181,15 +183,15 @@ def _simple(prop: Schema, root: Schema) -> Schema:
 def _says(prop: Schema, root: Schema) -> str:
     """Say what a field means, and which fields nested objects have."""
     told = str(prop.get("description", "")).rstrip(".")
-    nested = _resolved(prop, root)
+    nested = resolved(prop, root)
     if nested.get("type") == "array":
-        nested = _resolved(nested.get("items", {}), root)
+        nested = resolved(nested.get("items", {}), root)
     shape = _shape(nested, root, depth=0)
     return f"{told} {shape}".strip()
 
 
 def _parts(prop: Schema, root: Schema) -> tuple[str, ...]:
-    items = _resolved(_resolved(prop, root).get("items", {}), root)
+    items = resolved(resolved(prop, root).get("items", {}), root)
     if items.get("title") in _ALIKE:
         return ()
     return tuple(f"{name}*" for name in items.get("required", ())) or tuple(items.get("properties", ()))[:_FEW]
@@ -203,23 +205,23 @@ def _shape(schema: Schema, root: Schema, *, depth: int) -> str:
     required = schema.get("required", ())
     parts = []
     for name, prop in schema["properties"].items():
-        inner = _resolved(prop, root)
+        inner = resolved(prop, root)
         many = inner.get("type") == "array"
-        inner = _resolved(inner.get("items", {}), root) if many else inner
+        inner = resolved(inner.get("items", {}), root) if many else inner
         values = "|".join(map(str, inner.get("enum", ())))
         shape = _shape(inner, root, depth=depth + 1) or values
         parts.append(f"{name}{'*' if name in required else ''}{'[]' if many else ''}{' ' + shape if shape else ''}")
     return "{" + ", ".join(parts) + "}"
 
 
-def _resolved(prop: Schema, root: Schema) -> Schema:
+def resolved(prop: Schema, root: Schema) -> Schema:
     """Follow a reference, and leave out that a field may be null."""
     if "$ref" in prop:
         target = root["$defs"][prop["$ref"].rpartition("/")[2]]
         return {**target, **{key: value for key, value in prop.items() if key != "$ref"}}
     choices = [choice for choice in prop.get("anyOf", ()) if choice.get("type") != "null"]
     if len(choices) == 1:
-        return {**_resolved(choices[0], root), **{key: value for key, value in prop.items() if key != "anyOf"}}
+        return {**resolved(choices[0], root), **{key: value for key, value in prop.items() if key != "anyOf"}}
     return prop
 
 

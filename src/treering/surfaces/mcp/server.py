@@ -28,6 +28,7 @@ from mcp.server.stdio import stdio_server
 from treering.core.characters import one_line
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import files_of_server
+from treering.surfaces.mcp.unreadable import readable
 from treering.surfaces.python.logs import Deadline, log_warnings
 from treering.system.address import Address
 from treering.system.settings import Settings
@@ -182,8 +183,8 @@ def server_of(
 
 
 async def _serve(server: Server[Any]) -> None:
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    async with stdio_server() as (incoming, outgoing), readable(incoming, outgoing, release=RELEASE) as requests:
+        await server.run(requests, outgoing, server.create_initialization_options())
 
 
 class _OwnSpace:

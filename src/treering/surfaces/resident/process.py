@@ -302,6 +302,7 @@ def _take_place(request: HandedCommand) -> None:
     os.environb.clear()
     os.environb.update(request.environment)
     time.tzset()
+    time.tzset()
     sys.argv = ["treering", *request.arguments]
     sys.stdin = _stream(0, "r", sys.stdin)
     sys.stdout = _stream(1, "w", sys.stdout)

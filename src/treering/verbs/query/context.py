@@ -61,8 +61,10 @@ from treering.verbs.reading import (
     question_of,
     reach_of,
     scope_warnings,
+    understood_days,
     warnings_of,
     why_empty,
+    zone_of,
 )
 from treering.verbs.trees import notes_of, notes_of_objects
 
@@ -266,7 +268,7 @@ class ContextReport(ReadReport):
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
-    question = question_of(call, given.task, semantic=options.semantic)
+    question = question_of(call, given.task, semantic=options.semantic, zone=zone_of(call, options))
     found = gather(
         call,
         question,
@@ -310,6 +312,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
         text=text,
+        understood=understood_days(question, built.generated_at),
         empty=_why_empty(call, found, reach) if empty else None,
         left_out=left_out,
         as_of=answered_sequence(found.sources, reach),

@@ -15,10 +15,17 @@ from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
-from treering.verbs.envelope import READS, Call, Mode, Report, Value
+from treering.retrieval.text.time_zones import TimeZone, Window, is_day
+from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
 from treering.verbs.query.browsing import HistoryEntry, change_of
 from treering.verbs.query.search import flagged
-from treering.verbs.reading import ReadOptions, altered_warnings, parse_moment, scope_warnings, standing
+from treering.verbs.reading import (
+    DayOptions,
+    altered_warnings,
+    scope_warnings,
+    standing,
+    zone_of,
+)
 from treering.verbs.scoped_ledger import whole
 
 # When what an object tells of happened, which may be long before it was written down.
@@ -109,8 +116,8 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 class RecentInput(Value):
     """A window of time; open ends are the beginning and now."""
 
-    since: str | None = Field(default=None, description="ISO time.")
-    until: str | None = Field(default=None, description="ISO time.")
+    since: str | None = Field(default=None, description="ISO time, or a day.")
+    until: str | None = Field(default=None, description="ISO time, or a day: to its end.")
     types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
@@ -148,13 +155,15 @@ class RecentReport(Report):
         return f"{self.more} {'or ' * (self.more == MOST_COUNTED)}more"
 
 
-def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport:
+def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
     """List what changed or happened in a window of time, the base of reports."""
     altered: Altered = {}
+    zone = zone_of(call, options)
+    window = zone.window(given.since, given.until)
     if given.by == "written":
-        shown, heads, total = _written(call, given, options)
+        shown, heads, total = _written(call, given, options, window)
     else:
-        shown, heads, total = _happened(call, given, options, altered)
+        shown, heads, total = _happened(call, given, options, window, altered)
     current = standing(call, heads, options.moment())
     kept = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
@@ -171,14 +180,25 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
         ),
         ids=tuple(dict.fromkeys(change.id for change in kept)),
         changes=kept,
+        understood=tuple(_days_of_window(given, zone, call.engine.clock.now())),
         more=total - len(kept),
     )
 
 
-def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[Sequence[RecentChange], list[Head], int]:
+def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterator[UnderstoodDays]:
+    """Name the zone of the days that a window begins or ends with."""
+    for name, text in (("since", given.since), ("until", given.until)):
+        if text and is_day(text):
+            day = date.fromisoformat(text)
+            yield UnderstoodDays(text=f"{name} {text}", first=day, last=day, time_zone=zone.name(now))
+
+
+def _written(
+    call: Call, given: RecentInput, options: DayOptions, window: Window
+) -> tuple[Sequence[RecentChange], list[Head], int]:
     """Return what was written in the window, newest first, the heads of what it changed, and how much it is in all."""
     most = given.limit + MOST_COUNTED
-    found = list(islice(_changes(call, given, options, at_once=most), most))
+    found = list(islice(_changes(call, given, options, window, at_once=most), most))
     shown = found[: given.limit]
     kept = [
         RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
@@ -189,14 +209,14 @@ def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[Sequ
 
 
 def _changes(
-    call: Call, given: RecentInput, options: ReadOptions, *, at_once: int
+    call: Call, given: RecentInput, options: DayOptions, window: Window, *, at_once: int
 ) -> Iterator[tuple[AuditEvent, Head]]:
     """Return the events of the window about objects in sight, newest first, with the heads of those objects.
 
     The log is read backwards, in stretches that grow: the window may hold all of it.
     """
     ledger = call.engine.ledger
-    since, until = parse_moment(given.since), parse_moment(given.until)
+    since, until = window
     moment = options.moment()
     last = ledger.sequence(moment)
     # An event of the very moment `since` belongs to the window.
@@ -213,10 +233,10 @@ def _changes(
 
 
 def _happened(
-    call: Call, given: RecentInput, options: ReadOptions, altered: Altered
+    call: Call, given: RecentInput, options: DayOptions, window: Window, altered: Altered
 ) -> tuple[Sequence[RecentChange], list[Head], int]:
     """Return what happened in the window, what began last first, the heads of it, and how much it is in all."""
-    since, until = parse_moment(given.since), parse_moment(given.until)
+    since, until = window
     undated = set(given.types) - set(DATED_TYPES)
     if undated:
         raise InvalidInput(
@@ -233,7 +253,7 @@ def _happened(
     return [_told(call, item, event) for item, event in kept], [head_of(item) for item, _ in kept], len(found)
 
 
-def _dated(call: Call, types: Iterable[str], options: ReadOptions, altered: Altered) -> Iterator[Object]:
+def _dated(call: Call, types: Iterable[str], options: DayOptions, altered: Altered) -> Iterator[Object]:
     for kind in types:
         where = Compare("kind", "in", TOLD_KINDS) if kind == "source" else EVERYTHING
         selection = Selection(
@@ -268,7 +288,7 @@ RECENT = Mode(
     "recent",
     "What changed or happened, by window of time.",
     RecentInput,
-    ReadOptions,
+    DayOptions,
     RecentReport,
     recent,
     rights=READS,

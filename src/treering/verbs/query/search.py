@@ -33,8 +33,10 @@ from treering.verbs.reading import (
     reach_of,
     scope_warnings,
     show,
+    understood_days,
     warnings_of,
     why_empty,
+    zone_of,
 )
 from treering.verbs.trees import notes_of
 
@@ -91,7 +93,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
     engine = call.engine
     reach = reach_of(call, options)
-    question = question_of(call, given.text, semantic=options.semantic)
+    question = question_of(call, given.text, semantic=options.semantic, zone=zone_of(call, options))
     by_source = options.group == "source"
     searching = retrieval(
         question,
@@ -139,6 +141,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
+        understood=understood_days(question, now),
         empty=None if hits else why_empty(call, question, reach),
         left_out=left_out,
         as_of=answered_sequence(found, reach),

@@ -97,12 +97,8 @@ def vector_of(row: Mapping[str, Any], *, model: str, dimension: int) -> Vector |
 
 
 def seen(repository: WikiRepository, generations: Mapping[str, str]) -> Condition:
-    """Return the condition for what a repository sees: its branch and what holds for all, each in its generation.
-
-    `generations`: by branch, the generation that is seen; a branch without one has the empty text.
-    """
-    branches = dict.fromkeys((repository.branch or "", ""))
-    apart = [{BRANCH: branch, GENERATION: generations.get(branch, "")} for branch in branches]
+    """Return the condition for what a repository sees: by branch, the generation that is seen, or the empty text."""
+    apart = [{BRANCH: branch, GENERATION: generation} for branch, generation in generations.items()]
     where: Condition = {REPOSITORY: repository.repository_id, STATUS: ACTIVE}
     return {**where, **apart[0]} if len(apart) == 1 else {**where, "$or": apart}
 

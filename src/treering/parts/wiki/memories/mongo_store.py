@@ -13,7 +13,7 @@ from pymongo import MongoClient, ReturnDocument
 from pymongo.errors import ConfigurationError, DuplicateKeyError, InvalidURI, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from treering.core.errors import InvalidInput, Unavailable
+from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.screening import screened
 from treering.models.onnx import BgeSmall
 from treering.parts.client.items.recalling import of_cosine, of_words
@@ -44,6 +44,8 @@ _TIMEOUTS = ("serverSelectionTimeoutMS", "connectTimeoutMS")
 """Options that are set where the address does not set them; pymongo prefers what is passed to what an address says."""
 _RECENT = timedelta(minutes=5)
 """A search node follows behind the server: what is younger is looked at one by one."""
+_NO_RIGHTS = frozenset({13, 18, 8000})
+"""Codes by which servers refuse a user: not authorized, not authenticated, and the latter on Atlas."""
 _POOL, _LEAST = 4, 40
 _BATCH = 500
 _OPTIONS: CodecOptions[Any] = CodecOptions(tz_aware=True, tzinfo=UTC)
@@ -262,14 +264,22 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         return {**found, **{row["_id"]: row for row in self._memories.find(young, batch_size=_BATCH)}}
 
     def _seen(self, repository: WikiRepository) -> mongo_rows.Condition:
-        branches = dict.fromkeys((repository.branch or "", ""))
+        branches = self._branches(repository)
         names = {_generation_id(repository, branch): branch for branch in branches}
         current = {
             names[row["_id"]]: str(row["current"]) for row in self._generations.find({"_id": {"$in": list(names)}})
         }
         if repository.generation is not None:
-            current[repository.branch or ""] = repository.generation
-        return mongo_rows.seen(repository, current)
+            own = branches if repository.branch is None else [repository.branch]
+            current |= dict.fromkeys(own, repository.generation)
+        return mongo_rows.seen(repository, {branch: current.get(branch, "") for branch in branches})
+
+    def _branches(self, repository: WikiRepository) -> list[str]:
+        """Return the branches whose memories a repository sees: without one, all that have memories."""
+        if repository.branch is not None:
+            return [repository.branch, ""]
+        held = self._memories.distinct(BRANCH, {REPOSITORY: repository.repository_id})
+        return sorted({"", *map(str, held)})
 
     def _current(self, repository: WikiRepository) -> str:
         found = self._generations.find_one({"_id": _generation_id(repository, repository.branch or "")})
@@ -375,6 +385,10 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except OperationFailure as error:
+        if error.code in _NO_RIGHTS:
+            raise Denied(
+                f"MongoDB refuses the user: {error.code}.", hint="Check the name, the password, and the rights there."
+            ) from error
         raise Unavailable(
             f"MongoDB refuses: {error.code}.", hint="Check the server's log, your rights there, and the password."
         ) from error

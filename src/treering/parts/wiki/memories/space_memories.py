@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, NotFound
-from treering.core.filters import METADATA, And, Compare, Filter, Or
+from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.parts.client.items.documents import MemoryItem, item_of
@@ -64,12 +64,9 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
         (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id,))])
         found = read.objects.get(memory_id)
-        seen = isinstance(found, Source) and found.status == "active" and found.scope in repository.scopes
-        if not isinstance(found, Source) or not seen or not found.origin.startswith(_PREFIX):
+        if not isinstance(found, Source) or found.status != "active" or not found.origin.startswith(_PREFIX):
             return None
-        if found.metadata.get(GENERATION) != self._generations(repository).get(found.scope):
-            return None
-        return self._memory(item_of(found), found)
+        return self._memory(item_of(found), found) if self._sight(repository).includes(found) else None
 
     def _like(
         self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
@@ -175,25 +172,23 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         where = (Compare(f"{METADATA}{name}", "eq", value) for name, value in told.items())
         return Reach(
             scope=repository.scope,
-            where=And((_KEPT, *where, _seen(self._generations(repository), repository.scopes))),
+            descend=repository.branch is None,
+            where=And((_KEPT, *where, self._sight(repository).condition)),
             now=self._engine.clock.now(),
         )
 
     def _seen_by(self, repository: WikiRepository) -> list[Source]:
         """Return the memories of the generations that are seen, the first made first."""
-        of_scope = self._generations(repository)
-        return [one for one in self._active(repository) if one.metadata.get(GENERATION) == of_scope.get(one.scope)]
+        sight = self._sight(repository)
+        return [one for one in self._active(repository) if sight.includes(one)]
 
-    def _generations(self, repository: WikiRepository) -> Mapping[str, str]:
-        """Return the generations that are seen, by scope: the one that is named, else the current ones."""
-        own, *above = repository.scopes
-        if repository.generation is None:
-            return current_generations(self._engine, repository.scopes)
-        return {**(current_generations(self._engine, above) if above else {}), own: repository.generation}
+    def _sight(self, repository: WikiRepository) -> "_Sight":
+        return _Sight(repository, all_current_generations(self._engine, repository.scopes[-1]))
 
     def _active(self, repository: WikiRepository) -> list[Source]:
-        """Return memories, the first made first: those of a branch with those of its repository."""
-        return [one for one in self._selected(Selection(repository.scope)) if one.status == "active"]
+        """Return memories, the first made first: those of a branch with those of its repository, or of all branches."""
+        selection = Selection(repository.scope, descend=repository.branch is None)
+        return [one for one in self._selected(selection) if one.status == "active"]
 
     def _below(self, repository: WikiRepository) -> list[Source]:
         """Return all memories of a repository, of all its branches unless it names one, withdrawn ones, too."""
@@ -229,10 +224,33 @@ def _is_of(memory: Source, generation: str | None) -> bool:
     return generation is None or memory.metadata.get(GENERATION) == generation
 
 
-def _seen(generations: Mapping[str, str], scopes: Sequence[str]) -> Filter:
-    """Return the condition for memories of those scopes and generations; `generations` lacks scopes without one."""
-    parts = [And((Compare("scope", "eq", scope), _of_generation(generations.get(scope)))) for scope in scopes]
-    return Or(tuple(parts)) if generations else _of_generation(None)
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Which memories a repository sees. `current`: the current generations by scope, of scopes that have one."""
+
+    repository: WikiRepository
+    current: Mapping[str, str]
+
+    def includes(self, memory: Source) -> bool:
+        """Return whether a memory is seen."""
+        return self.repository.sees(memory.scope) and memory.metadata.get(GENERATION) == self._generation(memory.scope)
+
+    @property
+    def condition(self) -> Filter:
+        """The same as a condition of a search in the scope of the repository."""
+        if self.repository.branch is None and self.repository.generation is not None:
+            return _of_generation(self.repository.generation)
+        scopes = sorted({*self.current, *self.repository.scopes})
+        apart = {scope: generation for scope in scopes if (generation := self._generation(scope)) is not None}
+        if not apart:
+            return _of_generation(None)
+        others = And((Not(Compare("scope", "in", tuple(apart))), _of_generation(None)))
+        return Or((others, *(And((Compare("scope", "eq", one), _of_generation(apart[one]))) for one in apart)))
+
+    def _generation(self, scope: str) -> str | None:
+        named = self.repository.generation
+        is_named = named is not None and (self.repository.branch is None or scope == self.repository.scope)
+        return named if is_named else self.current.get(scope)
 
 
 def _of_generation(generation: str | None) -> Filter:
@@ -251,6 +269,13 @@ def _is_about(memory: Source, wanted: Sequence[PurePosixPath]) -> bool:
 
 _ORIGIN = "wiki-generation"
 _KEY = "generation"
+
+
+def all_current_generations(engine: Engine, scope: str) -> Mapping[str, str]:
+    """Return the current generations of a repository and of all its branches, by their scopes."""
+    where = And((Compare("origin", "eq", _ORIGIN), Compare("status", "eq", "active")))
+    found = engine.ledger.select(Selection(scope, descend=True, types=("source",), where=where))
+    return {one.scope: str(one.metadata[_KEY]) for one in found if isinstance(one, Source)}
 
 
 def current_generations(engine: Engine, scopes: Sequence[str]) -> Mapping[str, str]:

@@ -46,7 +46,10 @@ MemoryType = WikiMemoryType
 
 @dataclass(frozen=True, slots=True)
 class WikiRepository:
-    """Whose memories are meant: those of a repository, and where a branch is named, of that branch alone."""
+    """Whose memories are meant: those of a repository with all its branches, or of one branch that is named.
+
+    A branch sees what was stored without one as well, and nothing of another branch.
+    """
 
     repository_id: str
     branch: str | None = None
@@ -85,6 +88,10 @@ class WikiRepository:
         """The scopes whose memories it sees: its own, and where a branch is named, that of the whole repository."""
         whole = f"{_HOME}/{scope_part(self.repository_id)}"
         return (f"{whole}/{scope_part(self.branch)}", whole) if self.branch else (whole,)
+
+    def sees(self, scope: str) -> bool:
+        """Return whether memories of a scope are seen: without a branch, those of all branches are."""
+        return scope in self.scopes or (self.branch is None and scope.startswith(f"{self.scope}/"))
 
 
 @dataclass(frozen=True, slots=True)

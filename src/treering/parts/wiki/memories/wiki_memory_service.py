@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from inspect import isawaitable
 from threading import Lock
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 from uuid import UUID
 
 import numpy as np
 
-from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
+from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.models.embedders import FunctionEmbedder
 from treering.models.onnx import BgeSmall
+from treering.parts.wiki.memories.host_repository import HostMemories, HostRepository, is_host_repository
+from treering.parts.wiki.memories.named_store import NamedStore, open_named_store
 from treering.parts.wiki.memories.space_memories import SpaceWikiMemories
 from treering.parts.wiki.memories.wiki_memory import (
     RELEVANT,
@@ -29,7 +31,7 @@ from treering.parts.wiki.memories.wiki_memory import (
     store_for,
 )
 from treering.ports.models import Embedder
-from treering.surfaces.python.space import Space, open_space
+from treering.surfaces.python.space import Space
 
 # Access to the memories of wiki agents as data: inserted, searched by a vector, found by file, deleted.
 
@@ -68,13 +70,14 @@ AnyEmbeddingTool = EmbeddingTool | Embedder | CreatesEmbeddings
 class WikiMemoryRepository:
     """The memories of wiki agents as data, over a store. Safe to use from many threads.
 
-    `store`: a space, or whatever else keeps the memories; without it the space that the settings name
-    (`TREERING_SPACE`, else the nearest `.treering/` folder) is opened by the first call, and closed by `aclose`.
+    `store`: a space, or whatever else keeps the memories; without it the store that the settings name is opened by the
+    first call, and closed by `aclose`: `TREERING_WIKI_MEMORY`, which may be an address of MongoDB, else the space of
+    `TREERING_SPACE`, else the nearest `.treering/` folder.
     """
 
     def __init__(self, store: WikiMemoryStore | Space | None = None) -> None:
         self._lock = Lock()
-        self._own: Space | None = None
+        self._own: NamedStore | None = None
         self._closed = False
         self._tool: AnyEmbeddingTool | None = None
         self._given = SpaceWikiMemories(store.engine) if isinstance(store, Space) else store
@@ -84,10 +87,7 @@ class WikiMemoryRepository:
         if isinstance(tool, EmbeddingTool) and tool.given is None:
             return
         if not isinstance(tool, EmbeddingTool | CreatesEmbeddings) and not hasattr(tool, "embed_query"):
-            raise InvalidInput(
-                f"embedding_tool: {type(tool).__name__} has no method create_embedding.",
-                hint="Give an EmbeddingTool, an Embedder, or an object with create_embedding(text).",
-            )
+            raise _no_tool(tool)
         if self._given is not None:
             _require_same_model(self._given, tool)
             return
@@ -167,35 +167,36 @@ class WikiMemoryRepository:
         return memory.as_dict()
 
     async def aclose(self) -> None:
-        """Close the space, if this repository opened one."""
+        """Close the store, if this repository opened one."""
         await asyncio.to_thread(self.close)
 
     def opened(self) -> WikiMemoryStore:
-        """Return the store; blocking, where the space has to be opened first."""
+        """Return the store; blocking, where it has to be opened first. Raises as `open_named_store`."""
         if self._given is not None:
             return self._given
         with self._lock:
             if self._closed:
                 raise InvalidInput("This service was closed.", hint="Make another one.")
             if self._own is None:
-                self._own = self._open()
-            return SpaceWikiMemories(self._own.engine)
+                self._own = open_named_store(_embedder_of(self._tool) if self._tool is not None else None)
+            return self._own.store
 
     def close(self) -> None:
-        """Close the space, if this repository opened one. Blocking."""
+        """Close the store, if this repository opened one. Blocking."""
         with self._lock:
             own, self._own, self._closed = self._own, None, True
         if own:
             own.close()
 
-    def _open(self) -> Space:
-        try:
-            return open_space(embedder=_embedder_of(self._tool) if self._tool is not None else None)
-        except TreeringError as error:  # of whatever kind: it tells where the space is, and a caller gave none
-            raise Unavailable("The space of the memory could not be opened.") from error
-
     async def _in_thread(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
         return await asyncio.to_thread(lambda: work(self.opened()))
+
+
+def _no_tool(given: object) -> InvalidInput:
+    return InvalidInput(
+        f"embedding_tool: {type(given).__name__} has no method create_embedding.",
+        hint="Give an EmbeddingTool, an Embedder, or an object with create_embedding(text).",
+    )
 
 
 def _embedder_of(tool: AnyEmbeddingTool) -> Embedder | None:
@@ -231,6 +232,8 @@ def _require_same_model(store: WikiMemoryStore, tool: AnyEmbeddingTool) -> None:
 
 _LOG = logging.getLogger(__name__)
 
+_AGAIN = "Make the call again. If that does not help, the log names the cause."
+
 Result = dict[str, Any]
 """`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
 
@@ -246,23 +249,32 @@ class WikiMemoryService:
 
     Every method is asynchronous, works in a thread, and returns a dictionary: no error of the memory ends an agent.
     `wiki_memory_repo`: a `WikiMemoryRepository`, or its store: a space, or whatever else keeps the memories; without it
-    the space that the settings name (`TREERING_SPACE`, else the nearest `.treering/` folder) is opened by the first
-    call that needs it, and closed by `aclose`. `embedding_tool`: what texts are embedded with there: an
+    the store that the settings name (`TREERING_WIKI_MEMORY`, else `TREERING_SPACE`, else the nearest `.treering/`
+    folder) is opened by the first call that needs it, and closed by `aclose`. A repository of the host with the methods
+    of `WikiMemoryRepository`, or a mock of one, is asked for the data alone, in the event loop of the caller; it knows
+    no branches, generations and keys. `embedding_tool`: what texts are embedded with there: an
     `EmbeddingTool`, an `Embedder`, or an object of the host with `create_embedding(text)`. Raises `InvalidInput` for a
     tool of another model than that of a store that embeds by itself. `store` and `embedder` are other names of the two.
     """
 
     def __init__(
         self,
-        wiki_memory_repo: WikiMemoryRepository | WikiMemoryStore | Space | None = None,
+        wiki_memory_repo: WikiMemoryRepository | WikiMemoryStore | HostRepository | Space | None = None,
         embedding_tool: AnyEmbeddingTool | None = None,
         *,
         store: WikiMemoryStore | Space | None = None,
         embedder: Embedder | None = None,
     ) -> None:
         given = wiki_memory_repo if wiki_memory_repo is not None else store
-        self._repository = given if isinstance(given, WikiMemoryRepository) else WikiMemoryRepository(given)
         tool = embedding_tool if embedding_tool is not None else embedder
+        self._host: HostMemories | None = None
+        # By its class: a mock with a specification passes for an instance.
+        if not issubclass(type(given), WikiMemoryRepository) and is_host_repository(given):
+            self._host = HostMemories(given, _embedding_by(tool))
+            return
+        self._repository = (
+            given if isinstance(given, WikiMemoryRepository) else WikiMemoryRepository(cast("WikiMemoryStore", given))
+        )
         if tool is not None:
             self._repository.embed_with(tool)
 
@@ -285,6 +297,10 @@ class WikiMemoryService:
         What is longer than 4,000 characters is cut at the end of a sentence; the result has `kept_chars` and
         `given_chars` then. The same `idempotency_key` again, for the same repository and branch, keeps nothing more.
         """
+        if host := self._host:
+            given = (repository_id, content, memory_type, source_agent, file_paths, related_pages)
+            unknown = {"branch": branch, "generation": generation, "idempotency_key": idempotency_key}
+            return await _by_host(lambda: host.store(*given), unknown)
 
         def store(kept: WikiMemoryStore) -> Result:
             repository = _repository(kept, repository_id, branch, generation, commit)
@@ -314,6 +330,10 @@ class WikiMemoryService:
 
         A store that has several ways to search adds `searched`, the one that it took.
         """
+        if host := self._host:
+            asked = (repository_id, query, limit, memory_type, score_threshold)
+            unknown = {"source_agent": source_agent, "branch": branch, "generation": generation}
+            return await _by_host(lambda: host.search(*asked), unknown)
 
         def search(kept: WikiMemoryStore) -> Result:
             found = kept.search(
@@ -338,6 +358,9 @@ class WikiMemoryService:
         generation: str | None = None,
     ) -> Result:
         """Return the memories about any of some files, or below some folders: `{status, memories, count}`."""
+        if host := self._host:
+            unknown = {"branch": branch, "generation": generation}
+            return await _by_host(lambda: host.by_files(repository_id, _texts(file_paths)), unknown)
 
         def by_files(kept: WikiMemoryStore) -> Result:
             repository = _repository(kept, repository_id, branch, generation)
@@ -357,6 +380,9 @@ class WikiMemoryService:
 
         That is one patch, which `treering revert` takes back. `erase`: leave nothing of them, for good.
         """
+        if host := self._host:
+            unknown = {"branch": branch, "generation": generation, "erase": erase or None}
+            return await _by_host(lambda: host.purge(repository_id), unknown)
 
         def purge(kept: WikiMemoryStore) -> Result:
             repository = _repository(kept, repository_id, branch, generation)
@@ -384,12 +410,15 @@ class WikiMemoryService:
 
     @classmethod
     async def purge_for_repository(cls, repository_id: UUID | str) -> Result:
-        """Withdraw all memories of a repository with a service of its own, for workflows that have none."""
+        """Withdraw all memories of a repository with a service of its own, for workflows that have none.
+
+        That service uses the store that the settings name, as one without arguments does.
+        """
         async with cls() as service:
             return await service.purge_memories(repository_id)
 
     async def aclose(self) -> None:
-        """Close the space, if this service opened one."""
+        """Close the store, if this service opened one."""
         await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
@@ -401,16 +430,26 @@ class WikiMemoryService:
     def with_store(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
         """Do blocking work on the store, in this thread.
 
-        Raises `InvalidInput`, `NotFound` and `Denied` as they are. Whatever else goes wrong is logged and becomes a
-        `MemoryUnreachable`, which names nothing of what is inside.
+        Raises `InvalidInput`, `NotFound` and `Denied` as they are, and `Corrupt` where the stored data does not verify.
+        Whatever else goes wrong is logged and becomes a `MemoryUnreachable`, which names nothing of what is inside.
         """
+        if self._host is not None:
+            raise InvalidInput(
+                "A repository of the host has no store that tools and middleware can use.",
+                hint="Call the methods of the service, or give it a space or MongoWikiMemories.",
+            )
         try:
             return work(self._repository.opened())
         except (InvalidInput, NotFound, Denied):
             raise
+        except Corrupt as error:
+            _LOG.exception("The memory of wiki agents is damaged.")
+            raise Corrupt(
+                "The memory is damaged: what is stored does not verify.", hint="Run `treering lint --mode audit`."
+            ) from error
         except Exception as error:  # a store may raise anything, and tell addresses and users
             _LOG.exception("The memory of wiki agents failed.")
-            raise MemoryUnreachable("The memory could not be reached.", hint="Make the call again.") from error
+            raise MemoryUnreachable("The memory could not be reached.", hint=_AGAIN) from error
 
     async def _answer(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
         return await asyncio.to_thread(partial(self._attempted, work))
@@ -420,13 +459,61 @@ class WikiMemoryService:
             return {"status": "success", **self.with_store(work)}
         except TreeringError as error:
             # The name of the class says what failed, and no more: no address and no user stands in it.
-            raised = error.__cause__ if isinstance(error, MemoryUnreachable) else error
-            told = f"{error.message} {error.hint}".strip()
-            return {"status": "error", "error": told, "error_type": type(raised).__name__}
+            return _failure(error, error.__cause__ if isinstance(error, MemoryUnreachable) else error)
 
     def close(self) -> None:
-        """Close the space, if this service opened one. Blocking."""
-        self._repository.close()
+        """Close the store, if this service opened one. Blocking."""
+        if self._host is None:
+            self._repository.close()
+
+
+class _HostFailed(Unavailable):
+    """A repository of the host raised something; the cause is what it raised."""
+
+
+async def _by_host(work: Callable[[], Awaitable[Result]], unknown: Mapping[str, object]) -> Result:
+    """Answer by a repository of the host, whose errors are told as they are. `unknown`: what it cannot be given."""
+    try:
+        _refuse([name for name, value in unknown.items() if value is not None])
+        return {"status": "success", **await _awaited(work)}
+    except TreeringError as error:
+        raised = error.__cause__ if isinstance(error, _HostFailed) else error
+        return _failure(error, raised)
+
+
+async def _awaited(work: Callable[[], Awaitable[Result]]) -> Result:
+    try:
+        return await work()
+    except TreeringError:
+        raise
+    except Exception as error:  # a repository of the host may raise anything
+        _LOG.exception("The repository of wiki memories failed.")
+        raise _HostFailed(str(error)) from error
+
+
+def _refuse(names: Sequence[str]) -> None:
+    if names:
+        raise InvalidInput(
+            f"A repository of the host knows no {' and no '.join(names)}.",
+            hint="Leave it out, or give the service a space or MongoWikiMemories.",
+        )
+
+
+def _failure(error: TreeringError, raised: BaseException | None) -> Result:
+    return {
+        "status": "error",
+        "error": f"{error.message} {error.hint}".strip(),
+        "error_type": type(raised).__name__,
+    }
+
+
+def _embedding_by(tool: object) -> Callable[[str], Any]:
+    """Return what embeds a text: the method of a tool of the host, or the embedder."""
+    if (create := getattr(tool, "create_embedding", None)) is not None:
+        return cast("Callable[[str], Any]", create)
+    if tool is not None and not hasattr(tool, "embed_query"):
+        raise _no_tool(tool)
+    return EmbeddingTool(cast("Embedder | None", tool)).create_embedding
 
 
 def _repository(

@@ -1,0 +1,123 @@
+"""Reading the arguments of a call as models and clients write them.
+
+Models fill fields they do not need with `null` or `""`, and some clients send an object as its JSON text. Both are read
+as what was meant; everything else is left to the checks of the modes.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from treering.core.objects import PAYLOADS
+from treering.surfaces.mcp.listing import Schema, resolved
+from treering.verbs.catalog import TOOLS
+from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
+from treering.verbs.envelope import AskingInput, Mode
+
+_EMPTY = (None, "")
+
+
+def read_arguments(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call without fields that are given as `null` or `""`, its JSON texts read as objects.
+
+    In the input of a call that changes an object, `null` stays: there it empties a field.
+    """
+    call = {name: value for name, value in arguments.items() if value not in _EMPTY}
+    tool = TOOLS[verb]
+    mode = tool.modes.get(str(call.get("mode", tool.default)))
+    if isinstance(options := call.get("options"), str):
+        call["options"] = _json_of(options, dict)
+    if isinstance(given := call.get("input"), str):
+        call["input"] = _input_in(given, mode)
+    if isinstance(call.get("options"), dict):
+        call["options"] = _read(call["options"], _schema_of(mode.options)) if mode else _without_nulls(call["options"])
+    if isinstance(call.get("input"), dict):
+        call["input"] = _read_input(call["input"], mode) if mode else _without_nulls(call["input"])
+    return call
+
+
+def _read_input(given: dict[str, Any], mode: Mode) -> dict[str, Any]:
+    new = NEW_OBJECT_FIELDS.get(mode.input)
+    if new is None:
+        return _read(given, _schema_of(mode.input))
+    schema = _merged(_schema_of(new), _schema_of(mode.input))
+    read = _read(given, schema)
+    emptied = {name: None for name, value in given.items() if value is None} if read.get("id") else {}
+    return read | emptied
+
+
+def _input_in(text: str, mode: Mode | None) -> Any:
+    """Return the fields that a JSON text holds; any other text stays the text that it is."""
+    fields = _json_of(text, dict)
+    if not isinstance(fields, dict) or mode is None:
+        return text
+    new = NEW_OBJECT_FIELDS.get(mode.input)
+    known = {*mode.input.model_fields, *(new.model_fields if new else ())}
+    known |= {"query"} if issubclass(mode.input, AskingInput) else set()
+    return fields if fields.keys() <= known else text
+
+
+def _read(fields: dict[str, Any], schema: Schema, root: Schema | None = None) -> dict[str, Any]:
+    root = root or schema
+    known, required = schema["properties"], schema.get("required", ())
+    read = {
+        name: _read_value(value, known.get(name, {}), root)
+        for name, value in fields.items()
+        if not _is_left_out(value, known.get(name), root, required=name in required)
+    }
+    kind = PAYLOADS.get(str(read.get("kind")))
+    if kind is not None and isinstance(payload := read.get("payload"), dict) and not read.get("id"):
+        read["payload"] = _read(payload, _schema_of(kind))
+    return read
+
+
+def _read_value(value: Any, schema: Schema, root: Schema) -> Any:
+    schema = resolved(schema, root)
+    match schema.get("type"):
+        case "object":
+            value = _json_of(value, dict)
+            return _read(value, schema, root) if isinstance(value, dict) and "properties" in schema else value
+        case "array":
+            value = _json_of(value, list)
+            items = schema.get("items", {})
+            return [_read_value(one, items, root) for one in value] if isinstance(value, list) else value
+        case _:
+            return value
+
+
+def _is_left_out(value: Any, schema: Schema | None, root: Schema, *, required: bool) -> bool:
+    """Return whether a value means that the field was left out: an empty text does where no text is meant."""
+    if value != "" or schema is None or required:
+        return value is None
+    return not isinstance(schema.get("default"), str) or "enum" in resolved(schema, root)
+
+
+def _json_of(value: Any, kind: type) -> Any:
+    """Return what a JSON text holds if that is of a kind, else the value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return read if isinstance(read, kind) else value
+
+
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> Schema:
+    return {"properties": {}, **model.model_json_schema(by_alias=True)}
+
+
+def _merged(new: Schema, own: Schema) -> Schema:
+    """Return the schema of an input that makes a new object or changes one: no field of it is always needed."""
+    return {
+        "properties": {**new["properties"], **own["properties"]},
+        "$defs": {**new.get("$defs", {}), **own.get("$defs", {})},
+    }

@@ -1,0 +1,133 @@
+"""What models and clients write in place of leaving a field out."""
+
+import json
+
+import pytest
+
+from treering.ports.adapter import NoFiles
+from treering.surfaces.mcp.arguments import read_arguments
+from treering.surfaces.mcp.dispatcher import ToolDispatcher
+
+BUOY = {"text": "The buoy at the north pier blinks twice."}
+LIGHT = {"kind": "decision", "title": "Colour of the pier light", "payload": {"question": "Which colour?"}}
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    dispatcher = ToolDispatcher(f"sqlite:{tmp_path / 'space.db'}", NoFiles())
+
+    def call(verb, **arguments):
+        return dispatcher.answer(verb, arguments, actor="ann", progress=lambda *_: None, check=lambda: None)
+
+    assert not call("ingest", mode="source", input=BUOY).is_error
+    yield call
+    dispatcher.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"mode": "search", "input": {"text": "buoy"}, "scope": None, "options": None},
+        {"mode": "search", "input": {"text": "buoy"}, "scope": "", "options": ""},
+        {"mode": "search", "input": {"text": "buoy", "filter": None}, "options": "{}"},
+        {"mode": "search", "input": {"text": "buoy"}, "options": {"limit": None, "filter": None, "as_of": ""}},
+        {"mode": "search", "input": {"text": "buoy"}, "options": '{"limit": 3, "descend": null}'},
+        {"mode": "search", "input": '{"text": "buoy"}', "options": "  {} "},
+        {"mode": "search", "input": '{"query": "buoy"}'},
+        {"mode": "search", "input": {"text": "buoy"}, "options": {"filter": '{"kind": "note"}', "limit": "", "at": ""}},
+        {"mode": "expand", "input": {"ids": '["{source}"]', "around": None}},
+        {"mode": None, "input": {"task": "buoy"}},
+        {"mode": "", "input": {"task": "buoy"}},
+    ],
+)
+def test_call_is_read_without_fields_left_out(ask, arguments):
+    source = ask("query", mode="search", input={"text": "buoy"}).data["hits"][0]["object_id"]
+    answer = ask("query", **json.loads(json.dumps(arguments).replace("{source}", source)))
+
+    assert not answer.is_error, answer.text
+    assert "blinks twice" in answer.text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {**LIGHT, "evidence_refs": None, "status": None, "valid_from": "", "confidence": ""},
+        {**LIGHT, "id": None, "revision": "", "payload": json.dumps(LIGHT["payload"])},
+        {**LIGHT, "payload": {**LIGHT["payload"], "rationale": None, "alternatives": None}, "subject_refs": "[]"},
+        json.dumps({**LIGHT, "derived_from": None}),
+    ],
+)
+def test_new_knowledge_is_read_without_fields_left_out(ask, given):
+    answer = ask("crystallize", mode="knowledge", input=given)
+
+    assert not answer.is_error, answer.text
+    page = ask("query", mode="page", input={"id": answer.data["ids"][0]})
+    assert page.data["object"]["payload"]["question"] == "Which colour?"
+
+
+def test_null_still_empties_a_field_of_an_object(ask):
+    item = {"title": "Paint the pier", "due_at": "2026-03-01T00:00:00Z", "parent_ref": None}
+    made = ask("crystallize", mode="work_item", input=item).data["ids"][0]
+
+    emptied = ask("crystallize", mode="work_item", input={"id": made, "due_at": None})
+
+    assert not emptied.is_error, emptied.text
+    assert ask("query", mode="page", input={"id": made}).data["object"]["due_at"] is None
+
+
+@pytest.mark.parametrize(
+    "text", ['{"colour": "green"}', "[1, 2]", "{not json", '"quoted"', '{"text": "x", "colour": "green"}']
+)
+def test_text_that_is_no_input_is_stored_as_it_is(ask, text):
+    answer = ask("ingest", mode="source", input=text)
+
+    assert not answer.is_error, answer.text
+    assert read_arguments("ingest", {"mode": "source", "input": text})["input"] == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"mode": "search", "input": {"text": None}}, "text"),
+        ({"mode": "search", "input": {"text": "buoy"}, "options": "limit=3"}, "options"),
+        ({"mode": "search", "input": {"text": "buoy"}, "options": {"limit": "many"}}, "limit"),
+        ({"mode": "search", "input": {"text": "buoy"}, "options": "[" * 5_000}, "options"),
+        ({"mode": "search", "input": None}, "text"),
+        ({"mode": "search", "input": 7}, "input"),
+    ],
+)
+def test_wrong_argument_is_still_named(ask, arguments, field):
+    answer = ask("query", **arguments)
+
+    assert answer.is_error
+    assert answer.data["details"]["fields"][0]["field"] == field
+
+
+def test_nulls_inside_data_of_the_caller_stay():
+    items = [{"text": "x", "origin": None, "metadata": {"colour": None, "size": ""}}]
+
+    read = read_arguments("ingest", {"mode": "source", "input": {"items": items}})
+
+    assert read["input"]["items"] == [{"text": "x", "metadata": {"colour": None, "size": ""}}]
+
+
+@pytest.mark.parametrize("verb", ["ingest", "query", "crystallize", "lint"])
+def test_help_and_unknown_modes_are_read_without_nulls(verb):
+    assert read_arguments(verb, {"mode": "help", "input": {"mode": None}, "options": None}) == {
+        "mode": "help",
+        "input": {},
+    }
+    assert read_arguments(verb, {"mode": "zzz", "options": "{}", "input": "{}"}) == {
+        "mode": "zzz",
+        "options": {},
+        "input": "{}",
+    }
+
+
+@pytest.mark.parametrize("kind", [["decision"], {"a": 1}, 7, "opinion"])
+def test_wrong_kind_is_named(ask, kind):
+    answer = ask("crystallize", mode="knowledge", input={**LIGHT, "kind": kind})
+
+    assert answer.is_error
+    assert answer.data["details"]["fields"][0]["field"] == "kind"
