@@ -17,6 +17,7 @@ from benchmarks.plan import Plan, workplace
 from benchmarks.source_tree import git
 from treering.parts.coding_agents import hook_memory
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.stores.sqlite.ready import ready_folder, write_ready
 
 _COMMITS, _QUICK_COMMITS = 400, 20
 _MOST_FILES = 30
@@ -83,11 +84,11 @@ def _costs(table: hook_memory.HookTable, space: Path, repository: Path) -> Itera
     """Call each hook on a table of the most entries there may be."""
     one = table.entries[0]
     rows = [
-        [f"know:{number:026}", 1, f"{one.text} number {number}", [f"a/{number}.py"], "", True]
+        [f"know:{number:026}", 1, f"{one.text} number {number}", [f"a/{number}.py"], "", True, []]
         for number in range(_ENTRIES)
     ]
-    told = {"version": 1, "head": table.head, "entries": rows, "together": table.together}
-    (hook_memory.ready_folder(space) / "hooks.table").write_text(json.dumps(told))
+    told = {"version": 2, "head": table.head, "entries": rows, "together": table.together, "branches": {}}
+    write_ready(ready_folder(space) / "hooks.table", told)
     given = {"session_id": "one", "cwd": str(repository), "prompt": f"{one.text} number 7"}
     given |= {"tool_input": {"file_path": "a/7.py"}, "error": f"Error: {one.text}"}
     for word, most in (("edit", 0.15), ("prompt", 0.3), ("failure", 0.3)):

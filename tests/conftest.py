@@ -73,9 +73,10 @@ def collected_files(request):
 
 
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch):
+def no_settings(monkeypatch, tmp_path_factory):
     for name in [name for name in os.environ if name.startswith("TREERING_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "xdg"))
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from scripted_model import SAID, scripted_model
 
+from treering.stores.sqlite.ready import ready_folder, unsealed
+
 RECORD = """\
 # Sessions in SQLite
 
@@ -147,8 +149,8 @@ def test_what_a_client_asked_on_the_command_line_belongs_to_its_session(name, sh
     program = f"{programs}/treering" if name == "codex" else "treering"  # its shell has a search path of its own
     question = f'cd . && {program} query --mode search "Where are sessions kept" --limit 2'
     run_client(name, shop, "Wait for a lock.", question)
-    noted = folder / ".treering/treering.db.ready/answers.jsonl"
-    told = [json.loads(one) for one in noted.read_text().splitlines()]
+    noted = ready_folder(folder / ".treering/treering.db") / "answers.jsonl"
+    told = [unsealed(one) for one in noted.read_bytes().splitlines()]
     (answer,) = [one["answer"] for one in told if one.get("in_shell")]
     assert [one["answers"] for one in told if "session" in one] == [[answer]]
 

@@ -1,3 +1,4 @@
+import gc
 import re
 from itertools import pairwise
 from math import inf
@@ -51,6 +52,18 @@ def test_of_near_duplicates_the_better_one_stays_and_stands_for_the_other() -> N
     selection = diversify(candidates(LONG, LONG.upper() + ".", "Something else"), 3)
     assert selection.keys == (0, 2)
     assert selection.duplicates == {1: 0}
+
+
+def test_choosing_hits_leaves_no_cycle_for_the_collector() -> None:
+    hits = candidates(LONG, "Something else", "Café au lait, und mehr")
+    diversify(hits, 3)
+    gc.collect()
+    gc.disable()
+    try:
+        diversify(hits, 3)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_texts_that_differ_in_a_number_are_two_facts() -> None:

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -180,3 +181,138 @@ def test_settings_are_read_without_heavy_modules():
 @pytest.mark.parametrize("name", ["Pacific/Kiritimati", "-08:00", ""])
 def test_setting_of_the_time_zone_is_read(name):
     assert Settings.read({"TREERING_TIMEZONE": name}).time_zone == parse_zone(name)
+
+
+# What leads elsewhere: a folder that came from others must not choose the space of another one.
+
+
+@pytest.fixture
+def clone(repository, tmp_path):
+    """A folder from others, beside a repository with a space and a work tree."""
+    touch(file_address(repository.folder / ".treering/treering.db"))
+    repository.git("worktree", "add", "-q", "-b", "x", str(tmp_path / "x"))
+    (tmp_path / "clone/deep").mkdir(parents=True)
+    return tmp_path / "clone"
+
+
+def link_space(clone, main):
+    (clone / ".treering").symlink_to(main / ".treering")
+
+
+def link_space_file(clone, main):
+    (clone / ".treering").mkdir()
+    (clone / ".treering/treering.db").symlink_to(main / ".treering/treering.db")
+
+
+def link_to_no_space_yet(clone, main):
+    Scratch(clone)
+    (clone / ".treering").symlink_to(main / "src")
+
+
+def link_git(clone, main):
+    (clone / ".git").symlink_to(main / ".git")
+
+
+def git_file(clone, main):
+    (clone / ".git").write_text(f"gitdir: {main}/.git\n")
+
+
+def git_file_to_work_tree(clone, main):
+    (clone / ".git").write_text(f"gitdir: {main}/.git/worktrees/x\n")
+
+
+def link_git_file(clone, main):
+    (clone / ".git").symlink_to(main.parent / "x/.git")
+
+
+def hard_link_git_file(clone, main):
+    (clone / ".git").hardlink_to(main.parent / "x/.git")
+
+
+def common_folder(clone, main):
+    Scratch(clone)
+    (clone / ".git/commondir").write_text(f"{main}/.git\n")
+
+
+def common_folder_of_bare(clone, main):
+    for name in ("objects", "refs"):
+        (clone / name).mkdir()
+    (clone / "HEAD").write_text("ref: refs/heads/main\n")
+    (clone / "commondir").write_text("../main/.git\n")
+
+
+def git_file_to_own_folder(clone, main):
+    Scratch(clone / "deep")
+    (clone / "deep/.git").rename(clone / "git")
+    (clone / "git/config").write_text("[core]\n[[[\n\tworktree = /nowhere\n" * 1_000)
+    (clone / "git/commondir").write_text(f"{main}/.git\n")
+    (clone / ".git").write_text("gitdir: git\n")
+
+
+LEADING = (
+    *(link_space, link_space_file, link_to_no_space_yet, link_git, git_file, git_file_to_work_tree, link_git_file),
+    *(hard_link_git_file, common_folder, common_folder_of_bare, git_file_to_own_folder),
+)
+
+
+@pytest.mark.parametrize("lead", LEADING)
+def test_a_folder_that_leads_to_another_space_is_refused(clone, repository, lead):
+    lead(clone, repository.folder)
+    for folder in (clone, clone / "deep"):
+        with pytest.raises(InvalidInput, match=r"outside|does not name it") as caught:
+            space_at(folder)
+        assert "TREERING_SPACE" in caught.value.hint
+        named = str(repository.folder / ".treering/treering.db")
+        assert space_at(folder, TREERING_SPACE=named).address == file_address(named)
+    with pytest.raises(InvalidInput, match=r"outside|does not name it"):
+        _ = Settings.read({}, folder=clone).new_space
+
+
+def test_links_within_a_repository_go_on_working(clone, repository, tmp_path):
+    tree = tmp_path / "x"
+    (tree / ".treering").symlink_to(repository.folder / ".treering")
+    assert space_at(tree).address.file.samefile(repository.folder / ".treering/treering.db")
+    (repository.folder / "src/.treering").symlink_to("../.treering")
+    assert space_at(repository.folder / "src").address == file_address(repository.folder / "src/.treering/treering.db")
+    (tmp_path / "by link").symlink_to(repository.folder)
+    assert space_at(tmp_path / "by link/src").address.file.samefile(repository.folder / ".treering/treering.db")
+
+
+def test_a_git_folder_elsewhere_works_if_it_names_its_work_tree(tmp_path):
+    here = Scratch(tmp_path / "here")
+    here.git("init", "-q", "--separate-git-dir", str(tmp_path / "there"))
+    with pytest.raises(InvalidInput, match="does not name it"):
+        space_at(here.folder)
+    here.git("config", "core.worktree", str(here.folder))
+    assert space_at(here.folder).address == file_address(tmp_path / "there/treering/treering.db")
+
+
+def test_a_submodule_with_configuration_of_its_own_goes_on_working(repository, tmp_path):
+    outer = Scratch(tmp_path / "outer")
+    outer.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repository.folder), "inner")
+    inner = Scratch(outer.folder / "inner")
+    place = file_address(outer.folder / ".git/modules/inner/treering/treering.db")
+    for command in (["sparse-checkout", "set", "src"], ["worktree", "add", "-q", "-b", "y", str(tmp_path / "y")]):
+        inner.git(*command)
+        assert space_at(inner.folder).address == place
+    assert space_at(tmp_path / "y").address == place
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners of POSIX")
+@pytest.mark.parametrize(("mode", "refused"), [(0o1777, True), (0o777, True), (0o2775, False), (0o755, False)])
+def test_a_space_of_another_user_is_refused_where_all_can_write(tmp_path, monkeypatch, mode, refused):
+    above = file_address(tmp_path / "tmp/.treering/treering.db")
+    touch(above)
+    (tmp_path / "tmp/mine").mkdir()
+    (tmp_path / "tmp").chmod(mode)
+    assert space_at(tmp_path / "tmp/mine").address == above
+    owner = above.file.stat().st_uid
+    if owner == 0:
+        os.chown(above.file, 4_321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if refused:
+        with pytest.raises(InvalidInput, match="belongs to another user"):
+            space_at(tmp_path / "tmp/mine")
+    else:
+        assert space_at(tmp_path / "tmp/mine").address == above

@@ -1,18 +1,22 @@
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 from graph_stage import all_nodes, around, edges_of, known_graph, stated
 from index_stage import open_space, seen
 
-from treering.stores.sqlite.files import ready_folder
+from treering.stores.sqlite.index import kept_tables
+from treering.stores.sqlite.ready import ready_folder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract.stage import near
 
+FRONT = kept_tables._FRONT
 NAMES = ("Ada Lovelace", "Charles Babbage", "Grace Hopper", "Howard Aiken", "Luigi Menabrea")
 
 
@@ -178,7 +182,8 @@ def test_an_erased_text_has_no_vector_in_any_file(opened, path):
     assert sources[0].id not in other.near(asked)
     assert sources[0].id not in opened().near(asked)
     assert vectors_kept(path)
-    everything = [file for file in Path(path).parent.rglob("*") if file.is_file()]
+    folders = Path(path).parent, ready_folder(path)
+    everything = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
     assert not any(stored in file.read_bytes() for file in everything)
 
 
@@ -243,6 +248,69 @@ def test_a_damaged_file_is_made_anew(opened, path, damage, tmp_path):
     assert agrees(opened())
     assert (kept(path).is_symlink(), kept(path).read_bytes()[:16]) == (False, whole[:16])
     assert agrees(opened())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_flipped_bit_makes_the_tables_anew(opened, path, seed):
+    with_vectors(opened())
+    first = opened()
+    good, asked = content(first), "Ada Lovelace met Grace Hopper in Town7."
+    nearest = first.near(asked)
+    for file in (kept(path), *vectors_kept(path)):
+        whole = bytearray(file.read_bytes())
+        places = range(FRONT, len(whole))
+        for at in places[seed :: len(places) // 40]:
+            whole[at] ^= 1 << at % 8
+        file.write_bytes(whole)
+    again = opened()
+    assert (content(again), again.near(asked)) == (good, nearest)
+
+
+def with_front(whole: bytes, change) -> bytes:
+    """Return a table with what stands at its front changed, and a checksum that fits."""
+    _, length, _ = kept_tables._START.unpack_from(whole)
+    told = json.loads(whole[kept_tables._START.size :][:length])
+    front = change(told)
+    front = front if isinstance(front, bytes) else json.dumps(front).encode()
+    start = kept_tables._START.pack(kept_tables._MAGIC, len(front), blake2b(front, digest_size=32).digest())
+    return (start + front).ljust(FRONT, b"\0") + whole[FRONT:]
+
+
+def of_nodes(place):
+    return lambda told: {**told, "places": {**told["places"], "nodes": place}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        of_nodes([-64, "<u4", [8]]),
+        of_nodes([0, "<u4", [8]]),
+        of_nodes([FRONT, "<u4", [10**30]]),
+        of_nodes([FRONT, "<u4", [-1]]),
+        of_nodes([FRONT, "<u4", [2**40, 0]]),
+        of_nodes([FRONT, "|O", [2]]),
+        of_nodes([FRONT, "<M8[s]", [2]]),
+        of_nodes([FRONT + 1, "<u4", ["2"]]),
+        of_nodes(["4096", "<u4", [2]]),
+        of_nodes({"start": 1}),
+        lambda told: {**told, "places": [1]},
+        lambda told: {**told, "numbers": 7},
+        lambda told: {**told, "numbers": {"count": "1", "live": -1, "used": 2**70}},
+        lambda told: {**told, "moment": None},
+        lambda told: {**told, "sum": told["sum"] + 1},
+        lambda told: {},
+        lambda told: [1],
+        lambda told: b"[" * 4_000,
+        lambda told: b"\xff",
+    ],
+)
+def test_a_table_with_a_crafted_front_is_made_anew(opened, path, change):
+    fill(opened())
+    assert agrees(opened())
+    crafted = with_front(kept(path).read_bytes(), change)
+    kept(path).write_bytes(crafted)
+    assert agrees(opened())
+    assert kept(path).read_bytes() != crafted
 
 
 def test_a_space_that_was_put_back_does_not_use_what_its_future_kept(opened, path, tmp_path):

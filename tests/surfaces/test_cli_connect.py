@@ -16,7 +16,7 @@ from space_parts import all_of, decide, note, open_space
 from treering.core.fencing import fence
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.access import files_below
-from treering.stores.sqlite.files import ready_folder
+from treering.stores.sqlite.ready import ready_folder
 from treering.surfaces.cli import run
 from treering.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.system.machine import NEXT_LOCK, held_alone
@@ -294,12 +294,13 @@ HOOK_MODULES = {
     *("treering", "treering.facades", "treering.version"),
     *("treering.core", "treering.core.characters", "treering.core.errors"),
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
-    "treering.system.repository_place",
+    *("treering.system.repository_place", "treering.system.space_place"),
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
-    "treering.parts.coding_agents.tool_calls",
+    *("treering.parts.coding_agents.tool_calls", "treering.parts.coding_agents.client_input"),
     "treering.core.fencing",
-    *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files"),
+    *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
+    "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
@@ -360,7 +361,7 @@ def test_what_was_changed_since_it_was_made_ready_is_not_told(folder):
 
 def test_what_is_erased_is_nowhere_in_what_is_kept_ready(folder):
     work_at_sessions(folder)
-    kept = folder / ".treering" / "treering.db.ready"
+    kept = ready_folder(folder / ".treering/treering.db")
     assert any("SQLite" in file.read_text() for file in kept.iterdir())
     with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
         space.erase([one.id for one in all_of(space, "knowledge")], reason="asked for")
@@ -651,7 +652,7 @@ def after_asking(folder, answered, session, word="asked", **told):
 
 
 def used_by_hooks(folder):
-    file = folder / ".treering/treering.db.ready/used.jsonl"
+    file = ready_folder(folder / ".treering/treering.db") / "used.jsonl"
     return [json.loads(line)[0] for line in file.read_bytes().splitlines()] if file.exists() else []
 
 
@@ -691,7 +692,7 @@ def test_what_a_command_was_answered_counts_for_the_session_that_ran_it_alone(sh
 
 
 def test_where_nothing_was_noted_or_the_call_was_of_something_else_no_session_is_noted(shop):
-    kept = shop / ".treering/treering.db.ready/answers.jsonl"
+    kept = ready_folder(shop / ".treering/treering.db") / "answers.jsonl"
     after_asking(shop, "ans:AAAA", "one")
     assert not kept.exists()
     asked_over_mcp(shop, "LIMIT total_of prices")
@@ -720,14 +721,14 @@ def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user") as space:
         (source,) = [one for one in all_of(space, "source") if one.origin.endswith("basket.py")]
         space.perform("erase", input={"ids": [source.id]})
-    kept = shop / ".treering/treering.db.ready"
+    kept = ready_folder(shop / ".treering/treering.db")
     assert not any(source.id.encode() in file.read_bytes() for file in kept.iterdir())
     make_ready_for(shop)
     assert verdicts(shop) == {}
 
 
 def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_left_out(shop):
-    kept = shop / ".treering/treering.db.ready"
+    kept = ready_folder(shop / ".treering/treering.db")
     asked_over_mcp(shop, "LIMIT total_of prices")
     line = (kept / "answers.jsonl").read_bytes()
     (kept / "answers.jsonl").write_bytes(line * (60_000 // len(line) + 1))
@@ -908,7 +909,7 @@ def test_a_hook_without_a_space_or_with_a_broken_table_tells_nothing(shop, tmp_p
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert hook(word, {**given, "cwd": str(elsewhere)}, elsewhere) == {}
-    (shop / ".treering/treering.db.ready/hooks.table").write_text('{"version": 1, "entries": [[1]]}')
+    (ready_folder(shop / ".treering/treering.db") / "hooks.table").write_text('{"version": 1, "entries": [[1]]}')
     assert hook(word, {**given, "cwd": str(shop)}, shop) == {}
 
 

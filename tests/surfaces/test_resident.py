@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -274,6 +275,29 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "there")
 
     assert not client.is_private(str(tmp_path / "link"))
+
+
+@pytest.mark.parametrize("told", [b".pid=1\nseconds=1\nanswered=1\nidle_minutes=1\n", b".pid=\x1b[2J\n", b".pid=1\n"])
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_only_a_resident_process_of_this_user_and_version_is_believed(runtime, monkeypatch, told, mode):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    (runtime / "treering").mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(client.socket_place(client.fingerprint()))
+        listener.listen()
+        (runtime / "treering").chmod(mode)
+        answering = threading.Thread(target=answer_once, args=(listener, told), daemon=True)
+        answering.start()
+        believed = client.how_it_is()
+    assert (believed is not None) == (mode == 0o700 and b"idle_minutes" in told)
+
+
+def answer_once(listener, told):
+    with suppress(OSError):
+        line, _ = listener.accept()
+        with line:
+            line.sendall(told)
+            line.recv(100)
 
 
 def test_what_is_installed_decides_which_process_answers(commands, monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
@@ -111,6 +112,7 @@ def note_commit() -> None:
 
 
 _OBJECTS_PER_COLLECTION = 100_000
+_OBJECTS_OF_CALLS = 50_000
 _collecting = Lock()
 _thresholds_before: list[tuple[int, int, int]] = []
 
@@ -129,6 +131,17 @@ def collecting_seldom() -> Iterator[None]:
     finally:
         with _collecting:
             gc.set_threshold(*_thresholds_before.pop())
+
+
+@cache
+def end_loading() -> None:
+    """Leave the objects of modules out of what the collector looks through, and have it look as calls need it.
+
+    Answers of a server leave cycles. To be called before the first of them: a command loads its modules with a
+    threshold so high that a server would collect nothing for thousands of requests.
+    """
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_OF_CALLS)
 
 
 # The port of jobs: what long work has done so far, per item, across crashes.

@@ -1,6 +1,8 @@
 """The computer: its clock and source of chance, private files, locks, and how our processes are started and behave."""
 
+import errno
 import os
+import stat
 import sys
 import threading
 import time
@@ -69,6 +71,23 @@ def make_folder(folder: Path) -> None:
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=_FOLDER, exist_ok=True)
+
+
+def own_user() -> int | None:
+    """Return the number of the user of this process; `None` on Windows, where files have no such owner."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def check_private(folder: Path) -> None:
+    """Raise `PermissionError` if a folder exists, and is a link, of another user, or open to other users."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    user = own_user()
+    is_own = user is None or (found.st_uid == user and not found.st_mode & 0o077)
+    if not (stat.S_ISDIR(found.st_mode) and is_own):
+        raise PermissionError(errno.EACCES, "must be a folder that only this user can open", str(folder))
 
 
 def private(path: str, flags: int) -> int:

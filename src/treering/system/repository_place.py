@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _GIT = ".git"
-_MOST_CHARS = 10_000
+_MOST_CHARS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,27 @@ class GitPlace:
     def main_top(self) -> Path | None:
         """The folder that holds `.git` itself; `None` for bare repositories, submodules and git folders elsewhere."""
         return self.common.parent if self.common.name == _GIT else None
+
+    @property
+    def names_back(self) -> bool:
+        """Whether the repository names this work tree, too, if the `.git` of the work tree only leads to it."""
+        if self.linked:
+            linked = Path(_text(self.git_dir / "gitdir"))  # where the `.git` file of the work tree is
+            is_added = self.git_dir.parent == self.common / "worktrees"
+            return is_added and (self.top is None or _same(self.git_dir / linked.parent, self.top))
+        if self.top is None or self.git_dir == self.top / _GIT:
+            return True
+        return any(_same(self.git_dir / named, self.top) for named in self._named_trees())
+
+    def _named_trees(self) -> Iterator[str]:
+        """Yield the work tree that the configuration names, as of a submodule."""
+        for file in ("config.worktree", "config"):
+            section = ""
+            for line in _text(self.git_dir / file).splitlines():
+                name, _, value = (part.strip() for part in line.partition("="))
+                section = name.lower() if name.startswith("[") else section
+                if section == "[core]" and name.lower() == "worktree":
+                    yield value.strip('"')
 
     @property
     def detached(self) -> str:
@@ -104,10 +125,16 @@ def _with_top(found: GitPlace, folder: Path) -> GitPlace:
     """Return a repository that `GIT_DIR` names, with its work tree: git takes the folder it is called in for it."""
     linked = _text(found.git_dir / "gitdir")  # of a work tree that was added: where its `.git` file lies
     if linked:
-        return GitPlace(found.git_dir, found.common, Path(linked).parent)
+        return GitPlace(found.git_dir, found.common, (found.git_dir / linked).parent)
     if found.git_dir.name == _GIT:
         return GitPlace(found.git_dir, found.common, found.git_dir.parent)
     return GitPlace(found.git_dir, found.common, folder.resolve())
+
+
+def _same(one: Path, other: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return one.samefile(other)
+    return False
 
 
 def _text(file: Path) -> str:

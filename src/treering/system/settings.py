@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from treering.core.errors import InvalidInput
 from treering.system.address import Address, file_address, parse_address
 from treering.system.repository_place import GitPlace, repository_at
+from treering.system.space_place import check_space_place, check_work_tree
 
 if TYPE_CHECKING:
     from treering.retrieval.text.time_zones import TimeZone
@@ -42,7 +43,7 @@ class Settings:
     space: str = field(default="", repr=False)  # there may be a password in it
     """`TREERING_SPACE`: the space to use where none is given."""
     data_dir: Path = field(default_factory=Path)
-    """`TREERING_DATA_DIR`: where named spaces live."""
+    """`TREERING_DATA_DIR`: where named spaces live, and the files that are kept ready for spaces."""
     actor: str = "user"
     """`TREERING_ACTOR`: who writes; default the login name."""
     keys: str = field(default="", repr=False)  # there may be a password in it
@@ -118,7 +119,7 @@ class Settings:
             space=given.get("TREERING_SPACE", ""),
             resident=given.get("TREERING_RESIDENT", ""),
             resident_minutes=float(minutes),
-            data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
+            data_dir=_data_dir(given),
             actor=given.get("TREERING_ACTOR", "") or login_name(),
             keys=given.get("TREERING_KEYS", ""),
             anchor=given.get("TREERING_ANCHOR", ""),
@@ -162,13 +163,15 @@ class Settings:
     @property
     def own_space(self) -> Address:
         """The space of the working folder itself, whatever lies in the folders above."""
-        return file_address(self.folder / FOLDER / FILE)
+        return _checked(self.folder / FOLDER / FILE, self.folder)
 
     @property
     def new_space(self) -> Address:
         """The space that `init` makes: that of the repository the folder lies in, else of the folder itself."""
         place = self.repository
-        return next(iter(self._within(place)), self._of_repository(place)) if place else self.own_space
+        if place is None:
+            return self.own_space
+        return next(self._within(place), None) or self._of_repository(place)
 
     @property
     def repository(self) -> GitPlace | None:
@@ -184,7 +187,8 @@ class Settings:
 
         A bare name is a named space under the data folder. The space of a folder is the nearest `.treering/` in its
         work tree, else the one that all work trees of its repository share, else the nearest above. Where there is
-        none yet, the address of the one to be made is given. Raises `InvalidInput` for what is not an address.
+        none yet, the address of the one to be made is given. Raises `InvalidInput` for what is not an address, and
+        where the folder leads to a space that is not its own (see `space_place`).
         """
         if text := given or self.space:
             why = "--space names it" if given else "TREERING_SPACE names it"
@@ -192,14 +196,15 @@ class Settings:
         place = self.repository
         for address in self._within(place) if place else ():
             return SpaceChoice(address, f"the nearest {FOLDER} folder of this work tree")
-        if place and _is_there(shared := self._of_repository(place)):
+        shared = self._of_repository(place) if place else None
+        if place and shared and _is_there(shared):
             return SpaceChoice(shared, f"all work trees of the repository {place.common} share it")
         for folder in (self.folder, *self.folder.parents):
-            if _is_there(above := file_address(folder / FOLDER / FILE)):
-                return SpaceChoice(above, f"the nearest {FOLDER} folder above")
-        if place:
+            if _is_there(file_address(file := folder / FOLDER / FILE)):
+                return SpaceChoice(_checked(file, folder), f"the nearest {FOLDER} folder above")
+        if place and shared:
             made = f"the one to be made for the repository {place.common}: there is none yet"
-            return SpaceChoice(self._of_repository(place), made)
+            return SpaceChoice(shared, made)
         return SpaceChoice(self.own_space, "the one to be made for this folder: there is none yet")
 
     def keys_address(self, given: str | None, *, space: Address) -> Address:
@@ -219,14 +224,24 @@ class Settings:
         if place.top is None or not folder.is_relative_to(place.top):
             return
         for one in (folder, *folder.parents):
-            if _is_there(address := file_address(one / FOLDER / FILE)):
-                yield address
+            if _is_there(file_address(file := one / FOLDER / FILE)):
+                main = place.main_top if place.names_back else None
+                yield _checked(file, place.top, *([main] if main else []))
             if one == place.top:
                 return
 
     def _of_repository(self, place: GitPlace) -> Address:
-        main = place.main_top
-        return file_address(main / FOLDER / FILE if main else place.common / IN_GIT / FILE)
+        if "GIT_DIR" not in self.of_git:
+            check_work_tree(place)
+        if main := place.main_top:
+            return _checked(main / FOLDER / FILE, main)
+        return _checked(place.common / IN_GIT / FILE, place.common)
+
+
+def _checked(file: Path, *roots: Path) -> Address:
+    """Return the address of a space that was found by its place. Raises `InvalidInput` if it may not be used."""
+    check_space_place(file, *roots)
+    return file_address(file)
 
 
 def _is_there(address: Address) -> bool:
@@ -260,9 +275,23 @@ def _zone_name(name: str) -> str:
     return name
 
 
-def _default_data_dir(environment: Mapping[str, str]) -> Path:
-    base = environment.get("XDG_DATA_HOME", "")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "treering"
+def data_folder() -> Path:
+    """Return the data folder of this user, as an absolute path. Raises `InvalidInput` for a user without a home."""
+    return _data_dir(os.environ).absolute()
+
+
+def _data_dir(environment: Mapping[str, str]) -> Path:
+    if named := environment.get("TREERING_DATA_DIR", ""):
+        return Path(named)
+    if base := environment.get("XDG_DATA_HOME", ""):
+        return Path(base) / "treering"
+    try:
+        return Path.home() / ".local" / "share" / "treering"
+    except RuntimeError as error:
+        raise InvalidInput(
+            "This user has no home folder, so there is no place for data.",
+            hint="Set TREERING_DATA_DIR to a folder that this user can write to.",
+        ) from error
 
 
 def login_name() -> str:

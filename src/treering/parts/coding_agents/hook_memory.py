@@ -1,11 +1,10 @@
-"""What hooks tell in the middle of a session: a table kept ready beside the space, and what of it speaks of something.
+"""What hooks tell in the middle of a session: a table kept ready for the space, and what of it speaks of something.
 
 A hook has no time to open a space, nor to load all that analyses text: what is believed lies in one file, with the
 paths it governs, and is matched by the stems of its words. What is told was not changed since, which is asked of the
 space itself.
 """
 
-import json
 import os
 import re
 import time
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from treering.core.fencing import fence
 from treering.retrieval.text.languages import language_of, stem_in, stems_in
-from treering.stores.sqlite.files import ready_folder, standing
+from treering.stores.sqlite.ready import read_ready, ready_folder, standing, write_ready
 from treering.system.machine import replace_file
 
 if TYPE_CHECKING:
@@ -104,18 +103,15 @@ class HookTable:
 
 
 def read_table(space: Path) -> HookTable | None:
-    """Return what is kept ready for hooks; `None` where nothing is, or it cannot be read."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        file = ready_folder(space) / _TABLE
-        if file.stat().st_size <= _MOST_BYTES:
-            told = json.loads(file.read_bytes())
-            if told["version"] == _VERSION:
-                entries = tuple(
-                    HookEntry(identity, revision, text, tuple(paths), scope, of_failure, tuple(branches))
-                    for identity, revision, text, paths, scope, of_failure, branches in told["entries"]
-                )
-                return HookTable(told["head"], entries, told["together"], told["branches"])
-    return None
+    """Return what is kept ready for hooks; `None` where nothing is, or it cannot be read. Raises `OSError`."""
+    told = read_ready(ready_folder(space) / _TABLE, max_bytes=_MOST_BYTES)
+    if told is None or told["version"] != _VERSION:
+        return None
+    entries = tuple(
+        HookEntry(identity, revision, text, tuple(paths), scope, of_failure, tuple(branches))
+        for identity, revision, text, paths, scope, of_failure, branches in told["entries"]
+    )
+    return HookTable(told["head"], entries, told["together"], told["branches"])
 
 
 def claim_renewal(space: Path, table: HookTable) -> bool:
@@ -206,7 +202,7 @@ def _cut(text: str, most: int) -> str:
 
 
 class ShownThings:
-    """What a session was told already, in a file beside the space."""
+    """What a session was told already, in a file of the ready folder."""
 
     def __init__(self, space: Path, session: str) -> None:
         name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
@@ -275,9 +271,8 @@ def keep_table(space: "Space") -> None:
         [one.id, one.revision, one.text, one.paths, one.scope, one.of_failure, one.branches] for one in table.entries
     ]
     told = {"entries": rows, "together": table.together, "branches": table.branches}
-    data = json.dumps({"version": _VERSION, "head": head, **told})
     folder = ready_folder(file, make=True)
-    replace_file(folder / _TABLE, data.encode())
+    write_ready(folder / _TABLE, {"version": _VERSION, "head": head, **told})
     # After it was written: erasing empties the folder, and what it did before is seen now.
     if standing(file).head != head:
         (folder / _TABLE).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """What the hooks of coding agents call: they answer at once with a pack kept ready, and leave the work to a process."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,10 +14,11 @@ from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
-from treering.core.fencing import without_recalled, without_surroundings
-from treering.stores.sqlite.files import Standing, ready_folder, standing
+from treering.core.fencing import fence, unfenced, without_recalled, without_surroundings
+from treering.parts.coding_agents.client_input import read_hook_input
+from treering.stores.sqlite.ready import Standing, read_ready, ready_folder, standing, write_ready
 from treering.system.address import file_address
-from treering.system.machine import make_folder, replace_file, start_behind, sync_folder, write_new
+from treering.system.machine import make_folder, start_behind, sync_folder, write_new
 from treering.system.repository_place import GitPlace, repository_at
 from treering.system.settings import Settings
 
@@ -94,7 +96,7 @@ def waiting_transcripts(settings: Settings) -> Iterator[WaitingTranscript]:
     What a process that was killed left half-written was never taken on, and is removed.
     """
     for file in sorted(waiting_folder(settings).glob("*.json")):
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             told = json.loads(file.read_bytes()[:_MOST_BYTES])
             places = Path(told["transcript"]), Path(told["folder"])
             yield WaitingTranscript(file, *places, str(told["space"]))
@@ -159,10 +161,10 @@ def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from treering.parts.coding_agents import hook_memory
 
     folder, space = _space_of(given)
-    (table, _), asked = _table_of(folder, space), given.get("prompt")
-    if space is None or table is None or not isinstance(asked, str):
+    table, _ = _table_of(folder, space)
+    if space is None or table is None:
         return _EMPTY
-    own, _ = without_recalled(without_surroundings(asked))
+    own, _ = without_recalled(without_surroundings(given.get("prompt", "")))
     entries = hook_memory.speaking_of(table, own[:_MOST_ASKED])
     return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
 
@@ -215,7 +217,7 @@ def _table_of(folder: Path, space: Path | None) -> "tuple[HookTable | None, GitP
 
 
 def _session(given: Mapping[str, Any]) -> str:
-    return str(given.get("session_id") or given.get("conversation_id") or "")
+    return given.get("session_id") or given.get("conversation_id") or ""
 
 
 def _told(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
@@ -229,7 +231,7 @@ def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
         start_work(_folder(given))
         return _EMPTY
     place = given.get("transcript_path")
-    if isinstance(place, str) and place and Path(place).is_file():
+    if place and os.path.isfile(place):  # noqa: PTH113 - `Path` raises for a name that is too long
         folder, transcript = _folder(given), Path(place).absolute()
         try:
             _take_on(transcript, folder)
@@ -289,21 +291,21 @@ def _given() -> Mapping[str, Any]:
     if sys.stdin.isatty():
         return {}
     try:
-        told = json.loads(sys.stdin.read(_MOST_INPUT))
-    except (ValueError, OSError):
+        return read_hook_input(sys.stdin.read(_MOST_INPUT))
+    except (ValueError, OSError):  # it is not UTF-8, or stdin is closed
         return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _folder(given: Mapping[str, Any]) -> Path:
     """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
     roots = given.get("workspace_roots")
     named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
-    places = (Path(one) for one in named if isinstance(one, str) and one)
-    return next((one.absolute() for one in places if one.is_dir()), Path.cwd())
+    places = (one for one in named if isinstance(one, str))
+    # `Path` raises for a name that is too long.
+    return Path(next((one for one in places if os.path.isdir(one)), "")).absolute()  # noqa: PTH112
 
 
-# The pack that a session begins with, kept ready beside the space for the folder it was made for.
+# The pack that a session begins with, kept ready for the folder it was made for.
 
 
 _FRESH_SECONDS = 3600
@@ -337,11 +339,11 @@ class ReadyPack:
         return now.head == self.head and state == self.state and time.time() - self.at < _FRESH_SECONDS
 
     def shown(self, now: Standing, state: str) -> str:
-        """Return the text, after a line that says how old it is."""
+        """Return the text, fenced as data, after a line that says how old it is."""
         notes = [f"Known for this folder, as of {_ago(time.time() - self.at)}"]
         notes += ["for another branch"] if state != self.state else []
         notes += ["before the last changes of the memory"] if now.head != self.head else []
-        return f"{', '.join(notes)}.\n\n{self.text}"
+        return f"{', '.join(notes)}.\n\n{fence(unfenced(self.text).strip(), origin='treering')}"
 
 
 def pack_of(space: Path, folder: Path) -> ReadyPack | None:
@@ -353,7 +355,7 @@ def keep_pack(space: Path, folder: Path, pack: ReadyPack) -> None:
     """Keep a pack, unless what it names was changed meanwhile. Raises `OSError`, `Unavailable`."""
     ready_folder(space, make=True)
     file = _file(space, folder)
-    replace_file(file, json.dumps(asdict(pack)).encode())
+    write_ready(file, asdict(pack))
     # After it was written: erasing removes what is there then, and what it did before is seen now.
     if not pack.holds(standing(space, pack.revisions)):
         file.unlink(missing_ok=True)
@@ -382,9 +384,9 @@ def _file(space: Path, folder: Path) -> Path:
 
 
 def _read(file: Path) -> ReadyPack | None:
-    with suppress(OSError, ValueError, TypeError):
-        if file.stat().st_size <= _MOST_PACK_BYTES:
-            return ReadyPack(**json.loads(file.read_bytes()))
+    told = read_ready(file, max_bytes=_MOST_PACK_BYTES)
+    with suppress(TypeError):  # another version of Treering wrote it
+        return ReadyPack(**told)
     return None
 
 

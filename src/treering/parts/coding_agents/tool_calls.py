@@ -16,8 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import TreeringError
+from treering.parts.coding_agents.client_input import read_object
 from treering.parts.coding_agents.hook_memory import USED, ShownThings
-from treering.stores.sqlite.files import digest_of_text, note_session, noted_answers, ready_folder, standing
+from treering.stores.sqlite.noted_answers import digest_of_text, note_session, noted_answers
+from treering.stores.sqlite.ready import ready_folder, standing
 
 if TYPE_CHECKING:
     from treering.surfaces.python.space import Space
@@ -91,7 +93,7 @@ def record_used(space: "Space") -> None:
         return
     told: dict[tuple[str, str], dict[str, None]] = {}
     for line in taken.read_bytes().splitlines():
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, RecursionError):
             answer, scope, place = map(str, json.loads(line))
             told.setdefault((answer, scope), {})[place] = None
     taken.unlink()
@@ -199,9 +201,8 @@ def failure_of(given: Mapping[str, Any]) -> str:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        with suppress(ValueError):
-            value = json.loads(value)
+    if isinstance(value, str):
+        return read_object(value) if value.lstrip().startswith("{") else {}
     return value if isinstance(value, dict) else {}
 
 

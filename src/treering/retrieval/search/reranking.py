@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from math import ceil, inf
 from typing import Any
 
@@ -299,9 +299,8 @@ def _common_shingles(texts: Sequence[str]) -> Counts:
 
 def _shingles(texts: Sequence[str]) -> tuple[Counts, Counts]:
     """Give, for each two neighbouring words of a text, the text and the pair, by number; the first word has one too."""
-    numbers: defaultdict[str, int] = defaultdict(int)
-    numbers[""] = _END
-    numbers.default_factory = numbers.__len__
+    # Not its own `__len__`: in a cycle, all words of the hits would stay in memory until the collector looks.
+    numbers = defaultdict(count(1).__next__, {"": _END})
     said = [list(map(numbers.__getitem__, _WORD.findall(text.casefold()))) for text in texts]
     words = np.array([number for of_one in said for number in (*of_one, _END)], np.int64)
     holders = np.repeat(np.arange(len(texts)), [len(of_one) + 1 for of_one in said])

@@ -1,22 +1,19 @@
 """The file of a space: making a new one at once and whole, and refusing what is not a space any more."""
 
 import errno
-import json
 import os
 import re
 import stat
-import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 import apsw
 
 from treering.core.errors import Corrupt, NotFound, Unavailable
-from treering.system.machine import make_folder, replace_file, sync_folder, try_lock, write_new
+from treering.system.machine import make_folder, sync_folder, try_lock, write_new
 
 APPLICATION_ID = 0x54524E47  # "TRNG": tells `file` and us that this database is a Treering space
 ARRIVING_ID = 0x54524E4D
@@ -209,155 +206,3 @@ def _log_size(file: Path) -> int:
 def _state(file: Path) -> tuple[int, int, int]:
     found = file.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-# What is kept ready beside the file of a space, and how the space stands, for a process that has no time to open
-# it.
-
-
-_FOLDER = ".ready"
-_PATIENCE_MS = 200
-_IGNORED = ".gitignore"
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a space stands at one moment."""
-
-    head: int
-    """The number of the last event of its audit log."""
-    revisions: Mapping[str, int]
-    """By its id, the revision of each object asked for; an object that is not there is left out."""
-
-
-def ready_folder(path: str | Path, *, make: bool = False) -> Path:
-    """Return the folder of what is kept ready beside a space. `make`: make it where it is missing. Raises `OSError`."""
-    file = Path(os.path.realpath(path))
-    folder = file.with_name(file.name + _FOLDER)
-    if make and not (folder / _IGNORED).is_file():
-        make_folder(folder)
-        with suppress(FileExistsError):  # another process was first
-            write_new(folder / _IGNORED, b"*\n")  # else whoever ingests the folder around it reads this, too
-    return folder
-
-
-def remove_ready(path: str | Path) -> None:
-    """Remove what is kept ready beside a space. Raises `OSError`."""
-    folder = ready_folder(path)
-    if folder.is_dir():
-        for file in folder.iterdir():
-            if file.name != _IGNORED:
-                file.unlink(missing_ok=True)
-
-
-def standing(path: str | Path, ids: Collection[str] = ()) -> Standing:
-    """Look how a space stands. Raises `Unavailable` where it cannot be read at once, or is not a space."""
-    try:
-        with closing(_connected(str(path))) as connection, connection:
-            (head,) = next(connection.execute("SELECT coalesce(max(seq), 0) FROM audit"))
-            asked = "SELECT id, revision FROM objects WHERE id IN (SELECT value FROM json_each(?))"
-            revisions: dict[str, int] = dict(connection.execute(asked, (json.dumps([*ids]),)))
-    except apsw.Error as error:
-        raise Unavailable(f"{path} cannot be read: {error}.", hint="Look with `treering status`.") from error
-    return Standing(head, revisions)
-
-
-# Which files answers named, so that a hook can tell that an agent opened or edited one of them.
-
-
-_ANSWERS = "answers.jsonl"
-_FEW_ANSWERS = 20  # lines, of which some tell of sessions
-_MOST_ANSWER_BYTES = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFiles:
-    """The files that an answer named."""
-
-    answer: str
-    """What feedback calls the answer."""
-    scope: str
-    at: float
-    """When, in seconds since 1970."""
-    files: Mapping[str, str]
-    """By path, from the top of a repository or whole, the place in the space: an id, and where it has parts, a part."""
-    asked: tuple[str, ...] = ()
-    """Digests of the texts of the call: whoever sees a client call us knows by them which answer it got."""
-    in_shell: bool = False
-    """Whether a command asked, which may be a person's: it counts for a session that is known to have asked."""
-    sessions: frozenset[str] = frozenset()
-    """Digests of the sessions that are known to have asked; none where no client told of its calls."""
-
-
-def note_answer(
-    path: str | Path,
-    answer: str,
-    scope: str,
-    files: Mapping[str, str],
-    asked: Collection[str] = (),
-    *,
-    in_shell: bool = False,
-) -> None:
-    """Note which files an answer named, unless one of them was erased meanwhile. The last answers are kept.
-
-    What a command asked is noted where hooks are in use. Raises `OSError`, `Unavailable`.
-    """
-    file = ready_folder(path, make=not in_shell) / _ANSWERS
-    if not file.parent.is_dir():
-        return
-    said = {"answer": answer, "scope": scope, "at": time.time(), "files": files}
-    said |= {"asked": [*map(digest_of_text, asked)], "in_shell": in_shell}
-    with file.open("ab") as lines:
-        lines.write(f"{json.dumps(said)}\n".encode())
-    if file.stat().st_size > _MOST_ANSWER_BYTES:
-        replace_file(file, b"\n".join(file.read_bytes().splitlines()[-_FEW_ANSWERS:]) + b"\n")
-    # After it was written: erasing removes what is there then, and what it did before is seen now.
-    ids = {place.partition(" ")[0] for place in files.values()}
-    if ids - standing(path, ids).revisions.keys():
-        file.unlink(missing_ok=True)
-
-
-def note_session(path: str | Path, session: str, answers: Collection[str]) -> None:
-    """Note that a session asked for answers which were noted. Raises `OSError`."""
-    told = {"session": digest_of_text(session), "answers": [*answers]}
-    # Not made where it is gone: what was noted was erased meanwhile.
-    file = os.open(ready_folder(path) / _ANSWERS, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(file, f"{json.dumps(told)}\n".encode())
-    finally:
-        os.close(file)
-
-
-def noted_answers(path: str | Path) -> list[NamedFiles]:
-    """Return what was noted of answers, the newest first; nothing where it cannot be read."""
-    file = ready_folder(path) / _ANSWERS
-    found: list[NamedFiles] = []
-    sessions: dict[str, set[str]] = {}
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        if file.stat().st_size <= 2 * _MOST_ANSWER_BYTES:
-            for line in reversed(file.read_bytes().splitlines()):
-                told = json.loads(line)
-                if "session" in told:
-                    for answer in told["answers"]:
-                        sessions.setdefault(answer, set()).add(told["session"])
-                else:
-                    asked, of = tuple(told.pop("asked", ())), frozenset(sessions.get(told["answer"], ()))
-                    found.append(NamedFiles(**told, asked=asked, sessions=of))
-            return found
-    return []
-
-
-def digest_of_text(text: str) -> str:
-    """Return the first 64 bits of the SHA-256 of a text in hex, however its words are spaced."""
-    return sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _connected(path: str) -> apsw.Connection:
-    fixed = ReadOnlyFile.at(path)
-    # Not for reading only where it can be written: such a connection would leave its log behind.
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI if fixed else apsw.SQLITE_OPEN_READWRITE
-    connection = apsw.Connection(fixed.address if fixed else path, flags)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-    connection.set_busy_timeout(_PATIENCE_MS)
-    return connection

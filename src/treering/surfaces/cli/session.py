@@ -1,6 +1,5 @@
 """An open space for the time of one command: progress while it works, one answer, and what follows."""
 
-import gc
 import os
 import signal
 import sys
@@ -8,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import typer
@@ -16,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
+from treering.ports.runtime import end_loading
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
@@ -28,7 +27,6 @@ from treering.verbs.envelope import EVERYTHING, Operation, Rights
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done
 _REFUSED = 1
-_OBJECTS_PER_COLLECTION = 50_000
 _WIDEST = 110  # columns: longer lines of prose are hard to read
 
 Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
@@ -56,17 +54,10 @@ def opened(
         background=False,
         whole=not (later or catching_up),
     ) as space:
-        _end_loading()
+        end_loading()
         yield space
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
-
-
-@cache
-def _end_loading() -> None:
-    """Leave what was loaded out of what is looked through for cycles from here on."""
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
 
 
 def prepare(address: Address) -> None:

@@ -14,6 +14,8 @@ LISTENS, TAKEN_ON, GO, STOPPED = b".", b"+", b"!", 1
 STAYS = "--resident"
 """The argument with which the command becomes the resident process."""
 COMMAND, ASKS_HOW_IT_IS = b"command", b"status"
+STATE = ("pid", "seconds", "answered", "idle_minutes")
+"""What a process says of itself, as numbers."""
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
 _COMMANDS = ("query", "crystallize", "lint", "review", "status")
@@ -97,6 +99,8 @@ def how_it_is() -> dict[str, str] | None:
     if sys.platform != "linux":
         return None
     place = socket_place(fingerprint())
+    if not is_private(os.path.dirname(place)):
+        return None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(WAITS_FOR_ANSWER)
         try:
@@ -105,7 +109,8 @@ def how_it_is() -> dict[str, str] | None:
             told = line.makefile("rb").read(1000)[len(LISTENS) :].decode()
         except OSError:
             return None
-    return dict(one.split("=", 1) for one in told.splitlines() if "=" in one) or None
+    state = dict(one.split("=", 1) for one in told.splitlines() if "=" in one)
+    return state if all(state.get(name, "").replace(".", "", 1).isdecimal() for name in STATE) else None
 
 
 def start_resident() -> None:

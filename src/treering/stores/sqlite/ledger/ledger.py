@@ -18,10 +18,11 @@ from treering.stores.rows.ledger import DatabaseLedger
 from treering.stores.rows.packing import rows_of
 from treering.stores.rows.session import Follower
 from treering.stores.sqlite.database import Database, translated
-from treering.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left, remove_ready
+from treering.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left
 from treering.stores.sqlite.ledger.schema import is_current, is_quick, is_readable, migrate
 from treering.stores.sqlite.ledger.session import SqliteRows, SqliteSession, is_overwriting_due, overwrite
 from treering.stores.sqlite.ledger.snapshot import SqliteSnapshot
+from treering.stores.sqlite.ready import remove_ready
 from treering.system.machine import make_folder, sync_folder, write_new
 
 # A copy of a space as one file, made while others write, and checked before it gets its name.
@@ -254,7 +255,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
             # The erasure is committed and noted: what is left is said, and raises nothing.
             return (f"freed pages of the space's file, and its log ({error.message})",)
         except OSError as error:
-            return (f"what is kept ready beside the space's file ({error})",)
+            return (f"files that are kept ready for the space ({error})",)
         return ()
 
 

@@ -157,10 +157,15 @@ def serve(
         if error.name not in _OF_THE_EXTRA:
             raise
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
+    from treering.ports.runtime import end_loading
     from treering.surfaces.python.logs import log_format_of
 
+    serving = _serving(
+        offered, reached, _bounds(waiting, limits, running), parts, metrics_to_all=running.metrics_to_all
+    )
+    end_loading()
     serve_until_stopped(
-        _serving(offered, reached, _bounds(waiting, limits, running), parts, metrics_to_all=running.metrics_to_all),
+        serving,
         host=reached.host,
         port=reached.port,
         tell=lambda place: say(f"Treering listens on {place}"),

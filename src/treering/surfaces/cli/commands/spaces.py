@@ -217,12 +217,14 @@ def mcp(
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
     # Only what serving needs: a client waits for the handshake.
+    from treering.ports.runtime import end_loading
     from treering.surfaces.mcp import serve
     from treering.system.settings import Settings
 
     settings = Settings.read()
     underscored = underscore_names or settings.underscore_names
     address = settings.space_address(space or None)
+    end_loading()
     serve(address, underscore_names=underscored, files=files, urls=allow_urls, read_seconds=timeout)
 
 

@@ -1,0 +1,155 @@
+"""The folder of files kept ready for a space, and the state of a space, for a process that has no time to open it.
+
+The files lie in the data folder of the user, in a folder that only that user can open: whoever can write beside the
+space, such as the author of a repository, can put nothing there, and cut off no file that is mapped.
+"""
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.stores.sqlite.files import ReadOnlyFile
+from treering.system.machine import check_private, make_folder, own_user, replace_file, write_new
+from treering.system.settings import data_folder
+
+_FOLDER = "ready"
+_SPACE = "space"
+"""The file that names the space of a folder."""
+_FORMERLY_BESIDE = ".ready"
+"""How the name of the folder ended that earlier versions kept beside the space. It is not read."""
+_PATIENCE_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a space stands at one moment."""
+
+    head: int
+    """The number of the last event of its audit log."""
+    revisions: Mapping[str, int]
+    """By its id, the revision of each object asked for; an object that is not there is left out."""
+
+
+def ready_folder(path: str | Path, *, make: bool = False) -> Path:
+    """Return the folder of the files kept ready for a space. `make`: make it if it is missing.
+
+    Raises `OSError`, also if other users can open the folder.
+    """
+    file = os.path.realpath(path)
+    everything = _everything()
+    folder = everything / sha256(os.fsencode(file)).hexdigest()[:32]
+    for place in (everything, folder):
+        if make:
+            _make_private(place)
+        check_private(place)
+    if make and not (folder / _SPACE).exists():
+        with suppress(FileExistsError):  # another process was first
+            write_new(folder / _SPACE, os.fsencode(file))
+        with suppress(OSError):
+            _remove_outdated(everything, Path(file))
+    return folder
+
+
+def remove_ready(path: str | Path) -> None:
+    """Remove the files kept ready for a space, and those for spaces that no longer exist. Raises `OSError`."""
+    folder = ready_folder(path)
+    if folder.is_dir():
+        for file in folder.iterdir():
+            if file.name != _SPACE:
+                file.unlink(missing_ok=True)
+    _remove_outdated(folder.parent, Path(os.path.realpath(path)))
+
+
+def write_ready(file: Path, value: Any) -> None:
+    """Write a value for `read_ready`, durably. Raises `OSError`."""
+    replace_file(file, sealed(value))
+
+
+def read_ready(file: Path, *, max_bytes: int) -> Any:
+    """Return the value that `write_ready` wrote; `None` if there is no such file, or it is damaged."""
+    with suppress(OSError):
+        if file.stat().st_size <= max_bytes:
+            return unsealed(file.read_bytes())
+    return None
+
+
+def sealed(value: Any) -> bytes:
+    """Return a value as one line of JSON behind its checksum."""
+    data = json.dumps(value).encode()
+    return _checksum(data) + b" " + data
+
+
+def unsealed(line: bytes) -> Any:
+    """Return the value of a line that `sealed` gave; `None` if the line is damaged."""
+    checksum, _, data = line.partition(b" ")
+    return json.loads(data) if checksum == _checksum(data) else None
+
+
+def _everything() -> Path:
+    try:
+        return data_folder() / _FOLDER
+    except InvalidInput as error:
+        raise FileNotFoundError(error.message) from error
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder. An own one that other users could open is removed first: its files may be theirs."""
+    with suppress(FileNotFoundError):
+        if own_user() is not None and folder.lstat().st_mode & 0o077:
+            # Imported here: a hook that only reads has no time for it.
+            import shutil
+
+            shutil.rmtree(folder)
+    make_folder(folder)
+
+
+def _remove_outdated(everything: Path, file: Path) -> None:
+    import shutil  # as above
+
+    beside = file.with_name(file.name + _FORMERLY_BESIDE)
+    if beside.is_dir() and not beside.is_symlink():
+        shutil.rmtree(beside)
+    for folder in _of_lost_spaces(everything):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _of_lost_spaces(everything: Path) -> Iterator[Path]:
+    for named in everything.glob(f"*/{_SPACE}"):
+        with suppress(OSError, ValueError):
+            if not os.path.lexists(os.fsdecode(named.read_bytes())):
+                yield named.parent
+
+
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).hexdigest().encode()
+
+
+def standing(path: str | Path, ids: Collection[str] = ()) -> Standing:
+    """Look how a space stands. Raises `Unavailable` where it cannot be read at once, or is not a space."""
+    try:
+        with closing(_connected(str(path))) as connection, connection:
+            (head,) = next(connection.execute("SELECT coalesce(max(seq), 0) FROM audit"))
+            asked = "SELECT id, revision FROM objects WHERE id IN (SELECT value FROM json_each(?))"
+            revisions: dict[str, int] = dict(connection.execute(asked, (json.dumps([*ids]),)))
+    except apsw.Error as error:
+        raise Unavailable(f"{path} cannot be read: {error}.", hint="Look with `treering status`.") from error
+    return Standing(head, revisions)
+
+
+def _connected(path: str) -> apsw.Connection:
+    fixed = ReadOnlyFile.at(path)
+    # Not for reading only where it can be written: such a connection would leave its log behind.
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI if fixed else apsw.SQLITE_OPEN_READWRITE
+    connection = apsw.Connection(fixed.address if fixed else path, flags)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+    connection.set_busy_timeout(_PATIENCE_MS)
+    return connection

@@ -1,0 +1,48 @@
+"""Whether a space that was found by its place may be used: nobody else may have led there, or put it there."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from treering.core.errors import InvalidInput
+from treering.system.machine import own_user
+from treering.system.repository_place import GitPlace
+
+_FOR_ALL = 0o002
+_HINT = "If this is the space you want, name it with --space or in TREERING_SPACE: what is named is not checked."
+
+
+def check_space_place(file: Path, *roots: Path) -> None:
+    """Check the place of a space, whose folder is in the folder that it was found in.
+
+    Raises `InvalidInput` if a link leads out of all of `roots`, or another user may have put the space there: one who
+    is not root, in a folder or file that every user can write to.
+    """
+    real = Path(os.path.realpath(file))
+    if not any(real.is_relative_to(os.path.realpath(root)) for root in roots):
+        raise InvalidInput(f"{file} leads to {real}, which is outside {roots[0]}.", hint=_HINT)
+    if _is_of_another_user(real):
+        raise InvalidInput(
+            f"{real} belongs to another user, and every user could have put it there.",
+            hint=f"{_HINT} Or remove the right of all users to write there.",
+        )
+
+
+def check_work_tree(place: GitPlace) -> None:
+    """Raise `InvalidInput` if a work tree leads to a repository that does not name the work tree in turn."""
+    if not place.names_back:
+        raise InvalidInput(
+            f"{place.top or place.git_dir} leads to the repository {place.common}, which does not name it as one of "
+            "its work trees.",
+            hint=f"{_HINT} `git worktree repair` mends a work tree that was moved; of a git folder elsewhere, "
+            "`git config core.worktree PATH` names the work tree.",
+        )
+
+
+def _is_of_another_user(file: Path) -> bool:
+    user = own_user()
+    with suppress(FileNotFoundError):
+        found = file.stat()
+        modes = [found.st_mode, *(folder.stat().st_mode for folder in (file.parent, file.parent.parent))]
+        return user is not None and found.st_uid not in {user, 0} and any(mode & _FOR_ALL for mode in modes)
+    return False
