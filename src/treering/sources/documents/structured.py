@@ -11,7 +11,7 @@ from treering.core.screening import instruction_flags
 from treering.ports.adapter import NodeDraft, Role, SegmentDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
 from treering.sources.documents.yaml_process import YamlProcess, YamlStopped
-from treering.sources.reading.text import decode
+from treering.sources.reading.encodings import decode
 
 _OUTPUT_LINES, _OUTPUT_CHARS = 20, 1_000
 _HEADING = re.compile(r"^#{1,6}[ \t]+(?P<name>.+?)[ \t#]*$", re.MULTILINE)
@@ -31,11 +31,12 @@ class NotebookFormat:
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | None:
         """Read a notebook; what is not a notebook is left to other formats. Pictures and other data are left out."""
+        decoded = decode(data)
         try:
-            told = json.loads(data)
+            told = _mapping(json.loads(decoded.text) if decoded else None)
         except (ValueError, RecursionError):
             return None
-        cells = told.get("cells") if isinstance(told, dict) else None
+        cells = told.get("cells")
         if not isinstance(cells, list):
             return None
         pieces = PieceWriter(file)
