@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from treering.core.characters import well_formed
 from treering.core.evidence import Pointer
 from treering.core.screening import instruction_flags
 from treering.ports.adapter import NodeDraft, Role, SegmentDraft
@@ -53,7 +54,7 @@ class NotebookFormat:
                 for at, printed in _outputs(cell.get("outputs")):
                     pieces.add(pointer_to("cells", number, "outputs", at), printed, heading=heading, role="data")
         language = _mapping(_mapping(told.get("metadata")).get("kernelspec")).get("language")
-        named = {"language": language} if isinstance(language, str) and language else {}
+        named = {"language": well_formed(language)} if isinstance(language, str) and language else {}
         return DocumentDraft(
             "structured",
             pieces.segments,
@@ -328,11 +329,13 @@ class PieceWriter:
 
     def names(self, names: Iterable[str]) -> list[str]:
         """Return names on the way to a place without secrets, which a pointer to it would show."""
-        return [self.file.cleaned(one).text for one in names]
+        return [self.file.cleaned(well_formed(one)).text for one in names]
 
     def clean(self, text: str, pointer: str) -> str:
         """Return a short text, such as a title, without secrets; what was taken out is warned of."""
-        found = self.file.cleaned(text)
+        whole = well_formed(text)
+        self.warnings += [f"half of a character at {pointer or '/'} was replaced"] if whole != text else []
+        found = self.file.cleaned(whole)
         self.warnings += [f"{one.kind} at {pointer or '/'}: redacted" for one in found.findings]
         return found.text
 

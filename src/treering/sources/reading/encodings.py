@@ -193,8 +193,8 @@ def _telling(data: bytes) -> bytes:
         end = data.find(b"\n", high.end()) + 1 or len(data)
         line = data[start : min(end, start + MAX_BYTES_TO_GUESS_FROM)]
         # A byte below 0x30 ends no longer character in any encoding: behind it a long line can be cut.
-        whole = start + len(line) == end or not (cut := _UP_TO_BREAK.match(line))
-        lines.append(line if whole else cut[0])
+        cut = None if start + len(line) == end else _UP_TO_BREAK.match(line)
+        lines.append(cut[0] if cut else line)
         size += len(lines[-1])
     return b"".join(lines)
 

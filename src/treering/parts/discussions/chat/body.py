@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecoder
 
+from treering.core.characters import well_formed
 from treering.core.fencing import without_recalled
 from treering.parts.discussions.identity import without_tags
 from treering.verbs.ingest.turns import Message
@@ -80,10 +81,10 @@ def text_of(content: Json) -> str:
     """Return the text of a message's content, which is a string, parts of which some are text, or nothing."""
     match content:
         case str():
-            return _sound(content)
+            return well_formed(content)
         case list():
             parts = (part.get("text") for part in content if isinstance(part, Mapping))
-            return _sound("\n".join(part for part in parts if isinstance(part, str)))
+            return well_formed("\n".join(part for part in parts if isinstance(part, str)))
         case _:
             return ""
 
@@ -114,14 +115,9 @@ def _message(data: Json) -> Message:
     role, name = data.get("role"), data.get("name")
     return Message(
         content=text_of(data.get("content")),
-        role=_sound(role) if isinstance(role, str) else "",
-        name=_sound(name) if isinstance(name, str) else "",
+        role=well_formed(role) if isinstance(role, str) else "",
+        name=well_formed(name) if isinstance(name, str) else "",
     )
-
-
-def _sound(text: str) -> str:
-    """Return a text without halves of characters, which JSON can hold and no store can."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _without_tags(body: ChatBody) -> ChatBody:
