@@ -27,7 +27,16 @@ from treering.core.writing.merging import Parent
 from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.ports.ledger import Ledger
 from treering.spaces.depots import Depot, Files, depot_at
-from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive, waiting_patches
+from treering.spaces.merging import (
+    MergeReport,
+    OnErased,
+    entries,
+    head_of,
+    log_name,
+    pass_over,
+    receive,
+    waiting_patches,
+)
 from treering.spaces.proof import signed
 from treering.system.machine import held_alone, make_folder, replace_file
 from treering.system.proof_checking import NotProven, check_signature
@@ -94,6 +103,7 @@ class SyncWishes:
     push: bool = True
     key: Path | None = None
     signers: Path | None = None
+    on_erased: OnErased = pass_over
 
 
 @dataclass(slots=True)
@@ -174,7 +184,9 @@ def _fetch(
     if not found:
         return None
     author = by.model_copy(update={"tool": f"{TOOL} {depot.name}"[:200]})
-    report = receive(ledger, coming, tuple(parents), by=author, reason=f"Synced with {depot.name}")
+    report = receive(
+        ledger, coming, tuple(parents), by=author, reason=f"Synced with {depot.name}", on_erased=wishes.on_erased
+    )
     state.read[depot.name] = sorted(read.union(found))
     return report
 

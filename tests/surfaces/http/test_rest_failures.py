@@ -95,14 +95,6 @@ def test_a_body_that_is_no_json_is_refused(standing, body):
     assert "not JSON" in data["message"]
 
 
-def test_half_a_character_in_a_body_is_replaced(standing):
-    body = rb'{"mode": "search", "input": {"text": "bees \ud83d"}}'
-    answer = standing.post("/v1/wiki/query", content=body, headers=JSON)
-
-    assert answer.status_code == 200
-    assert "half of a character" in answer.json()["warnings"][-1]
-
-
 @pytest.mark.parametrize("body", [b"5", b"null", b'"text"', b"[]"])
 def test_a_body_that_is_no_object_is_refused(standing, body):
     refused(standing.post("/v1/wiki/query", content=body, headers=JSON), 422, "invalid_input")
