@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -90,16 +89,20 @@ def lead_out(folder: Path) -> Count:
 def write_elsewhere(folder: Path) -> Count:
     """Ship links where a command writes; see whether a file outside of the repository changes."""
     exam = prepared(folder)
-    repository, target = exam.parents[1], folder / "profile"
-    target.write_text("")
+    repository, profile, new = exam.parents[1], folder / "profile", folder / "new.yaml"
+    profile.write_text("")
+    (repository / "a.md").write_text("Sessions are kept in one file.\n")
+    author = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    for arguments in (("add", "a.md"), (*author, "commit", "-qm", "Keep all sessions in one file")):
+        subprocess.run(["git", *arguments], cwd=repository, check=True)
+    (exam / "proposed.yaml").symlink_to(new)
+    run(repository, *COMMANDS[1])
+    (exam / "proposed.yaml").unlink()
     (exam / "q.yaml").write_text("- {ask: where are the sessions, must: [a.md]}\n")
-    (exam / "runs.jsonl").symlink_to(target)
-    (exam / "proposed.yaml").symlink_to(folder / "new.yaml")
-    began = time.monotonic()
-    for arguments in COMMANDS:
-        run(repository, *arguments)
-    changed = [target.read_text() != "", (folder / "new.yaml").exists()]
-    return Count(len(changed), sum(changed), f"{time.monotonic() - began:.0f} s")
+    (exam / "runs.jsonl").symlink_to(profile)
+    run(repository, *COMMANDS[0])
+    changed = [new.exists(), profile.read_text() != ""]
+    return Count(len(changed), sum(changed))
 
 
 ATTACKS = [
