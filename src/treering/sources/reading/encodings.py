@@ -96,6 +96,9 @@ _HIGH = re.compile(rb"[\x80-\xff]+")
 _UP_TO_BREAK = re.compile(rb".*[\x00-\x2f]", re.DOTALL)
 _HIGH_BYTES, _LATIN_LETTERS = bytes(range(0x80, 0x100)), bytes(range(0xA0, 0x100))
 _HIGH_SHARE, _LETTER_SHARE = 0.3, 0.7
+_JAPANESE = frozenset({"cp932", "euc_jp"})
+_MANY_BYTES = frozenset({*_JAPANESE, "gb18030", "big5", "cp949"})
+_KANA_SHARE, _UNLIKELY = 0.2, 0.1
 _FEW_RUNS = 8
 _MOSTLY = 0.8
 _CHAOS_STEP, _COHERENCE_WEIGHT = 0.02, 0.1
@@ -211,7 +214,7 @@ def _guess(data: bytes) -> str:
     best = min(
         fitting,
         key=lambda one: (
-            round((one.chaos - _COHERENCE_WEIGHT * one.coherence) / _CHAOS_STEP),
+            round((one.chaos - _COHERENCE_WEIGHT * one.coherence + _unlikely(str(one), one.encoding)) / _CHAOS_STEP),
             _CANDIDATES.index(one.encoding),
         ),
         default=None,
@@ -220,6 +223,18 @@ def _guess(data: bytes) -> str:
         return "cp1252" if _is_western(data) else ""
     same = {best.encoding, *best.could_be_from_charset}  # encodings that give the same text
     return next(one for one in _CANDIDATES if one in same)
+
+
+def _unlikely(text: str, encoding: str) -> float:
+    """Return what is added to the disorder of a decoded text: text is mostly small letters, and Japanese has kana."""
+    foreign = [character for character in text if not character.isascii()]
+    if encoding in _MANY_BYTES:
+        if any("\uff61" <= character <= "\uff9f" for character in foreign):
+            return _UNLIKELY  # kana of half width, which hardly anybody writes: what one byte becomes in Shift JIS
+        kana = sum("\u3041" <= character <= "\u30fe" for character in foreign)
+        return -_UNLIKELY if encoding in _JAPANESE and kana >= _KANA_SHARE * len(foreign) else 0.0
+    odd = sum(character.isupper() or not character.isalpha() for character in foreign)
+    return _UNLIKELY * odd / len(foreign) if foreign else 0.0
 
 
 def _is_western(data: bytes) -> bool:

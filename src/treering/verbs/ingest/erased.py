@@ -34,7 +34,7 @@ _LEASE_SECONDS, _WAIT_SECONDS = 10.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ErasedPart:
     """What of a draft was erased before: passages or stretches of them, when, and whether nothing else is in it."""
 
     passages: int = 0
@@ -72,21 +72,21 @@ class ErasedTexts:
         own = row["keys"].get(_name(key), {})
         return cls(key, own, sum(map(len, row["keys"].values())) - len(own))
 
-    def without(self, draft: SourceDraft) -> tuple[SourceDraft, LeftOut]:
+    def without(self, draft: SourceDraft) -> tuple[SourceDraft, ErasedPart]:
         """Return a draft without erased passages and lines, and what was left out.
 
         A passage is recognised wherever it is read, a line where it was erased. What is left has no hash of the whole,
         no words of its neighbours and no name that could repeat what was erased.
         """
         if not self.marks:
-            return draft, LeftOut()
+            return draft, ErasedPart()
         texts = [self._left(segment, draft.origin) for segment in draft.segments]
         cut = [segment.text for segment, text in zip(draft.segments, texts, strict=True) if text != segment.text]
         if not cut:
-            return draft, LeftOut()
+            return draft, ErasedPart()
         date = max(self.marks[mark] for mark in self.seen)
         if not any(text.strip() for text in texts):
-            return draft, LeftOut(len(cut), date, whole=True)
+            return draft, ErasedPart(len(cut), date, whole=True)
         erased = normalise_text("\n".join(cut))
         left = with_texts(draft, texts)
         return replace(
@@ -96,7 +96,7 @@ class ErasedTexts:
             segments=[_alone(segment) for segment in left.segments],
             metadata={name: value for name, value in draft.metadata.items() if name != "summary"},
             nodes=[node for node in draft.nodes if normalise_text(node.name) not in erased],
-        ), LeftOut(len(cut), date)
+        ), ErasedPart(len(cut), date)
 
     def _left(self, segment: SegmentDraft, origin: str) -> str:
         text = segment.text

@@ -56,7 +56,7 @@ from treering.verbs.ingest.changes import (
     SourceToWrite,
     origins_of,
 )
-from treering.verbs.ingest.erased import ErasedTexts, LeftOut, forget
+from treering.verbs.ingest.erased import ErasedPart, ErasedTexts, forget
 from treering.verbs.ingest.inline_items import recalled_warning
 from treering.verbs.ingest.known import node_key
 from treering.verbs.ingest.report import (
@@ -229,9 +229,9 @@ class Run:
             self._flush()
         # What was stored, and erased, had no secrets.
         kept = self._cleaned(draft) if self._erased.marks else None
-        left, left_out = self._erased.without(kept.value) if kept else (draft, LeftOut())
+        left, left_out = self._erased.without(kept.value) if kept else (draft, ErasedPart())
         if self._task.again:
-            left_out = LeftOut()
+            left_out = ErasedPart()
         elif left_out.passages:
             draft = left
         if left_out.whole:
