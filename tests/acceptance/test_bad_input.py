@@ -77,7 +77,6 @@ CASES = {
         {},
     ),
     "a bad window": ("query", "recent", lambda known: {"since": "2026-13-01T00:00:00Z"}, {}),
-    "a text with half a character": ("crystallize", "work_item", lambda known: {"title": "x\ud800"}, {}),
     "a malformed number": (
         "crystallize",
         "knowledge",

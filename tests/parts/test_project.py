@@ -236,7 +236,7 @@ def test_a_project_id_that_could_be_a_path_is_refused_by_name(memory, project, t
     assert not (tmp_path / "projects").exists()
 
 
-@pytest.mark.parametrize("texts", ["a text", None, 7, {"a": 1}, [""], [" \n"], [7], [None], ["a\ud800b"]])
+@pytest.mark.parametrize("texts", ["a text", None, 7, {"a": 1}, [""], [" \n"], [7], [None]])
 def test_what_is_no_list_of_texts_is_refused_by_name(memory, texts):
     for call, field in ((memory.index, "docs"), (memory.delete, "docs"), (memory.retrieve, "queries")):
         with pytest.raises(InvalidInput, match=field) as refused:

@@ -1,67 +1,18 @@
-import codecs
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.evidence import Lines, Section
 from treering.ports.adapter import SegmentDraft
 from treering.sources.reading.lines import split_lines
-from treering.sources.reading.text import Decoded, decode, role_of, segment_inline_text, segment_text
+from treering.sources.reading.text import role_of, segment_inline_text, segment_text
 
 PARAGRAPH = "Some words about how rings of a tree are counted, and why they matter to those who count. " * 4
 
 
 def segments(path: str, text: str, max_chars: int = 4_000) -> list[SegmentDraft]:
     return segment_text(path, text, commit=None, max_chars=max_chars)
-
-
-@pytest.mark.parametrize(
-    ("data", "encoding"),
-    [
-        ("naïve café".encode(), "utf-8"),
-        (codecs.BOM_UTF8 + "naïve café".encode(), "utf-8"),
-        (codecs.BOM_UTF16_LE + "naïve café".encode("utf-16-le"), "utf-16-le"),
-        (codecs.BOM_UTF16_BE + "naïve café".encode("utf-16-be"), "utf-16-be"),
-        (codecs.BOM_UTF32_LE + "naïve café".encode("utf-32-le"), "utf-32-le"),
-        ("naïve café".encode("latin-1"), "latin-1"),
-    ],
-)
-def test_text_is_read_whatever_its_encoding(data: bytes, encoding: str) -> None:
-    assert decode(data) == Decoded("naïve café", encoding)
-
-
-def test_damaged_utf8_is_read_and_the_damage_reported() -> None:
-    found = decode("größer, schöner, weiter: été".encode() + b" \xff\xfe end")
-    assert found is not None
-    assert found.text.startswith("größer")
-    assert found.replaced == 2
-    assert "2 invalid sequences" in found.warning()
-
-
-def test_a_guessed_encoding_is_reported() -> None:
-    found = decode("déjà vu".encode("latin-1"))
-    assert found is not None
-    assert "latin-1" in found.warning()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
-        bytes(range(1, 256)) * 4,
-        b"\x01\x02\x03\x04\x05" * 20,
-        codecs.BOM_UTF16_LE + b"\x00\xd8" * 40,
-        "日本語のテキスト".encode("shift-jis") * 10,
-    ],
-)
-def test_what_is_no_text_is_not_read_as_one(data: bytes) -> None:
-    assert decode(data) is None
-
-
-def test_an_empty_file_is_text() -> None:
-    assert decode(b"") == Decoded("")
 
 
 def test_plain_text_is_packed_paragraph_by_paragraph() -> None:
@@ -176,10 +127,3 @@ def test_every_line_that_is_not_blank_is_in_one_segment(path: str, pieces: list[
         if line.strip() and len(line) <= most:
             in_a_path = any(line.strip() in part.heading for part in parts) or set(line) <= set("=-.")
             assert count[number] == 1 or (count[number] == 0 and path in ("a.txt", "a.rst") and in_a_path)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=200))
-def test_no_bytes_make_decoding_fail(data: bytes) -> None:
-    found = decode(data)
-    assert found is None or "\0" not in found.text

@@ -249,10 +249,13 @@ def test_erasing_cannot_be_taken_back(filled):
         space.revert(receipt.patch_id)
 
 
-def test_the_same_can_be_ingested_anew(filled):
+def test_the_same_is_ingested_anew_where_it_is_asked_for(filled):
     space, ids = filled
     space.erase([ids["source"]])
-    assert note(space, PHRASE, origin="diary.md")["source_id"] != ids["source"]
+    given = {"text": PHRASE, "origin": "diary.md"}
+    assert space.ingest("source", input=given).counts == {"skipped": 1}
+    (result,) = space.ingest("source", input=given, options={"again": True}).items
+    assert (result.outcome, result.source_id == ids["source"]) == ("created", False)
 
 
 def test_work_and_links_to_it_do_not_keep_its_words(space, tmp_path):

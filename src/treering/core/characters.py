@@ -7,8 +7,13 @@ than a line feed begin a line where none was meant.
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TypeVar, cast
 
 from treering.core.errors import InvalidInput
+
+_Value = TypeVar("_Value")
 
 # Not the marks U+200E, U+200F and U+061C: text from right to left needs them, and they reorder no other words.
 _DIRECTION = "\u202a-\u202e\u2066-\u2069"
@@ -19,6 +24,9 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPES = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPES = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 _SPACES = re.compile(r"\s+")
 _STRUCTURE = re.compile(r"[\\`*\[\]]")
 _QUOTES = str.maketrans({'"': "'", "<": "‹", ">": "›"})
@@ -54,6 +62,59 @@ def shown(path: object) -> str:
 def without_invisible(text: str) -> str:
     """Drop characters that take no place: zero-width characters, tags, variation selectors, soft hyphens."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can write: halves of a surrogate pair are joined, and one that is alone is U+FFFD."""
+    if text.isascii() or not _SURROGATES.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def well_formed_value(value: _Value) -> tuple[_Value, int]:
+    """Return JSON data with all its texts well formed, and how many texts were not."""
+    count = sum(_SURROGATES.search(text) is not None for text in _texts(value))
+    return (cast("_Value", _well_formed(value)), count) if count else (value, 0)
+
+
+def _texts(value: object) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case dict() as parts:
+                waiting += [*parts, *parts.values()]
+            case list() | tuple() as parts:
+                waiting += parts
+            case _:
+                continue
+
+
+def _well_formed(value: object) -> object:
+    match value:
+        case str():
+            return well_formed(value)
+        case dict():
+            return {_well_formed(key): _well_formed(part) for key, part in value.items()}
+        case list() | tuple():
+            return type(value)(map(_well_formed, value))
+        case _:
+            return value
+
+
+def well_formed_json(data: bytes) -> tuple[bytes, int]:
+    r"""Return JSON in which no escape (`\ud83d`) is half of a pair that is alone, and how many were replaced."""
+    if not _HALF_ESCAPES.search(data):
+        return data, 0
+    halves = [found.span(1) for found in _ESCAPES.finditer(data) if found[1]]
+    parts = [data[end:start] for (_, end), (start, _) in pairwise([(0, 0), *halves, (len(data), len(data))])]
+    return b"ufffd".join(parts), len(halves)
+
+
+def replaced_halves(count: int) -> str:
+    """Say that halves of characters were replaced; empty if none were."""
+    return f"half of a character (a lone surrogate) was replaced in {count} text(s)" if count else ""
 
 
 def one_line(text: str, *, most: int = _LABEL_CHARS) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import unquote
 
+from treering.core.characters import well_formed
 from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
 from treering.parts.client.records import Records, searchable
 from treering.verbs.engine import retry_on_conflict
@@ -171,7 +172,7 @@ class MemoryFiles:
     def _write(self, file: MemoryFile) -> None:
         if file.text.count("\n") >= _MOST_LINES:
             raise FileRefused(f"File {ROOT}/{file.path} exceeds maximum line limit of 999,999 lines.")
-        kept = file.text.encode(errors="replace").decode()
+        kept = well_formed(file.text)
         text = searchable(kept)
         # What is recalled is not found again as a memory, but it stays in the file.
         value = {} if text == kept else {"text": kept}

@@ -268,7 +268,10 @@ class CheckedOut:
 
 @dataclass(frozen=True, slots=True)
 class LyingFile:
-    """A file as it lies: what its contents are called (`core.versions.GIT_BLOB`), and its bytes; `None` without one."""
+    """A file as it lies: what its contents are called (`core.versions.GIT_BLOB`), and its bytes, of a text in UTF-8.
+
+    `data` is `None` without a file.
+    """
 
     contents: str
     data: bytes | None

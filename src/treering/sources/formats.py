@@ -31,11 +31,10 @@ from treering.sources.documents.structured import NotebookFormat, OpenApiFormat
 from treering.sources.memory_exports import MemoryFormat
 from treering.sources.plugins import installed_formats
 from treering.sources.reading.binary import BinaryFormat
+from treering.sources.reading.encodings import decode, opening
 from treering.sources.reading.lines import Place, in_file, pack, split_lines
 from treering.sources.reading.text import (
-    decode,
     is_markdown,
-    opening,
     outline_markdown,
     role_of,
     segment_inline_markdown,

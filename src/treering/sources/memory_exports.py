@@ -22,9 +22,10 @@ from treering.sources.memory import (
     under_headings,
     written,
 )
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Malformed, Record, first_words, listed, moment, parse, record, words
-from treering.sources.reading.text import decode, segment_inline_text
+from treering.sources.reading.text import segment_inline_text
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 
 # Agents of Letta: the blocks of their memory, from an agent file.

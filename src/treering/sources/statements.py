@@ -1,8 +1,6 @@
 """Knowledge a file itself states: recorded decisions, rules of the house, facts of manifests. No guessing."""
 
-import json
 import re
-import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import posix_path
 from treering.sources.memory import noted
 from treering.sources.reading import lines as restructured
+from treering.sources.reading.bounded_files import parse_json, parse_toml
 from treering.sources.reading.lines import Heading, MarkupOutline
 from treering.sources.reading.text import Paragraph, is_markdown, outline_markdown, paragraphs
 
@@ -333,7 +332,7 @@ def _package_facts(path: str, package: _Package) -> Iterator[ManifestFact]:
 
 
 def _pyproject(text: str) -> _Package:
-    document = tomllib.loads(text)
+    document = parse_toml(text)
     project = _table(document.get("project"))
     poetry = _table(_table(document.get("tool")).get("poetry"))
     poetry_needs = _versions(poetry.get("dependencies"))
@@ -350,7 +349,7 @@ def _pyproject(text: str) -> _Package:
 
 
 def _package_json(text: str) -> _Package:
-    document = _table(json.loads(text))
+    document = _table(parse_json(text))
     engines = {f"requires {name}": version for name, version in _versions(document.get("engines")).items()}
     return _Package(
         _word(document.get("name")),
@@ -360,7 +359,7 @@ def _package_json(text: str) -> _Package:
 
 
 def _cargo(text: str) -> _Package:
-    document = tomllib.loads(text)
+    document = parse_toml(text)
     package = _table(document.get("package"))
     return _Package(
         _word(package.get("name")),

@@ -14,9 +14,10 @@ from treering.core.canonical import render_time
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources.documents.html_text import text_of_html
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, parse, record, words
-from treering.sources.reading.text import decode, segment_inline_text
+from treering.sources.reading.text import segment_inline_text
 from treering.sources.table_tickets import ExportedTicket, TicketResult, UnreadTicket, read_table
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.turns import Message

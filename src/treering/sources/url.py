@@ -1,6 +1,5 @@
 """The adapter for addresses of the web: a page, or the pages that a sitemap or a text lists."""
 
-import codecs
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Ski
 from treering.ports.format import Formats
 from treering.sources.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
 from treering.sources.formats import BUILT_IN, draft_file, is_read_in_part
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.web_addresses import FetchRefused, WebAddress, address_of, joined, parse_address
 
 # Sitemaps (sitemaps.org): the pages that a site lists, and what its `robots.txt` asks of those who read many.
@@ -156,7 +156,6 @@ _MOST_SITEMAPS = 50
 _ASKS_NOTHING = range(400, 500)
 _EVERYTHING = "User-agent: *\nDisallow: /"
 _UTF_8 = frozenset({"", "utf-8", "utf8"})
-_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 """Encodings of Python that no page has; some take very long for long texts."""
 
 
@@ -401,12 +400,8 @@ def _in_utf_8(page: FetchedPage) -> bytes:
     """Return text in the encoding that formats expect, where its server says which it has."""
     if page.charset in _UTF_8 or not (page.type.startswith("text/") or page.type.endswith(("xml", "json"))):
         return page.data
-    try:
-        if codecs.lookup(page.charset).name in _NO_CHARSETS:
-            return page.data
-        return page.data.decode(page.charset, "replace").encode(errors="replace")
-    except (LookupError, ValueError):  # an encoding that nobody knows
-        return page.data
+    decoded = decode(page.data, declared=page.charset)
+    return decoded.text.encode() if decoded else page.data
 
 
 def _file_name(page: FetchedPage) -> str:

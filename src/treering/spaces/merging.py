@@ -1,6 +1,6 @@
 """Two spaces that grew apart: what each has that the other has not, and one made of both."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
@@ -99,16 +99,28 @@ def merge(space: str | Address, other: str | Address) -> MergeReport:
         return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
 
 
-def merge_into(target: Ledger, address: Address, other: str | Address, *, by: Author) -> MergeReport:
+OnErased = Callable[[Sequence[Source]], object]
+"""Told of sources that were erased here because they were elsewhere."""
+
+
+def pass_over(_sources: Sequence[Source]) -> None:
+    """Do nothing about erased sources."""
+
+
+def merge_into(
+    target: Ledger, address: Address, other: str | Address, *, by: Author, on_erased: OnErased = pass_over
+) -> MergeReport:
     """Merge another space into a ledger that is open. Raises as `merge` does."""
     place = other if isinstance(other, Address) else Settings.read().space_address(other)
     if place.url == address.url:
         raise InvalidInput(f"{place} is the space itself.", hint="Name another space to merge.")
     with ExitStack() as closing:
-        return merge_ledger(target, _opened(place, closing), by=by, name=str(place))
+        return merge_ledger(target, _opened(place, closing), by=by, name=str(place), on_erased=on_erased)
 
 
-def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> MergeReport:
+def merge_ledger(
+    target: Ledger, source: Ledger, *, by: Author, name: str, on_erased: OnErased = pass_over
+) -> MergeReport:
     """Merge what the ledger `source` holds into `target`. Raises `Corrupt` where the source does not verify.
 
     Of a source that was merged before, only what came behind that is verified and read.
@@ -119,7 +131,9 @@ def merge_ledger(target: Ledger, source: Ledger, *, by: Author, name: str) -> Me
     coming = list(entries(source, after=after, upto=head.seq, without=_merged_from(target, source)))
     parent = Parent(log, head, whole=True)
     told_anyway = head.seq - after >= _MANY
-    report = receive(target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway)
+    report = receive(
+        target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway, on_erased=on_erased
+    )
     return report.model_copy(update={"waiting": waiting_patches(source)})
 
 
@@ -183,11 +197,15 @@ def receive(
     by: Author,
     reason: str,
     told_anyway: bool = False,
+    on_erased: OnErased = pass_over,
 ) -> MergeReport:
     """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
 
-    `told_anyway`: write down the heads of the parents also where nothing new came.
+    `told_anyway`: write down the heads of the parents also where nothing new came. `on_erased` is called with all
+    revisions of the sources that were erased, once they are.
     """
+    going = [entry.target for entry in coming if entry.kind == ERASED]
+    erased = [one for name in target.heads(going) for one in target.history(name) if isinstance(one, Source)]
     for _ in range(_TRIES):
         after, touched = touched_since_merge(target)
         maps = maps_held(target)
@@ -208,6 +226,7 @@ def receive(
                 raise
             continue
         warnings = target.compact() if merged.erased else ()
+        on_erased([one for one in erased if one.id in merged.erased])
         return _report(merged, warnings)
     raise Conflict("The space is being written all the time.", hint="Merge when fewer others write.")
 

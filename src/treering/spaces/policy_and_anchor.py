@@ -3,7 +3,6 @@
 import json
 import logging
 import stat
-import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from treering.core.objects import invalid_fields
 from treering.core.patch import Author
 from treering.core.policy import Policy
 from treering.ports.ledger import AnchorStore, Ledger
+from treering.sources.reading.bounded_files import parse_toml, read_text_file
 from treering.system.address import MEMORY
 from treering.system.machine import make_folder, write_new
 
@@ -33,6 +33,10 @@ def anchor_at(place: AnchorPlace | None) -> AnchorStore | None:
     return CallbackAnchor(place) if callable(place) else FileAnchor(Path(place))
 
 
+_MAX_ANCHOR_BYTES = 10_000
+_MAX_POLICY_BYTES = 200_000
+
+
 class FileAnchor:
     """A small file, best on another disk or in a place that is backed up. Replaced atomically."""
 
@@ -42,10 +46,10 @@ class FileAnchor:
     def read(self) -> Anchor | None:
         """Return the head kept. Raises `Corrupt` where the file is not an anchor."""
         try:
-            return Anchor.model_validate_json(self._path.read_text(encoding="utf-8"))
+            return Anchor.model_validate_json(read_text_file(self._path, max_bytes=_MAX_ANCHOR_BYTES))
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
+        except (OSError, InvalidInput, ValidationError) as error:
             raise Corrupt(
                 f"The anchor {self._path} cannot be read.",
                 hint="Restore it from a backup. To start a new anchor, remove it.",
@@ -125,12 +129,11 @@ def read_policy(path: Path) -> Policy | None:
     Raises `InvalidInput` naming the file and each wrong field.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        return Policy.model_validate(data)
+        return Policy.model_validate(parse_toml(read_text_file(path, max_bytes=_MAX_POLICY_BYTES)))
     except FileNotFoundError:
         return None
     except ValidationError as error:
         problem = invalid_fields(error, known=sorted(Policy.model_fields))
         raise InvalidInput(f"{path}: {problem.message}", hint=problem.hint, details=problem.details) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} cannot be read as TOML: {error}.", hint="Correct it, or remove it.") from error

@@ -7,8 +7,9 @@ It knows its own bundles from its state and log, never from the manifest at the 
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from treering.core.audit import Anchor
@@ -31,7 +32,16 @@ from treering.spaces.bundles import (
     written,
 )
 from treering.spaces.depots import MANIFEST, Depot, Files, depot_at
-from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive, waiting_patches
+from treering.spaces.merging import (
+    MergeReport,
+    OnErased,
+    entries,
+    head_of,
+    log_name,
+    pass_over,
+    receive,
+    waiting_patches,
+)
 from treering.spaces.sync_state import LeftAtRemote, SyncState, read_state, write_state
 from treering.system.machine import held_alone, make_folder
 from treering.verbs.envelope import Value
@@ -71,6 +81,7 @@ class SyncWishes:
     push: bool = True
     key: Path | None = None
     signers: Path | None = None
+    on_erased: OnErased = pass_over
 
 
 @dataclass(slots=True)
@@ -117,7 +128,7 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
     others = [name for name in there if name != state.replica]
     reasons: dict[str, str] = {}
     if wishes.fetch:
-        received = _fetch(ledger, depot, others, state, reasons, by=by, signers=wishes.signers)
+        received = _fetch(ledger, depot, others, state, reasons, by=by, wishes=wishes)
         warnings += _told(reasons, len(others) - MAX_PLACES)
         warnings += received.warnings if received else ()
     sent, size = 0, 0
@@ -150,11 +161,11 @@ def _fetch(
     reasons: dict[str, str],
     *,
     by: Author,
-    signers: Path | None,
+    wishes: SyncWishes,
 ) -> MergeReport | None:
     """Read and merge the places of others. `reasons` gets those that cannot be read or merged: they are passed over."""
     known = state.known.get(depot.name, [])
-    manifests = _manifests(depot, _in_order(others, known), reasons, signers)
+    manifests = _manifests(depot, _in_order(others, known), reasons, wishes.signers)
     read = set(state.read.get(depot.name, ()))
     arrived, budget = list[_Arrived](), ReadBudget()
     for name, manifest in manifests.items():
@@ -171,7 +182,8 @@ def _fetch(
             place.is_deferred = budget.left < 0
     deferred = {place.name for place in arrived if place.is_deferred}
     author = by.model_copy(update={"tool": f"{TOOL} {depot.name}"[:200]})
-    report = _merge(ledger, arrived, reasons, by=author, reason=f"Synced with {depot.name}")
+    merge = partial(receive, ledger, by=author, reason=f"Synced with {depot.name}", on_erased=wishes.on_erased)
+    report = _merge(merge, arrived, reasons)
     # Links to objects of a place that was passed over were left out: once it is read, all is read again next time.
     is_mended = any(name not in reasons for name in state.passed_over.get(depot.name, ()) if name in manifests)
     state.read[depot.name] = [] if is_mended else sorted(read.union(*(place.bundles for place in arrived)))
@@ -203,7 +215,9 @@ def _manifests(
 
 
 def _merge(
-    ledger: Ledger, arrived: list[_Arrived], reasons: dict[str, str], *, by: Author, reason: str
+    merge: Callable[[list[MergeEntry], tuple[Parent, ...]], MergeReport],
+    arrived: list[_Arrived],
+    reasons: dict[str, str],
 ) -> MergeReport | None:
     """Merge what arrived, in one transaction. A place with an entry that no space made leaves `arrived`."""
     while any(place.bundles for place in arrived):
@@ -211,7 +225,7 @@ def _merge(
         coming = [entry for place in arrived for entry in place.entries]
         parents = tuple(Parent(place.manifest.log, place.manifest.head) for place in arrived if place.bundles)
         try:
-            return receive(ledger, coming, parents, by=by, reason=reason)
+            return merge(coming, parents)
         except InvalidInput as error:
             malformed: dict[int, str] = error.details.get("malformed", {})
             if not malformed:

@@ -28,7 +28,7 @@ from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at
 from treering.stores.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
 from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVectors, SelectedEngine
 from treering.system.address import MEMORY, Address
-from treering.system.machine import SystemClock, is_busy
+from treering.system.machine import SystemClock, is_busy, shared_secret
 from treering.system.settings import Settings
 from treering.verbs.engine import Engine
 
@@ -121,6 +121,8 @@ BACKENDS: Table[Backend[OpenStores]] = Table(
 )
 """Databases that spaces are kept in, by the scheme of an address. Entry points name a `Backend`."""
 
+ERASURE_KEY = "erasure.key"
+"""The file of the data folder that keys what a space remembers of erased texts."""
 _MODELS = "treering.models."
 QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
@@ -421,6 +423,8 @@ def _engine(
         backlog=stores.backlog,
         note_answer=None if stores.read_only else stores.note_answer,
         protection=stores.protection,
+        erasures=None if stores.read_only else stores.jobs,
+        erasure_key=partial(shared_secret, opening.settings.data_dir / ERASURE_KEY),
         adapters=LazyMapping(partial(_adapters, opening.files)),
         files=opening.files,
         trees=_trees(opening.files),

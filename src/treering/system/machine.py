@@ -133,6 +133,27 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def shared_secret(file: Path) -> bytes:
+    """Return 32 random bytes that a file keeps for its owner alone; it is made when it is first asked for.
+
+    Raises `OSError`, also for a file that holds something else.
+    """
+    try:
+        secret = file.read_bytes()
+    except FileNotFoundError:
+        make_folder(file.parent)
+        with suppress(FileExistsError):  # another process was faster
+            write_new(file, os.urandom(_SECRET_BYTES))
+            sync_folder(file.parent)
+        secret = file.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        raise OSError(errno.EINVAL, f"{file} does not hold {_SECRET_BYTES} bytes")
+    return secret
+
+
+_SECRET_BYTES = 32
+
+
 # A lock that one process holds at a time. The system lets go of it when the process ends, however it ends.
 
 

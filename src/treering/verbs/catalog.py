@@ -13,7 +13,7 @@ from treering.verbs.envelope import Envelope, Report, Rights, Tool
 
 INGEST = Tool(
     name="ingest",
-    summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
+    summary="Bring input in: files, folders, repositories, texts. Unchanged input changes nothing.",
     modes=LazyPlaces(
         {
             "path": "treering.verbs.ingest.ingest:PATH",

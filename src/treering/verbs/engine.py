@@ -91,6 +91,10 @@ class Engine:
     """Where feedback on answers (`verbs.feedback`) and runs of exams are kept, all of the space's; `None`: nowhere."""
     note_answer: NoteAnswer | None = None
     """Notes which files an answer named; `None` where no hook looks for that."""
+    erasures: JobLog | None = None
+    """Where the marks of erased texts are kept (`verbs.ingest.erased`); `None`: nowhere."""
+    erasure_key: Callable[[], bytes] | None = None
+    """Returns the key of these marks, which is made when it is first asked for. Raises `OSError`."""
     protection: Callable[[], Protection] | None = None
     """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
 

@@ -10,10 +10,19 @@ from operator import or_
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from treering.core.canonical import digest
-from treering.core.characters import label
+from treering.core.characters import label, replaced_halves, well_formed_value
 from treering.core.errors import Denied, InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
@@ -205,6 +214,24 @@ class Envelope(Value):
     scope: ScopeGiven = Field(default=ROOT, description="/ or a path such as /repo/acme-web.")
     input: Given = Field(default={}, description="What the mode works on.")
     options: dict[str, Any] = Field(default={}, description="How the mode works.")
+    _replaced: int = PrivateAttr(default=0)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _takes_any_text(cls, given: Any, read: ModelWrapValidatorHandler["Envelope"]) -> "Envelope":
+        whole, replaced = well_formed_value(given)
+        envelope = read(whole)
+        envelope._replaced = replaced
+        return envelope
+
+    def add_replaced(self, texts: int) -> None:
+        """Note that halves of characters were replaced in some texts before the envelope was read."""
+        self._replaced += texts
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a caller should know of how the call was read."""
+        return (replaced_halves(self._replaced),) if self._replaced else ()
 
 
 class ReplicaAnswer(Value):
@@ -318,11 +345,13 @@ class Operation(Generic[Answer]):
         Raises `Denied` where it does more than is granted, `InvalidInput` naming each wrong field.
         """
         require(self.name, self.rights, granted=granted)
-        asked = parse(self.input, given or {}, where="input")
-        chosen = parse(self.options, options or {}, where="options")
+        whole, replaced = well_formed_value([dict(given or {}), dict(options or {})])
+        asked = parse(self.input, whole[0], where="input")
+        chosen = parse(self.options, whole[1], where="options")
         reaching = lent(engine, self.rights, granted=granted)
         place = parse_scope(scope)
-        return self.answer(Call(reaching, place, tree=_asked_tree(reaching, place, chosen)), asked, chosen)
+        answer = self.answer(Call(reaching, place, tree=_asked_tree(reaching, place, chosen)), asked, chosen)
+        return _warned(answer, (replaced_halves(replaced),) if replaced else ())
 
     def answer(self, call: Call, given: Value, options: Value) -> Answer:
         """Run it on checked values. Raises `Denied` for a path among them that the call may not read.
@@ -380,17 +409,23 @@ class Tool:
         reaching = lent(engine, mode.rights, granted=granted)
         call = _call(reaching, envelope, self.name, mode, options)
         if mode.rights.writes:
-            return mode.answer(call, given, options)
+            return _warned(mode.answer(call, given, options), envelope.warnings)
         with late_reads(at_least=getattr(options, "at_least", 0)) as late:
             report = mode.answer(call, given, options)
         told: dict[str, Any] = {"replica": _replica(late.told)} if late.told else {}
-        if warnings := call.tree.warnings if call.tree else _of_all_branches(engine, envelope.scope, options):
-            told["warnings"] = (*report.warnings, *warnings)
+        warnings = call.tree.warnings if call.tree else _of_all_branches(engine, envelope.scope, options)
+        report = _warned(report, (*envelope.warnings, *warnings))
         return report.model_copy(update=told) if told else report
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
         """Raise `Denied` for a mode that does more than is granted."""
         require(f"{self.name} in mode {mode.name!r}", mode.rights, granted=granted)
+
+
+def _warned(answer: Answer, warnings: Sequence[str]) -> Answer:
+    """Return an answer with more warnings, if answers of its kind have any."""
+    known: Sequence[str] | None = getattr(answer, "warnings", None)
+    return answer if not warnings or known is None else answer.model_copy(update={"warnings": (*known, *warnings)})
 
 
 def _replica(told: Staleness) -> ReplicaAnswer:

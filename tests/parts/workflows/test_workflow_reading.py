@@ -50,6 +50,12 @@ def test_an_id_may_be_a_number():
         ("[" * 100_000, "cannot be read"),
         ("{a: [" * 30_000, "nested more than 20 deep"),
         ("- " * 90_000, "nested more than 20 deep"),
+        (
+            '{\n  // the answer\n  "nodes": [{"type": "StaticResponse", "content": "a"}]\n}',
+            "comment at line 2, column 3",
+        ),
+        ('// the answer\n{"nodes": []}', "comment at line 1, column 1"),
+        ('{"nodes": [] /* none */}', "comment at line 1, column 14"),
         (" " * (MOST_CHARS + 1), f"more than {MOST_CHARS}"),
         (json.dumps([NODES[1]] * (MOST_NODES + 1)), f"more than {MOST_NODES}"),
     ],

@@ -191,5 +191,5 @@ def test_halves_of_characters_pass_and_are_not_remembered():
 
     assert body is not None
     assert body.data == data
-    assert [message.content for message in body.messages] == ["?", "a?b"]
+    assert [message.content for message in body.messages] == ["\ufffd", "a\ufffdb"]
     assert body.with_recalled("x") == data.replace(b"\\ud800", b"\\ud800\\n\\nx")

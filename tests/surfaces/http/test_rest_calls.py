@@ -207,3 +207,12 @@ def test_a_space_that_has_become_unreadable_is_not_ready(tmp_path):
 
     assert answer.status_code == 503
     assert answer.json()["code"] == "unavailable"
+
+
+def test_half_a_character_in_a_body_is_replaced(client):
+    body = rb'{"mode": "search", "input": {"text": "bees \ud83d"}}'
+    client.post("/v1/wiki/ingest", json={"mode": "source", "input": {"text": "Bees make honey."}})
+    answer = client.post("/v1/wiki/query", content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 200
+    assert "half of a character" in answer.json()["warnings"][-1]

@@ -95,7 +95,7 @@ def test_a_wrong_field_of_project_memory_is_named(standing, name, body, field):
     assert data["details"]["fields"][0]["field"] == field
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"input": NaN}', b'{"mode": "\\ud800"}', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"input": NaN}', b"[" * 100_000])
 def test_a_body_that_is_no_json_is_refused(standing, body):
     data = refused(standing.post("/v1/wiki/query", content=body, headers=JSON), 422, "invalid_input")
 

@@ -20,6 +20,7 @@ from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.sources.formats import BUILT_IN, draft_file
 from treering.sources.reading.access import AnyFile
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_bytes
 from treering.sources.reading.text import is_markdown
 from treering.sources.repository.git import ChangeKind, GitRepository, TouchedFile, TreeChange, TreeEntry
@@ -213,7 +214,8 @@ def _resolve(repository: GitRepository, base: str) -> str:
 
 
 def _text(data: bytes) -> str | None:
-    return None if b"\0" in data[:8_000] else data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    decoded = decode(data)
+    return decoded.text.replace("\r\n", "\n") if decoded else None
 
 
 def _draft(path: str, text: str) -> Drafted:

@@ -2,14 +2,12 @@
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from pydantic import ValidationError
 
 from treering.core.characters import one_line, visible
 from treering.core.errors import InvalidInput, nearest
@@ -26,6 +24,7 @@ from treering.parts.checks.change import (
 from treering.parts.checks.findings import RULES, Checked, CheckFinding, Held, Level, find
 from treering.ports.ledger import Ledger
 from treering.registry import PARTS
+from treering.sources.reading.bounded_files import parse_toml
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.repo_selection import Globs
 from treering.surfaces.cli.flags import Access
@@ -138,9 +137,9 @@ def _config(change: BranchChange) -> CheckConfig:
     entry = change.before.get(CONFIG)
     text = change.text(entry.blob) if entry else None
     try:
-        told = tomllib.loads(text or "").get("check", {})
+        told = parse_toml(text or "").get("check", {})
         return CheckConfig.model_validate({key.replace("-", "_"): value for key, value in told.items()})
-    except (tomllib.TOMLDecodeError, ValidationError, AttributeError) as error:
+    except (ValueError, AttributeError) as error:
         raise InvalidInput(
             f"[check] of {CONFIG} at {change.base[:12]} cannot be read: {one_line(str(error))}.",
             hint='It may hold fail-on = ["stale-decision", …] and ignore = ["docs/old/**", …].',

@@ -1,5 +1,6 @@
 """The configuration of a memory client, key by key: the backends first, each with a section of its own."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -304,6 +305,7 @@ def _profile_keys(given: Any) -> Mapping[str, Any]:
 
 _SELF = "_self_"
 _DEEPEST = 10
+_NAME = re.compile(r"[^/\\\0]+")
 
 
 def read_memory_config(path: Path | str) -> MemoryConfig:
@@ -312,36 +314,38 @@ def read_memory_config(path: Path | str) -> MemoryConfig:
     `defaults` names files beside it, whose keys it changes; `_self_` stands for its own. Raises `NotFound` where there
     is no such file, and `InvalidInput` for what is not YAML or names a key that is not known.
     """
-    return MemoryConfig.read(_read(Path(path), depth=0))
+    return MemoryConfig.read(_read(Path(path), {}, depth=0))
 
 
-def _read(path: Path, *, depth: int) -> dict[str, Any]:
+def _read(path: Path, read: dict[Path, dict[str, Any]], *, depth: int) -> dict[str, Any]:
+    """Return a configuration with its defaults; `read` has those that were read before."""
+    if path in read:
+        return read[path]
     if depth > _DEEPEST:
         raise InvalidInput(f"{path} names itself in its defaults.", hint="Correct the lists `defaults`.")
     data = _mapping(path)
     named = data.pop("defaults", [])
     own = data["memory"] if set(data) == {"memory"} and isinstance(data["memory"], Mapping) else data
-    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+    if not isinstance(named, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in named):
         raise InvalidInput(
             f"{path}: `defaults` is not a list of names.", hint="Write such as: defaults: [default, _self_]."
         )
     whole: dict[str, Any] = {}
     for name in named if _SELF in named else [*named, _SELF]:
-        part = own if name == _SELF else _read(path.with_name(f"{name}.yaml"), depth=depth + 1)
+        part = own if name == _SELF else _read(path.with_name(f"{name}.yaml"), read, depth=depth + 1)
         whole = _merged(whole, part)
+    read[path] = whole
     return whole
 
 
 def _mapping(path: Path) -> dict[str, Any]:
     # Imported here: most clients are configured without a file.
-    import yaml
+    from treering.sources.reading.bounded_yaml import read_data_file
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_data_file(path)
     except FileNotFoundError as error:
         raise NotFound(f"There is no configuration {path}.", hint="Correct its path.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is not YAML: {error}", hint="Correct the file.") from error
     if not isinstance(data, dict):
         raise InvalidInput(f"{path} is not an object of keys.", hint="Write KEY: VALUE on each line.")
     return data

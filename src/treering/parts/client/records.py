@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from treering.core.canonical import digest, parse_time
+from treering.core.characters import well_formed
 from treering.core.errors import Conflict
 from treering.core.fencing import without_recalled
 from treering.core.filters import And, Compare, Filter
@@ -229,7 +230,7 @@ class Records:
 
 def searchable(text: str) -> str:
     """Return a text without what was recalled from a space, so that an answer is not found as a new memory."""
-    return without_recalled(text.encode(errors="replace").decode())[0]
+    return without_recalled(well_formed(text))[0]
 
 
 def _by_scope(names: Iterable[RecordName]) -> dict[str, list[RecordName]]:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from treering.core.canonical import digest, is_object, normalise_text
 from treering.core.errors import InvalidInput, NotFound
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.sources.reading.bounded_files import read_text_file
+from treering.sources.reading.bounded_yaml import parse_yaml
 from treering.surfaces.python.space import Space
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
@@ -21,7 +22,6 @@ LOOKED_AT = 50
 """Sources of a ranking in which what has to be found is looked for."""
 
 _LINES = re.compile(r"(?P<path>.+?)#L(?P<first>\d+)(?:-L?(?P<last>\d+))?")
-_LONGEST_FILE = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,10 @@ class ExamQuestion(_Value):
 _QUESTIONS = TypeAdapter(tuple[ExamQuestion, ...])
 
 
-def read_questions(place: Path) -> tuple[ExamQuestion, ...]:
+def read_questions(place: Path, *, below: Path | None = None) -> tuple[ExamQuestion, ...]:
     """Read the questions of a file, or of all YAML files in a folder, in the order of their names.
 
+    A link may lead to no place outside of the folder `below`, by default the one that holds the questions.
     Raises `NotFound` where there are none, and `InvalidInput` for a file that is no exam and for a key used twice.
     """
     files = sorted(place.glob("*.y*ml")) if place.is_dir() else [place]
@@ -130,7 +131,7 @@ def read_questions(place: Path) -> tuple[ExamQuestion, ...]:
         )
     found: dict[str, ExamQuestion] = {}
     for file in files:
-        for question in _read(file):
+        for question in _read(file, below or (place if place.is_dir() else place.parent)):
             if question.key in found:
                 raise InvalidInput(
                     f"{file}: the question {question.key} is there twice.", hint="Give each an id of its own."
@@ -139,12 +140,10 @@ def read_questions(place: Path) -> tuple[ExamQuestion, ...]:
     return tuple(found.values())
 
 
-def _read(file: Path) -> tuple[ExamQuestion, ...]:
+def _read(file: Path, below: Path) -> tuple[ExamQuestion, ...]:
     hint = "An exam is a YAML file with a list `questions`; see `treering exam run --help`."
     try:
-        if file.stat().st_size > _LONGEST_FILE:
-            raise InvalidInput(f"{file} is longer than {_LONGEST_FILE:,} bytes.", hint="Split it.")
-        held = yaml.safe_load(file.read_text(encoding="utf-8"))
+        held = parse_yaml(read_text_file(file, below=below))
         return _QUESTIONS.validate_python(held["questions"] if isinstance(held, dict) else held)
     except ValidationError as error:
         first = error.errors()[0]
@@ -152,8 +151,10 @@ def _read(file: Path) -> tuple[ExamQuestion, ...]:
         where = f"question {int(number) + 1}" if isinstance(number, int) else "the list"
         said = ".".join(map(str, field))
         raise InvalidInput(f"{file}, {where}{f', {said}' if said else ''}: {first['msg']}.", hint=hint) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, RecursionError) as error:
-        raise InvalidInput(f"{file} is no exam: {error}", hint=hint) from error
+    except KeyError as error:
+        raise InvalidInput(f"{file} is no exam: it has no list of questions.", hint=hint) from error
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{file} is no exam: {error}.", hint=hint) from error
 
 
 class FoundExpected(_Value):

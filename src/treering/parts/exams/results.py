@@ -13,6 +13,7 @@ from treering.core.canonical import Instant
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.parts.exams.exam import FIRST, ExamAnswer, FoundExpected
 from treering.ports.runtime import JobLog
+from treering.sources.reading.bounded_files import check_inside, read_text_file
 from treering.verbs.engine import Engine, held
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 
@@ -161,19 +162,27 @@ def _place(found: FoundExpected) -> str:
 # Runs are kept beside the questions, so that they go with the repository.
 
 
-def last_run(folder: Path) -> ExamRun | None:
-    """Return the last run that was kept. Raises `Corrupt` for a file that holds something else."""
+_MAX_BYTES_OF_RUNS = 50_000_000
+
+
+def last_run(folder: Path, *, below: Path) -> ExamRun | None:
+    """Return the last run that was kept. Raises `Corrupt` for a file that holds something else.
+
+    A link may lead to no place outside of the folder `below`.
+    """
     try:
-        *_, last = (folder / RUNS).read_text(encoding="utf-8").splitlines()
-        return ExamRun.model_validate_json(last)
-    except (FileNotFoundError, ValueError) as error:
-        if isinstance(error, ValidationError | UnicodeDecodeError):
-            raise Corrupt(f"{folder / RUNS} does not end with a run.", hint="Remove its last line.") from error
+        lines = read_text_file(folder / RUNS, below=below, max_bytes=_MAX_BYTES_OF_RUNS).splitlines()
+    except FileNotFoundError:
         return None
+    try:
+        return ExamRun.model_validate_json(lines[-1]) if lines else None
+    except ValidationError as error:
+        raise Corrupt(f"{folder / RUNS} does not end with a run.", hint="Remove its last line.") from error
 
 
-def keep_run(folder: Path, run: ExamRun) -> None:
-    """Add a run to those that were kept."""
+def keep_run(folder: Path, run: ExamRun, *, below: Path) -> None:
+    """Add a run to those that were kept. A link may lead to no place outside of the folder `below`."""
+    check_inside(folder / RUNS, below)
     with (folder / RUNS).open("a", encoding="utf-8") as file:
         file.write(f"{run.model_dump_json()}\n")
 

@@ -21,6 +21,7 @@ from treering.parts.exams.results import (
     report_on,
 )
 from treering.ports.ledger import ObjectRequest, Selection
+from treering.sources.reading.bounded_files import check_inside
 from treering.sources.repository.git import GitRepository, open_repository
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import line, say
@@ -42,13 +43,14 @@ def run_exam(
 
     Raises `NotFound` where there are no questions.
     """
+    below = Path() if place is None else None
     place = place or FOLDER
     folder = place if place.is_dir() else place.parent
     statuses = {"accepted", "candidate"} if candidates else {"accepted"}
-    questions = [one for one in read_questions(place) if one.status in statuses]
+    questions = [one for one in read_questions(place, below=below) if one.status in statuses]
     if not questions:
         raise NotFound(f"No question at {place} is accepted.", hint="Accept some there, or give --candidates.")
-    before = last_run(folder)
+    before = last_run(folder, below=below or folder)
     with opened(access) as space, bars() as advance:
         given = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
         run = ExamRun(at=space.engine.clock.now(), sequence=space.engine.ledger.sequence(), answers=given)
@@ -56,7 +58,7 @@ def run_exam(
         if keep:
             keep_in_space(space.engine, str(place), report)
     if keep:
-        keep_run(folder, run)
+        keep_run(folder, run, below=below or folder)
     match form:
         case "text":
             say("\n".join(as_lines(report)))
@@ -71,24 +73,25 @@ def run_exam(
 
 def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
     """Write questions that are not known yet into `proposed.yaml` of an exam."""
-    folder = place or FOLDER
+    folder, below = place or FOLDER, place or Path()
     if folder.suffix in (".yaml", ".yml"):
         raise InvalidInput(f"{folder} is a file.", hint="Name a folder; proposals go into proposed.yaml there.")
-    known = _known(folder)
+    known = _known(folder, below)
     file = folder / PROPOSED
-    before = read_questions(file) if file.is_file() else ()
+    before = read_questions(file, below=below) if file.is_file() else ()
     with opened(access) as space:
         made = proposed(space, Path(), commits=commits, known=known)
     if made:
+        check_inside(file, below)
         write_proposed(file, made, before)
     facts = {"file": str(file), "proposed": len(made), "known": len(known)}
     said = f"{len(made)} question{'' if len(made) == 1 else 's'} proposed in {file}; accept what is worth asking."
     answer(access, facts, [line(said if made else "Nothing new to propose.")])
 
 
-def _known(folder: Path) -> tuple[ExamQuestion, ...]:
+def _known(folder: Path, below: Path) -> tuple[ExamQuestion, ...]:
     try:
-        return read_questions(folder)
+        return read_questions(folder, below=below)
     except NotFound:
         return ()
 

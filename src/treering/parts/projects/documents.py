@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from pydantic import BaseModel, Field
 
 from treering.core.canonical import digest
+from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Triple
 from treering.core.fencing import fence, without_recalled
@@ -83,9 +84,7 @@ def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequ
         raise field_error(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
     if most is not None and len(texts) > most:
         raise field_error(field, f"{len(texts)} are more than {most}", hint=f"Give at most {most} in one call.")
-    for place, text in enumerate(texts):
-        _check_text(text, f"{field}.{place}")
-    return texts
+    return [_checked_text(text, f"{field}.{place}") for place, text in enumerate(texts)]
 
 
 def field_error(field: str, problem: str, *, hint: str) -> InvalidInput:
@@ -94,18 +93,12 @@ def field_error(field: str, problem: str, *, hint: str) -> InvalidInput:
     return InvalidInput(f"{field}: {problem}.", hint=hint, details=details)
 
 
-def _check_text(text: object, field: str) -> None:
+def _checked_text(text: object, field: str) -> str:
     if not isinstance(text, str):
         raise field_error(field, f"it has to be a text, not {_called(text)}", hint="Give plain texts.")
     if not text.strip():
         raise field_error(field, "the text is empty", hint="Leave it out, or say something.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        hint = "Decode it with errors='replace' before giving it to Treering."
-        raise field_error(
-            field, f"a lone surrogate at character {error.start} is not valid Unicode", hint=hint
-        ) from error
+    return well_formed(text)
 
 
 def _called(value: object) -> str:

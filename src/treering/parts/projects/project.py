@@ -279,7 +279,7 @@ def _items(
 
 def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> IngestReport:
     given = list(items)
-    options = {"wait": wait, "max_items": len(given)}
+    options = {"wait": wait, "max_items": len(given), "again": True}
     envelope = Envelope(mode="source", scope=ROOT, input={"items": given}, options=options)
     return cast("IngestReport", catalog.call(engine, "ingest", envelope, granted=WRITES))
 

@@ -1,6 +1,5 @@
 """What `treering supervise` does, and its worker that is a command: a coding agent on the command line, a script."""
 
-import json
 import os
 import re
 import signal
@@ -14,7 +13,6 @@ from threading import Thread
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import typer
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from treering.core.characters import visible_line
@@ -34,6 +32,7 @@ from treering.parts.projects.supervisor import (
     TicketResult,
 )
 from treering.parts.projects.ticket import Ticket, TicketMemory
+from treering.sources.reading.bounded_yaml import read_data_file
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line, tell
 from treering.surfaces.cli.session import answer, terminable
@@ -138,7 +137,7 @@ def read_tickets(path: Path) -> list[Ticket]:
 
     Raises `InvalidInput` naming the entry that is wrong, and `OSError`.
     """
-    entries = _entries(_read(path), path.name, hint=_TICKETS)
+    entries = _entries(read_data_file(path), path.name, hint=_TICKETS)
     read = [_entry(Ticket, _with_text_id(entry), f"{path.name}, entry {n}") for n, entry in enumerate(entries, 1)]
     tickets = list(_told_apart(read))
     seen: dict[str, int] = {}
@@ -160,7 +159,7 @@ def _told_apart(tickets: Iterable[Ticket]) -> Iterator[Ticket]:
 
 def read_script(path: Path) -> Script:
     """Read assessments: a list for every ticket, or lists by ticket id. Raises as `read_tickets` does."""
-    data = _read(path)
+    data = read_data_file(path)
     if isinstance(data, Mapping):
         lists = {str(name): _assessments(entries, f"{path.name}, {name}") for name, entries in data.items()}
         return Script(lists)
@@ -170,16 +169,6 @@ def read_script(path: Path) -> Script:
 def _assessments(data: object, where: str) -> list[Assessment]:
     entries = _entries(data, where, hint=_SCRIPT)
     return [_entry(Assessment, entry, f"{where}, entry {number}") for number, entry in enumerate(entries, 1)]
-
-
-def _read(path: Path) -> object:
-    text = path.read_bytes().decode(errors="replace")
-    try:
-        data: object = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise InvalidInput(f"{path.name} cannot be read: {said}.", hint="Correct it; it is YAML or JSON.") from error
-    return data
 
 
 def _entries(data: object, where: str, *, hint: str) -> Sequence[object]:

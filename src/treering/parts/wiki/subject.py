@@ -17,6 +17,7 @@ from treering.parts.wiki.memories.wiki_memory import WikiGenerationStore, WikiRe
 from treering.parts.wiki.pages import LineCitation, WikiPage, WikiPlan, WikiWriter
 from treering.ports.adapter import FileAccess, KnownRepository
 from treering.ports.ledger import ObjectRequest, Selection
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import open_regular, read_at_most
 from treering.sources.reading.lines import split_lines
 from treering.sources.repository.git import open_repository
@@ -226,9 +227,8 @@ class WorkTree:
                 data = read_at_most(stream, MOST_FILE_BYTES + 1)
         except OSError:
             return None
-        if len(data) > MOST_FILE_BYTES or b"\0" in data:
-            return None
-        return split_lines(redact(data.decode("utf-8-sig", "replace")).text)
+        decoded = decode(data) if len(data) <= MOST_FILE_BYTES else None
+        return split_lines(redact(decoded.text).text) if decoded else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """Reading a workflow from JSON or YAML, and finding everything that is wrong with it before anything runs."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import InvalidInput, nearest
@@ -26,6 +25,8 @@ from treering.parts.workflows.definition import (
     template_fields,
 )
 from treering.parts.workflows.registry import Mentions, NodeType, NodeTypes, Workflow, WorkflowNode
+from treering.sources.reading.bounded_files import MalformedJson, parse_json
+from treering.sources.reading.bounded_yaml import MalformedYaml, parse_yaml
 
 _Problem = dict[str, str]
 
@@ -292,66 +293,17 @@ def read(text: str) -> object:
             f"The workflow has {len(text)} characters, more than {MOST_CHARS}.", hint="Keep long texts elsewhere."
         )
     try:
-        return _json(text) if text.lstrip()[:1] in {"{", "["} else _yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise InvalidInput(f"The workflow cannot be read: {reason}.", hint=HOW_TO_WRITE) from error
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except json.JSONDecodeError:
-        return _flow(text)
-
-
-def _flow(text: str) -> object:
-    """Read what begins as JSON does, but is YAML; where it is not, the error that tells of JSON is the better one."""
-    try:
-        return _yaml(text)
-    except yaml.YAMLError:
-        return json.loads(text)
+        if text.lstrip()[:1] not in {"{", "[", "/"}:
+            return _yaml(text)
+        try:
+            return parse_json(text, unique_keys=True)
+        except MalformedJson:
+            with suppress(MalformedYaml):  # what begins as JSON does may be YAML
+                return _yaml(text)
+            raise
+    except ValueError as error:
+        raise InvalidInput(f"The workflow cannot be read: {error}.", hint=HOW_TO_WRITE) from error
 
 
 def _yaml(text: str) -> object:
-    _check_shape(yaml.parse(text, Loader=yaml.SafeLoader))
-    for mapping in _mappings(yaml.compose(text, Loader=yaml.SafeLoader)):
-        _check_once([str(key.value) for key, _ in mapping.value])
-    data: object = yaml.safe_load(text)
-    return data
-
-
-def _check_shape(events: Iterable[yaml.Event]) -> None:
-    """Refuse what would take long: aliases of aliases grow without end, and deep nesting is read ever more slowly."""
-    depth = 0
-    for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            problem = "it uses aliases (*name); write a text that is used twice under 'variables'"
-            raise ValueError(problem)  # noqa: TRY004 - what is wrong is the text, not its type
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MOST_DEPTH:
-            raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
-
-
-def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    waiting = [root]
-    while waiting:
-        match waiting.pop():
-            case yaml.MappingNode() as mapping:
-                yield mapping
-                waiting += [value for _, value in mapping.value]
-            case yaml.SequenceNode() as sequence:
-                waiting += sequence.value
-            case _:
-                pass
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    _check_once([name for name, _ in pairs])
-    return dict(pairs)
-
-
-def _check_once(names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is written twice in one object")
+    return parse_yaml(text, aliases=False, unique_keys=True, max_depth=MOST_DEPTH)

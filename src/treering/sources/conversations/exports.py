@@ -15,8 +15,9 @@ from treering.ports.format import FileToRead, posix_path
 from treering.sources.conversations import json_document, json_lines, meetings, slack
 from treering.sources.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
-from treering.sources.reading.text import decode, segment_inline_text
+from treering.sources.reading.text import segment_inline_text
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import AS_OF
 

@@ -47,6 +47,8 @@ class DocumentContents:
     warnings: Sequence[str] = ()
     address: str = ""
     """Where on the web it says that it was saved from."""
+    encoding: str = ""
+    """The encoding its text was read with; empty for a file that is no text."""
     shown: str = ""
     """What a browser shows of a page, a line for each stretch of text; empty where it is too long, or is not a page."""
 

@@ -155,9 +155,13 @@ class DocumentFormat:
             title=file.cleaned(found.title).text,
             kind=self.kind,
             payload={"url": address} if address else {},
-            metadata={"flags": list(flags)} if flags else {},
+            metadata={**({"flags": list(flags)} if flags else {}), **_encoding(found)},
             warnings=[*found.warnings, *warnings],
         )
+
+
+def _encoding(found: DocumentContents) -> dict[str, str]:
+    return {"encoding": found.encoding} if found.encoding else {}
 
 
 def _linked(segments: list[SegmentDraft], address: str, shown: str) -> list[SegmentDraft]:

@@ -22,6 +22,7 @@ from treering.sources.documents.contents import (
     Outliner,
     plain,
 )
+from treering.sources.reading.encodings import Decoded, decode
 
 
 def outline_html(text: str, outliner: Outliner) -> None:
@@ -243,7 +244,6 @@ def _subject(message: Message) -> str:
 # Pages of the web (HTML, MHTML): their headings and main content. Nothing is fetched, no script is run.
 
 
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
 _AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
 _HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
@@ -275,16 +275,17 @@ def read_linked(data: bytes) -> DocumentContents:
 def _page(data: bytes, *, linked: bool) -> DocumentContents:
     archived = main_part(data)
     if archived is not None:
-        text = _decoded(archived.data, archived.charset)
-        return _read(text, archived.title, archived.address or _saved_from(text), linked=linked)
-    text = _decoded(data, "")
-    return _read(text, "", _saved_from(text), linked=linked)
+        decoded = _decoded(archived.data, archived.charset)
+        return _read(decoded, archived.title, archived.address or _saved_from(decoded.text), linked=linked)
+    decoded = _decoded(data, "")
+    return _read(decoded, "", _saved_from(decoded.text), linked=linked)
 
 
-def _read(text: str, title: str, address: str, *, linked: bool) -> DocumentContents:
+def _read(decoded: Decoded, title: str, address: str, *, linked: bool) -> DocumentContents:
+    text = decoded.text
     if "<" not in text:
         raise NotThatFormat
-    outliner, warnings = Outliner(), list[str]()
+    outliner, warnings = Outliner(), [decoded.warning()] if decoded.warning() else list[str]()
     too_long = len(text) > _MOST_FOR_CONTENT
     main = None if too_long else _main_content(text)
     outline_html(_AROUND.sub(" ", text) if main is None else main, outliner)
@@ -301,6 +302,7 @@ def _read(text: str, title: str, address: str, *, linked: bool) -> DocumentConte
         _title_of(text) or title or outliner.title,
         warnings,
         address=address,
+        encoding=decoded.encoding,
         shown=shown if len(shown) <= MOST_SHOWN else "",
     )
 
@@ -315,18 +317,9 @@ def _saved_from(text: str) -> str:
     return found["address"] if found else ""
 
 
-def _decoded(data: bytes, charset: str) -> str:
-    """Return the text of a page: in UTF-8, else in what is said that it is in, else as old browsers read it."""
-    for encoding in ("utf-8-sig", *(["utf-16"] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else [])):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    told = _CHARSET.search(data[:_HEAD_BYTES])
-    try:
-        return data.decode(charset or (told[1].decode() if told else "cp1252"), "replace")
-    except (LookupError, ValueError):
-        return data.decode("cp1252", "replace")
+def _decoded(data: bytes, charset: str) -> Decoded:
+    """Return the text of a page; what looks like no text is read as old browsers read it."""
+    return decode(data, declared=charset) or Decoded(data.decode("cp1252", "replace"), "cp1252", guessed=True)
 
 
 def _main_content(text: str) -> str | None:

@@ -10,6 +10,7 @@ from email.message import Message
 
 from treering.sources.documents.contents import DocumentContents, DocumentUnit, NotThatFormat, plain
 from treering.sources.documents.html_text import text_of_html
+from treering.sources.reading.encodings import decode
 
 MOST_MESSAGES = 50_000
 _MOST_PARTS = 500
@@ -104,10 +105,8 @@ def _decoded(part: Message) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    try:
-        return data.decode(part.get_content_charset("utf-8"), "replace")
-    except LookupError:
-        return data.decode("utf-8", "replace")
+    decoded = decode(data, declared=part.get_content_charset(""))
+    return decoded.text if decoded else data.decode("utf-8", "replace")
 
 
 def _by_thread(messages: Sequence[_Mail]) -> list[tuple[str, _Mail]]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from treering.core.characters import well_formed
 from treering.core.evidence import Pointer
 from treering.core.screening import instruction_flags
 from treering.ports.adapter import NodeDraft, Role, SegmentDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
 from treering.sources.documents.yaml_process import YamlProcess, YamlStopped
-from treering.sources.reading.text import decode
+from treering.sources.reading.encodings import decode
 
 _OUTPUT_LINES, _OUTPUT_CHARS = 20, 1_000
 _HEADING = re.compile(r"^#{1,6}[ \t]+(?P<name>.+?)[ \t#]*$", re.MULTILINE)
@@ -31,11 +32,12 @@ class NotebookFormat:
 
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | None:
         """Read a notebook; what is not a notebook is left to other formats. Pictures and other data are left out."""
+        decoded = decode(data)
         try:
-            told = json.loads(data)
+            told = _mapping(json.loads(decoded.text) if decoded else None)
         except (ValueError, RecursionError):
             return None
-        cells = told.get("cells") if isinstance(told, dict) else None
+        cells = told.get("cells")
         if not isinstance(cells, list):
             return None
         pieces = PieceWriter(file)
@@ -52,7 +54,7 @@ class NotebookFormat:
                 for at, printed in _outputs(cell.get("outputs")):
                     pieces.add(pointer_to("cells", number, "outputs", at), printed, heading=heading, role="data")
         language = _mapping(_mapping(told.get("metadata")).get("kernelspec")).get("language")
-        named = {"language": language} if isinstance(language, str) and language else {}
+        named = {"language": well_formed(language)} if isinstance(language, str) and language else {}
         return DocumentDraft(
             "structured",
             pieces.segments,
@@ -327,11 +329,13 @@ class PieceWriter:
 
     def names(self, names: Iterable[str]) -> list[str]:
         """Return names on the way to a place without secrets, which a pointer to it would show."""
-        return [self.file.cleaned(one).text for one in names]
+        return [self.file.cleaned(well_formed(one)).text for one in names]
 
     def clean(self, text: str, pointer: str) -> str:
         """Return a short text, such as a title, without secrets; what was taken out is warned of."""
-        found = self.file.cleaned(text)
+        whole = well_formed(text)
+        self.warnings += [f"half of a character at {pointer or '/'} was replaced"] if whole != text else []
+        found = self.file.cleaned(whole)
         self.warnings += [f"{one.kind} at {pointer or '/'}: redacted" for one in found.findings]
         return found.text
 

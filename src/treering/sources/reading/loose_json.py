@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 
+from treering.core.characters import well_formed
+
 Record = Mapping[str, object]
 
 
@@ -69,13 +71,7 @@ def listed(value: object) -> Sequence[object]:
 
 def words(value: object) -> str:
     """Return a text without what is not Unicode, and an empty one for anything else."""
-    if not isinstance(value, str):
-        return ""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value.replace("\0", "")
+    return well_formed(value).replace("\0", "") if isinstance(value, str) else ""
 
 
 def first_words(found: Record, *names: str) -> str:

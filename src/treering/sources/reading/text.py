@@ -1,6 +1,5 @@
-"""Bytes as text, and texts that are not parsed code as segments: Markdown by its headings, others by paragraphs."""
+"""Texts that are not parsed code as segments: Markdown by its headings, others by paragraphs."""
 
-import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,45 +25,6 @@ from treering.sources.reading.lines import (
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """A text read from bytes: with which encoding, and how many invalid sequences were replaced by U+FFFD."""
-
-    text: str
-    encoding: str = "utf-8"
-    replaced: int = 0
-
-    def warning(self) -> str:
-        """Say what a person should know of the decoding; empty where nothing was guessed or lost."""
-        if self.replaced:
-            return f"not valid {self.encoding}: {self.replaced} invalid sequences were replaced"
-        return "not valid utf-8: read as latin-1" if self.encoding == "latin-1" else ""
-
-
-def decode(data: bytes) -> Decoded | None:
-    """Read bytes as text: by byte-order mark, else UTF-8, else Latin-1 where that looks like text.
-
-    `None`: the bytes are no text (NUL or too many control characters, mostly undecodable).
-    """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return _marked(data[len(mark) :], encoding)
-    if b"\0" in data or len(data.translate(None, _PRINTING)) > _ODD_SHARE * len(data):
-        return None
-    try:
-        return Decoded(data.decode())
-    except UnicodeDecodeError:
-        return _repaired(data)
-
-
-def opening(head: bytes) -> str:
-    """Read the first bytes of a file, which may end within a character, as text: enough to recognise a first line."""
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return head[len(mark) :].decode(encoding, "replace")
-    return head.decode("utf-8", "replace")
 
 
 def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) -> list[SegmentDraft]:
@@ -104,19 +64,6 @@ _TARGET = 1_200
 _CATALOGUE_TARGET = 2_000  # about what an embedder reads
 _NAMES_SHOWN = 4
 _RESTRUCTURED = (".rst", ".rest")
-# UTF-32 before UTF-16: the little-endian mark of one begins with that of the other.
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_PRINTING = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\v\f\r\b\x1b"})
-_LATIN_LETTERS = bytes(range(0xA0, 0x100))
-_ODD_SHARE = 0.02
-_HIGH_SHARE = 0.3
-_LETTER_SHARE = 0.7
 _DATA = frozenset(
     ".toml .yaml .yml .json .jsonc .json5 .jsonl .ndjson .ini .cfg .conf .properties .env .editorconfig .lock "
     ".csv .tsv .xml .svg .xsd .plist .csproj .props .geojson .webmanifest .ipynb .gitignore .gitattributes "
@@ -128,29 +75,6 @@ _CODE = frozenset(
     ".v .sv .vhd .m .mm .f90 .f .pas .nim .zig .d .pyx .pxd .cu .cuh .el .lisp .vim .j2 .jinja .tmpl .ejs .erb "
     "makefile dockerfile containerfile justfile rakefile gemfile jenkinsfile vagrantfile cmakelists.txt".split()
 )
-
-
-def _marked(data: bytes, encoding: str) -> Decoded | None:
-    try:
-        decoded = Decoded(data.decode(encoding), encoding)
-    except UnicodeDecodeError:
-        text = data.decode(encoding, "replace")
-        decoded = Decoded(text, encoding, text.count("\ufffd"))
-    damaged = decoded.replaced > _ODD_SHARE * len(decoded.text)
-    return None if "\0" in decoded.text or damaged else decoded
-
-
-def _repaired(data: bytes) -> Decoded | None:
-    """Tell damaged UTF-8 from Latin-1 by whether more of its longer sequences are whole than broken."""
-    text = data.decode("utf-8", "replace")
-    replaced = text.count("\ufffd") - data.count("\ufffd".encode())
-    whole = len(text) - len(text.encode("ascii", "ignore")) - replaced
-    if whole > replaced:
-        return Decoded(text, "utf-8", replaced)
-    high = len(data) - len(data.decode("ascii", "ignore"))
-    letters = len(data) - len(data.translate(None, _LATIN_LETTERS))
-    looks_like_text = high <= _HIGH_SHARE * len(data) and letters >= _LETTER_SHARE * high
-    return Decoded(data.decode("latin-1"), "latin-1") if looks_like_text else None
 
 
 def _data_segments(path: str, text: str, place: Place, most: int) -> list[SegmentDraft]:

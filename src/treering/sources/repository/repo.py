@@ -31,6 +31,7 @@ from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
 from treering.sources.formats import BUILT_IN, draft_file, over_limit
 from treering.sources.reading.access import AnyFile
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import (
     OwnFilesBelow,
     own_files_below,
@@ -513,7 +514,7 @@ def _texts(plan: _Plan, items: Sequence[RepoItem]) -> dict[str, str]:
     by_path = {item.entry.path: item for item in items if item.entry.size <= plan.reader.limits.max_file_bytes}
     chosen = key_files([item.entry for item in by_path.values()])
     read = plan.contents(by_path[entry.path] for entry in chosen)
-    texts = {item.entry.path: data.decode("utf-8", "replace") for item, data in read if data}
+    texts = {item.entry.path: decoded.text for item, data in read if data and (decoded := decode(data))}
     return {path: redact(text).text for path, text in texts.items()} if plan.selection.redact else texts
 
 

@@ -3,9 +3,7 @@
 Pure functions on values. The adapter reads the few files `key_files` names and hands their texts in.
 """
 
-import json
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from treering.core.evidence import Section
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.code.languages import counted_language
+from treering.sources.reading.bounded_files import parse_json, parse_toml
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
 
@@ -252,8 +251,8 @@ def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Ite
 def _declared(path: str, text: str) -> list[tuple[str, str]]:
     """Return the commands a manifest declares; a manifest that cannot be parsed declares none."""
     try:
-        data = json.loads(text or "{}") if path.endswith(".json") else tomllib.loads(text)
-    except (ValueError, RecursionError):
+        data: Any = parse_json(text or "{}") if path.endswith(".json") else parse_toml(text)
+    except ValueError:
         return []
     match (path, data):
         case ("pyproject.toml", {"project": {"scripts": dict(scripts)}}):

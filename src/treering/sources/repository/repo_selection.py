@@ -12,6 +12,7 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.versions import GIT_BLOB
 from treering.ports.adapter import CheckedOut, FileAccess, LyingFile, ReadLimits
 from treering.ports.format import Formats
+from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import Pattern, own_files_as_they_lie, own_manifests, parse_patterns, read_bytes
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id
@@ -370,4 +371,8 @@ class RepositoryTrees:
         if not file.exists():
             return LyingFile("", None)
         data = read_lying(file, _MOST_BYTES)
-        return LyingFile(f"{GIT_BLOB}{blob_id(data, like=tree.commit)}", data) if data is not None else None
+        if data is None:
+            return None
+        decoded = decode(data)
+        text = decoded.text.encode() if decoded else data
+        return LyingFile(f"{GIT_BLOB}{blob_id(data, like=tree.commit)}", text)

@@ -149,6 +149,7 @@ class IngestFlags:
 
     wait: Annotated[bool, Option("--wait", help="Wait until all is found by meaning too.")] = False
     dry_run: Annotated[bool, Option("--dry-run", help="Read and compare, and write nothing.")] = False
+    again: Annotated[bool, Option("--again", help="Also read what was erased before.")] = False
     worktree: Annotated[bool, Option("--worktree", help="A repository as it lies, with uncommitted changes.")] = False
 
 

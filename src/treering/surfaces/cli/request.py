@@ -44,13 +44,13 @@ def envelope_of(
             "--input is a plain text, and more was given beside it.",
             hint='Give an object, such as --input \'{"task": "…"}\', or the text alone.',
         )
+    _check_text({"mode": mode, "input": {**moved, **given}, "options": wishes})
     data: dict[str, Any] = {
         "mode": mode,
         "scope": parse_scope(calling.scope),
         "input": said if isinstance(said, str) else {**said, **moved, **given},
         "options": wishes,
     }
-    _check_text(data)
     return parse(Envelope, data, where="call")
 
 

@@ -11,10 +11,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from pydantic_core import from_json
 
+from treering.core.characters import well_formed_json
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
 from treering.surfaces.http.callers import RouteAccess
 from treering.surfaces.http.failures import Failure, Refusal
+from treering.verbs.envelope import Envelope
 from treering.version import __version__
 
 Schema = dict[str, Any]
@@ -198,6 +200,7 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
 
     Raises `InvalidInput` for what is not JSON, and else names each wrong field with the nearest known name.
     """
+    body, replaced = well_formed_json(body)
     try:
         data = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -205,6 +208,8 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
     _check_size(data)
     try:
         parsed = model.model_validate(data)
+        if isinstance(parsed, Envelope):
+            parsed.add_replaced(replaced)
     except ValidationError as error:
         raise invalid_fields(error, known=_known_beside(model, error)) from error
     problems = misfits(model, data)

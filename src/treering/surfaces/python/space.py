@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from treering.core.audit import Anchor
 from treering.core.errors import InvalidInput, TreeringError
-from treering.core.objects import Channel
+from treering.core.objects import Channel, Source
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
 from treering.core.writing.draft import ObjectChange
@@ -262,7 +262,9 @@ class Space:
 
     def merge(self, other: Address | str) -> "MergeReport":
         """Merge another space into this one; the other is only read."""
-        return merging.merge_into(self.engine.ledger, self.address, other, by=self.engine.author)
+        return merging.merge_into(
+            self.engine.ledger, self.address, other, by=self.engine.author, on_erased=self._remember_erased
+        )
 
     def sync(self, remote: str = "", wishes: "SyncWishes | None" = None, *, folder: Path | None = None) -> "SyncReport":
         """Bring what others left at a git remote or in a shared folder, and leave what they do not have.
@@ -275,8 +277,17 @@ class Space:
             )
         home = self.address.file.with_name(f"{self.address.file.name}.sync")
         by = self.engine.author
-        wanted = wishes or syncing.SyncWishes()
+        wanted = replace(wishes or syncing.SyncWishes(), on_erased=self._remember_erased)
         return syncing.sync(self.engine.ledger, home, remote, by=by, folder=folder or Path.cwd(), wishes=wanted)
+
+    def _remember_erased(self, sources: Sequence[Source]) -> None:
+        # Imported here: hardly any merge erases.
+        from treering.verbs.ingest.erased import passages_among, passages_in, remember
+
+        if passages := passages_in(sources):
+            held = (record.row["text"] for record in self.engine.ledger.records(only={"segment"}))
+            repeated = frozenset(one for text in held for one in passages_among(passages, text))
+            remember(self.engine, sources, repeated=repeated)
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
         """Copy the space into a new file while others use it; return the head of the copy's audit log.

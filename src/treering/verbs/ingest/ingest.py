@@ -100,6 +100,7 @@ class IngestOptions(Value):
     dry_run: bool = Field(default=False, description="Read and compare, and write nothing.")
     max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
     redact_secrets: bool = Field(default=True, description="Replace secrets by their kind.")
+    again: bool = Field(default=False, description="Also read what was erased before.")
 
 
 class RepoOptions(IngestOptions):
@@ -123,7 +124,7 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
     """Bring in what is given inline."""
     reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
     writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
-    task = Task("source", "what was given inline", len(given.items), options.redact_secrets)
+    task = Task("source", "what was given inline", len(given.items), options.redact_secrets, options.again)
     # It is all here: a thread that reads ahead would only take turns with this one.
     places = range(0, len(given.items), _BATCH_SIZE)
     readings = (list(map(reader.read, given.items[place : place + _BATCH_SIZE])) for place in places)
@@ -204,7 +205,7 @@ def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions, *, ca
     readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=of_adapter)
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
     total = None if call.engine.progress is silent else adapter.count(path, of_adapter)
-    task = Task(kind, called or path, total, options.redact_secrets)
+    task = Task(kind, called or path, total, options.redact_secrets, options.again)
     with reading_ahead(readings, most=_BATCH_SIZE) as ahead:
         return _run(call, task, writer, ahead, options)
 

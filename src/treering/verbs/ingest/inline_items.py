@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from treering.core.canonical import Instant, canonical_json, digest
+from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import Triple
 from treering.core.patch import FIELDS, shortened
@@ -181,7 +182,7 @@ def _is_writable(item: InlineItem) -> bool:
 
 
 def _printable(name: str) -> str:
-    return name.encode(errors="replace").decode()
+    return well_formed(name)
 
 
 def _digest_of(item: InlineItem) -> str:

@@ -56,6 +56,7 @@ from treering.verbs.ingest.changes import (
     SourceToWrite,
     origins_of,
 )
+from treering.verbs.ingest.erased import ErasedPart, ErasedTexts, forget
 from treering.verbs.ingest.inline_items import recalled_warning
 from treering.verbs.ingest.known import node_key
 from treering.verbs.ingest.report import (
@@ -87,6 +88,8 @@ class Task:
     target: str
     total: int | None = None
     redact_secrets: bool = True
+    again: bool = False
+    """Whether to read what was erased before, too."""
 
 
 @dataclass(slots=True)
@@ -140,6 +143,7 @@ class Run:
         self._moves: dict[str, str] = {}
         self._renames: dict[str, list[str]] = {}
         self._surveyed: RootRead | None = None
+        self._erased = ErasedTexts.of(engine)
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
         self._kept: JobRow | None = None
@@ -168,6 +172,7 @@ class Run:
                 self._lose(read, names)
             self._take_up_again()
             self._settle()
+            self._note_erased()
             self._show(number)
             state = "done"
         finally:
@@ -222,17 +227,33 @@ class Run:
     def _arrive(self, draft: SourceDraft) -> None:
         if draft.origin in self._origins:
             self._flush()
+        # What was stored, and erased, had no secrets.
+        kept = self._cleaned(draft) if self._erased.marks else None
+        left, left_out = self._erased.without(kept.value) if kept else (draft, ErasedPart())
+        if self._task.again:
+            left_out = ErasedPart()
+        elif left_out.passages:
+            draft = left
+        if left_out.whole:
+            why = self._with_past(draft.origin, left_out.reason())
+            self.account.add(ItemResult(origin=draft.origin, outcome="skipped", why=why))
+            return
         state = self._known_sources.source(draft.origin)
         earlier = (*self._renames.pop(draft.origin, ()), *filter(None, [self._moves.pop(draft.origin, "")]))
         here = contents_here(state.fingerprint, read_of(draft.origin, self._writer.branches)) if state else None
         if state and here == draft.fingerprint and not earlier:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
-        kept = _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
-        draft, recalled = without_recalled_segments(with_short_names(kept.value))
+        kept = kept or self._cleaned(draft)
+        clean = draft if left_out.passages else kept.value
+        draft, recalled = without_recalled_segments(with_short_names(clean))
         warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
+        warnings += [left_out.reason()] if left_out.passages else []
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
         self._put(SourceToWrite(draft, earlier))
+
+    def _cleaned(self, draft: SourceDraft) -> Screened[SourceDraft]:
+        return _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
 
     def _stay(self, origin: str, fingerprint: str) -> None:
         state = self._known_sources.source(origin)
@@ -311,6 +332,16 @@ class Run:
             for receipt in link_nodes_to_sources(self._writer, self._surveyed, changed=bool(self.account.patches)):
                 self.account.patches.append(receipt.patch_id)
                 self.account.sequence = max(self.account.sequence, receipt.sequence)
+
+    def _note_erased(self) -> None:
+        """Forget the marks of what was asked for again, and say what cannot be recognised here."""
+        if self._task.again and not self._writer.dry_run:
+            forget(self._engine, self._erased)
+        if self._erased.elsewhere and self.account.patches:
+            self.account.warnings.append(
+                "What was erased from this space with another key (`erasure.key` of another data folder) is not "
+                "recognised when it is read again."
+            )
 
     def _with_past(self, origin: str, why: str) -> str:
         return f"{why}; what was read of it before stays" if self._known_sources.source(origin) else why

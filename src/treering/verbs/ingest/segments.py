@@ -80,17 +80,25 @@ def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
     spans = _recalled(draft.segments, texts) if any(map(is_fenced, texts)) else []
     if not spans:
         return draft, 0
+    return with_texts(draft, list(_cut_each(texts, spans))), len(spans)
+
+
+def with_texts(draft: SourceDraft, texts: Sequence[str]) -> SourceDraft:
+    """Return a draft whose segments have these texts, each a part of its own; one without text is left out.
+
+    What a changed segment seemed to state is dropped with it.
+    """
     left = [
         segment if text == segment.text else replace(segment, text=text, gist=None, triples=(), definitions=(), uses=())
-        for segment, text in zip(draft.segments, _cut_each(texts, spans), strict=True)
+        for segment, text in zip(draft.segments, texts, strict=True)
     ]
     places = {at: place for place, at in enumerate(at for at, segment in enumerate(left) if segment.text.strip())}
     stated = [
         replace(known, segment=places[known.segment])
         for known in draft.knowledge
-        if known.segment in places and left[known.segment].text == texts[known.segment]
+        if known.segment in places and left[known.segment].text == draft.segments[known.segment].text
     ]
-    return replace(draft, segments=[left[at] for at in places], knowledge=stated), len(spans)
+    return replace(draft, segments=[left[at] for at in places], knowledge=stated)
 
 
 def _recalled(segments: Sequence[SegmentDraft], texts: Sequence[str]) -> list[tuple[int, int]]:

@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from treering.core.canonical import Instant, chain_hashes, message_key, render_time
+from treering.core.characters import well_formed
 from treering.core.evidence import Section, Turn
 from treering.core.fencing import without_recalled
 from treering.core.patch import NAME, shortened
@@ -20,13 +22,16 @@ TURNS_BEFORE = 2
 """How many turns before one are read together with it."""
 
 
+_Text = Annotated[str, AfterValidator(well_formed)]
+
+
 class Message(Value):
     """One message of a conversation."""
 
-    content: str = Field(description="What was said.")
-    role: str = Field(default="", description="user, assistant, system, tool, or a part played in a meeting.")
-    name: str = Field(default="", description="Who said it, where the role does not tell.")
-    id: str = Field(default="", description="The message's id where it comes from.")
+    content: _Text = Field(description="What was said.")
+    role: _Text = Field(default="", description="user, assistant, system, tool, or a part played in a meeting.")
+    name: _Text = Field(default="", description="Who said it, where the role does not tell.")
+    id: _Text = Field(default="", description="The message's id where it comes from.")
     at: Instant | None = Field(default=None, description="When it was said.")
 
     @property

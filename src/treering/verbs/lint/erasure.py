@@ -18,6 +18,7 @@ from treering.verbs.crystallize.review import ReasonOptions
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
+from treering.verbs.ingest.erased import passages_among, passages_in, remember
 
 _PROBED = 1000
 
@@ -75,7 +76,9 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     items = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not items:
         raise InvalidInput("No ids of objects to erase were given.", hint="Give the ids of objects, such as src:01k….")
-    texts = {text for item in items for text in _texts(engine, item)}
+    revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
+    texts = {passage.text for revision in revisions for passage in passages_of(revision)}
+    sources = [revision for revision in revisions if isinstance(revision, Source)]
     erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
     patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
     receipt = engine.ledger.commit(patch)
@@ -83,10 +86,11 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     remaining = engine.ledger.compact()
     ids = tuple(item.id for item in items)
     try:
-        proof = proof_of(engine, items, texts)
+        proof = proof_of(engine, items, texts, passages=passages_in(sources))
     except TreeringError as error:
         proof = Proof()
         remaining += (f"the proof: looking for what was erased failed ({error.message})",)
+    unmarked = remember(engine, sources, repeated=proof.repeated_passages)
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
@@ -94,7 +98,7 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
         staled=receipt.staled,
         repeated_in=proof.repeated_in,
         probes=proof.probes,
-        out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons),
+        out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons, *([unmarked] if unmarked else [])),
         remaining=remaining,
     )
 
@@ -121,17 +125,18 @@ class Proof:
     repeated_in: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
     reasons: tuple[str, ...] = ()
+    repeated_passages: frozenset[str] = frozenset()
+    """Those of the passages asked for that other sources hold."""
 
 
-def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
+def proof_of(
+    engine: Engine, items: Sequence[Object], texts: set[str], *, passages: frozenset[str] = frozenset()
+) -> Proof:
     """Look everywhere for objects and the texts they had; what was erased is found nowhere."""
     ids = tuple(item.id for item in items)
-    held = _held(engine.ledger.records(), frozenset(ids), texts)
-    return Proof(held.repeated_in, _probes(engine, ids, texts, held), _reasons(engine, items))
-
-
-def _texts(engine: Engine, item: Object) -> set[str]:
-    return {passage.text for revision in engine.ledger.history(item.id) for passage in passages_of(revision)}
+    held = _held(engine.ledger.records(), frozenset(ids), texts, passages)
+    probes = _probes(engine, ids, texts, held)
+    return Proof(held.repeated_in, probes, _reasons(engine, items), held.repeated_passages)
 
 
 def _origins(items: Sequence[Object]) -> list[str]:
@@ -159,11 +164,12 @@ class _Held:
     """How many revisions and segments are those of erased objects."""
     repeated_in: tuple[str, ...]
     """The sources that hold one of the erased texts."""
+    repeated_passages: frozenset[str]
 
 
-def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Held:
+def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str], passages: frozenset[str]) -> _Held:
     """Look once through all records, one at a time: a space is larger than memory."""
-    found, repeated = 0, dict[str, None]()
+    found, repeated, repeated_passages = 0, dict[str, None](), set[str]()
     for record in records:
         row = record.row
         match record.table:
@@ -173,9 +179,11 @@ def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _
                 found += row["source_id"] in gone
                 if row["text"] in texts:
                     repeated[row["source_id"]] = None
+                if passages and row["source_id"] not in gone:
+                    repeated_passages.update(passages_among(passages, row["text"]))
             case _:
                 pass
-    return _Held(found, tuple(repeated))
+    return _Held(found, tuple(repeated), frozenset(repeated_passages))
 
 
 def _rows_left(engine: Engine, identities: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
 from treering.core.screening import screened
@@ -269,7 +270,7 @@ class _Pruning:
     def _text(self, text: str) -> str:
         kept = text[: max(self._room, 0)]
         self._room -= len(kept)
-        return kept.encode(errors="replace").decode()
+        return well_formed(kept)
 
     def _first(self, parts: Iterable[_Part]) -> Iterator[_Part]:
         for part in parts:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.canonical import digest, parse_time, render_time
+from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Source
 from treering.core.patch import LinkType
@@ -118,7 +119,7 @@ def _text(value: Any, _inside: Sequence[Any] = ()) -> str:
         text = str(value)
     except Exception:  # noqa: BLE001 - an object of a host may raise anything where it is asked for its text
         text = f"<{type(value).__name__}>"
-    return text.encode(errors="replace").decode()
+    return well_formed(text)
 
 
 def _quoted(value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from treering.core.canonical import digest, make_id, parse_time, render_time
+from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
 from treering.core.objects import Source
@@ -109,7 +110,7 @@ def entry_of(
             f"The content has {len(content):,} characters, over the limit of {engine.limits.max_file_bytes:,}.",
             hint="Store it in parts, or store what matters of it.",
         )
-    text = cleaned(content.encode(errors="replace").decode(), redact_secrets=True).text
+    text = cleaned(well_formed(content), redact_secrets=True).text
     if not text.strip():
         raise InvalidInput(
             "The content holds only text that was recalled from this memory.", hint="Store what is new about it."

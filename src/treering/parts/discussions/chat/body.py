@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecoder
 
+from treering.core.characters import well_formed
 from treering.core.fencing import without_recalled
 from treering.parts.discussions.identity import without_tags
 from treering.verbs.ingest.turns import Message
@@ -90,12 +91,12 @@ def text_of(content: Json) -> str:
     """
     match content:
         case str():
-            return _sound(content)
+            return well_formed(content)
         case list():
             parts = [part for part in content if isinstance(part, Mapping)]
             texts = [text for part in parts if isinstance(text := part.get("text"), str)]
             if any(map(str.strip, texts)):
-                return _sound("\n".join(texts))
+                return well_formed("\n".join(texts))
             return "\n".join(f"[{name}]" for part in parts if (name := _PARTS.get(str(part.get("type")), "")))
         case _:
             return ""
@@ -127,14 +128,9 @@ def _message(data: Json) -> Message:
     role, name = data.get("role"), data.get("name")
     return Message(
         content=text_of(data.get("content")),
-        role=_sound(role) if isinstance(role, str) else "",
-        name=_sound(name) if isinstance(name, str) else "",
+        role=well_formed(role) if isinstance(role, str) else "",
+        name=well_formed(name) if isinstance(name, str) else "",
     )
-
-
-def _sound(text: str) -> str:
-    """Return a text without halves of characters, which JSON can hold and no store can."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _without_tags(body: ChatBody) -> ChatBody:

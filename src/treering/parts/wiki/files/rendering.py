@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from treering.core.characters import well_formed
 from treering.parts.wiki.files.links import (
     Address,
     BodyLink,
@@ -149,7 +150,7 @@ def _cited(one: LineCitation, text_of: CitedText) -> WrittenCitation:
 def _clean(body: str) -> str:
     """Return a body that a file in UTF-8 holds: no halves of characters, no foreign line ends, no NUL."""
     text = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-    return text.encode("utf-8", "replace").decode()
+    return well_formed(text)
 
 
 def _address_of(

@@ -13,6 +13,7 @@ from pymongo import MongoClient, ReturnDocument
 from pymongo.errors import ConfigurationError, DuplicateKeyError, InvalidURI, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
+from treering.core.characters import well_formed
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.screening import screened
 from treering.models.onnx import BgeSmall
@@ -368,7 +369,7 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
 def _content(text: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The content is empty.", hint="Store a text that says something.")
-    kept = cleaned(text.encode(errors="replace").decode()).text
+    kept = cleaned(well_formed(text)).text
     if not kept.strip():
         raise InvalidInput(
             "The content holds only text that was recalled from this memory.", hint="Store what is new about it."

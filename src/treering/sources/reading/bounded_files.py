@@ -1,0 +1,142 @@
+"""Configuration and data that came with a repository: read within bounds, and parsed within bounds.
+
+Whoever wrote the repository chose what such a file is and holds. It may be a link to a file of the reader's machine, a
+device that never ends, or a text that takes hours to parse. Messages name a place in the file, and quote none of it.
+"""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from treering.core.characters import shown
+from treering.core.errors import InvalidInput
+from treering.sources.reading.encodings import decode
+from treering.sources.reading.folder import open_regular, read_at_most
+
+MAX_FILE_BYTES = 5_000_000
+MAX_DEPTH = 64
+"""Lists and objects inside of each other."""
+TOO_DEEP = "it is nested more than {} deep"
+
+_STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+_KEY = re.compile(r"[\w\-\"'. \t]+")
+
+
+def read_text_file(file: Path, *, below: Path | None = None, max_bytes: int = MAX_FILE_BYTES) -> str:
+    """Return the text of a regular file. With `below`, a link may lead to no place outside of that folder.
+
+    Raises `OSError`, and `InvalidInput` for a place outside, for no regular file, for no text, and for a long one.
+    """
+    stream = open_regular(_inside(file, below))
+    if stream is None:
+        raise InvalidInput(f"{shown(file)} is not a regular file.", hint="Name a file.")
+    with stream:
+        data = read_at_most(stream, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise InvalidInput(f"{shown(file)} is longer than {max_bytes:,} bytes.", hint="Split it.")
+    decoded = decode(data)
+    if decoded is None:
+        raise InvalidInput(f"{shown(file)} is not text.", hint="Write it in UTF-8.")
+    return decoded.text
+
+
+def check_inside(file: Path, below: Path) -> None:
+    """Raise `InvalidInput` if a file that is to be read or written is, by a link, outside of a folder."""
+    _inside(file, below)
+
+
+class WrittenTwice(ValueError):
+    """A key is written twice in one object."""
+
+
+class CommentInJson(ValueError):
+    """A text would be JSON without a comment, which JSON has none of."""
+
+
+class MalformedJson(ValueError):
+    """A text is not JSON."""
+
+
+def parse_json(text: str, *, unique_keys: bool = False) -> object:
+    """Parse JSON. Raises `ValueError` that says where it is malformed or what bound it exceeds.
+
+    With `unique_keys`, a key that is written twice in one object is refused.
+    """
+    try:
+        data: object = json.loads(text, object_pairs_hook=once if unique_keys else None)
+    except json.JSONDecodeError as error:
+        place = f"at line {error.lineno}, column {error.colno}"
+        if text.startswith(("//", "/*"), error.pos):
+            raise CommentInJson(f"there is a comment {place}, and JSON has none; remove it") from None
+        raise MalformedJson(f"{error.msg} {place}") from None
+    except RecursionError:
+        raise ValueError(TOO_DEEP.format(MAX_DEPTH)) from None
+    except WrittenTwice:
+        raise
+    except ValueError as error:
+        raise ValueError(out_of_range(error)) from None
+    _check_depth(data)
+    return data
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML. Raises `ValueError` that says where it is malformed or what bound it exceeds."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        # Each part of a dotted key costs as much as all before it.
+        if any(key.count(".") > MAX_DEPTH for key in _KEY.findall(_STRING.sub('""', line))):
+            raise ValueError(f"line {number} has a key of more than {MAX_DEPTH} parts")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError(TOO_DEEP.format(MAX_DEPTH)) from None
+    except ValueError as error:
+        raise ValueError(out_of_range(error)) from None
+    _check_depth(data)
+    return data
+
+
+def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return pairs as a mapping. Raises `WrittenTwice` for a key that is there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise WrittenTwice(f"the key {twice!r} is written twice in one object")
+    return found
+
+
+def out_of_range(error: Exception) -> str:
+    """Say that a number or date cannot be converted; the message of Python may name what it does not know."""
+    return f"it has a number or date out of range ({type(error).__name__})"
+
+
+def _inside(file: Path, below: Path | None) -> Path:
+    try:
+        place = file.resolve()
+        outside = below is not None and not place.is_relative_to(below.resolve())
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL
+        raise InvalidInput(f"{shown(file)} cannot be read as a path.", hint="Name a file.") from error
+    if outside:
+        raise InvalidInput(
+            f"{shown(file)} is a link to a place outside of {shown(below)}.",
+            hint="Replace the link with a file, or name the file itself.",
+        )
+    return place
+
+
+def _check_depth(data: object) -> None:
+    level = [data]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP.format(MAX_DEPTH))

@@ -1,0 +1,220 @@
+"""What was erased stays out when it is read again, unless it is asked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import treering
+from space_parts import records
+from treering.core.errors import InvalidInput
+from treering.spaces.wiring import ERASURE_KEY
+from treering.verbs.ingest.erased import MIN_CHARS
+
+PATIENT = "# Patient\n\nMila Orlov was treated for scabies in room nine.\n"
+OTHER = "\n# Kitchen\n\nThe kitchen is closed on every Monday of the month.\n"
+LATER = "\n# Visits\n\nVisits end at eight, also on Sundays and holidays.\n"
+SESSION = "5c1f7d4a-0b8e-4c1d-9a55-0f2f3a4b5c61"
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def space(open_space, tmp_path):
+    return open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user", actor="ada")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def read(space, place, **options):
+    return space.ingest("path", input={"path": str(place)}, options=options)
+
+
+def erase(space, report):
+    return space.erase([report.items[0].source_id], "asked")
+
+
+def stored(space):
+    return "\n".join(record.row["text"] for record in records(space) if record.table == "segment")
+
+
+def test_a_file_read_again_is_skipped_and_says_so(space, folder):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder))
+    again = read(space, folder)
+    assert again.counts == {"skipped": 1}
+    assert "its content was erased on " in again.items[0].why
+    assert "--again" in again.items[0].why
+    assert "Mila" not in stored(space)
+
+
+@pytest.mark.parametrize("name", ["copy.md", "deep/er/a.md"])
+def test_the_same_content_at_another_path_is_skipped(space, folder, name):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder / "a.md"))
+    (folder / "a.md").unlink()
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(PATIENT)
+    assert read(space, folder).counts == {"skipped": 1}
+
+
+def test_a_note_given_again_is_skipped(space):
+    given = {"text": "Mila Orlov was treated for scabies in room nine.", "origin": "note:one"}
+    erase(space, space.ingest("source", input=given))
+    assert space.ingest("source", input={**given, "origin": "note:two"}).counts == {"skipped": 1}
+
+
+def test_only_the_erased_part_of_a_file_is_left_out(space, folder):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder))
+    (folder / "b.md").write_text(PATIENT + OTHER)
+    (folder / "a.md").write_text(PATIENT.replace("nine.\n", "nine.\nShe left on the third of May.\n") + LATER)
+    report = read(space, folder)
+    assert report.counts == {"created": 2}
+    assert sum("erased on" in warning for warning in report.warnings) == 2
+    text = stored(space)
+    assert "Mila" not in text
+    assert all(words in text for words in ("She left on the third", "Visits end at eight", "kitchen is closed"))
+    assert read(space, folder).counts == {"unchanged": 2}
+
+
+def test_what_is_left_tells_nothing_of_what_was_erased(space, folder):
+    (folder / "a.md").write_text("# Mila Orlov's illness\n\nShe was treated for scabies in room nine, in May.\n")
+    report = read(space, folder)
+    plain = space.engine.ledger.get(report.items[0].source_id).fingerprint
+    erase(space, report)
+    (folder / "a.md").write_text((folder / "a.md").read_text() + OTHER)
+    partial = space.engine.ledger.get(read(space, folder).items[0].source_id)
+    assert partial.title == "a.md"
+    assert partial.fingerprint.startswith("without erased ")
+    assert plain not in partial.fingerprint
+
+
+def test_what_is_asked_for_again_is_read_and_stays(space, folder):
+    (folder / "a.md").write_text(PATIENT + OTHER)
+    erase(space, read(space, folder))
+    assert read(space, folder, again=True, dry_run=True).counts == {"created": 1}
+    assert read(space, folder).counts == {"skipped": 1}
+    assert read(space, folder, again=True).counts == {"created": 1}
+    assert read(space, folder).counts == {"unchanged": 1}
+    (folder / "a.md").write_text(PATIENT + OTHER + LATER)
+    assert read(space, folder).counts == {"updated": 1}
+    assert "Mila" in stored(space)
+
+
+def test_asking_again_completes_a_file_read_in_part(space, folder):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder))
+    (folder / "a.md").write_text(PATIENT + OTHER)
+    assert read(space, folder).counts == {"created": 1}
+    assert read(space, folder, again=True).counts == {"updated": 1}
+    assert "Mila" in stored(space)
+
+
+def transcript(folder: Path, *texts: str, session: str = SESSION) -> Path:
+    lines = [
+        {
+            "type": "user",
+            "uuid": f"u{number}",
+            "sessionId": session,
+            "timestamp": f"2026-10-01T09:0{number}:00Z",
+            "message": {"role": "user", "content": text},
+        }
+        for number, text in enumerate(texts)
+    ]
+    file = folder / f"{session}.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+def test_an_erased_transcript_goes_on_without_its_turns(space, folder):
+    said = ("Mila Orlov pays with the corporate card ending 4242", "yes")
+    erase(space, read(space, transcript(folder, *said)))
+    assert read(space, folder).counts == {"skipped": 1}
+    report = read(space, transcript(folder, *said, "Book the train to Graz"))
+    assert report.counts == {"created": 1}
+    source = space.engine.ledger.get(report.items[0].source_id)
+    (turn,) = source.segments
+    assert (turn.excerpt, turn.locator.chain) == ("Book the train to Graz", "")
+    assert "4242" not in source.model_dump_json()
+
+
+def test_short_passages_are_recognised_in_their_origin_alone(space):
+    short = "It is agreed."
+    assert len(short) < MIN_CHARS
+    erase(space, space.ingest("source", input={"text": short, "origin": "note:one"}))
+    assert space.ingest("source", input={"text": short, "origin": "note:one"}).counts == {"skipped": 1}
+    assert space.ingest("source", input={"text": short, "origin": "note:two"}).counts == {"created": 1}
+
+
+def test_passages_that_other_sources_hold_stay_readable(space, folder):
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text(PATIENT)
+    report = read(space, folder)
+    space.erase([report.items[0].source_id], "asked")
+    (folder / "c.md").write_text(PATIENT)
+    assert {item.origin[-4:]: item.outcome for item in read(space, folder).items} == {
+        "a.md": "skipped",
+        "c.md": "created",
+    }
+
+
+def test_the_key_is_private_and_not_in_the_space(space, folder, data, tmp_path):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder))
+    key = (data / ERASURE_KEY).read_bytes()
+    assert (len(key), (data / ERASURE_KEY).stat().st_mode & 0o777) == (32, 0o600)
+    space.close()
+    assert key not in (tmp_path / "space.db").read_bytes()
+
+
+def test_another_key_is_reported(space, folder, data, open_space, tmp_path):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder))
+    (data / ERASURE_KEY).write_bytes(b"x" * 32)
+    report = read(space, folder)
+    assert report.counts == {"created": 1}
+    assert "another key" in report.warnings[-1]
+
+
+def test_a_broken_key_does_not_hinder_erasing(space, folder, data):
+    (folder / "a.md").write_text(PATIENT)
+    report = read(space, folder)
+    data.mkdir()
+    (data / ERASURE_KEY).write_bytes(b"short")
+    receipt = erase(space, report)
+    assert receipt.clean
+    assert "cannot recognise it: no key" in receipt.out_of_reach[-1]
+
+
+def test_backups_carry_the_marks(space, folder, open_space, tmp_path):
+    (folder / "a.md").write_text(PATIENT)
+    erase(space, read(space, folder))
+    space.backup(tmp_path / "backup.db")
+    with treering.open(f"sqlite:{tmp_path / 'backup.db'}", background=False) as copy:
+        assert read(copy, folder).counts == {"skipped": 1}
+
+
+def test_an_erasure_that_was_merged_is_remembered(space, folder, open_space, tmp_path):
+    (folder / "a.md").write_text(PATIENT)
+    report = read(space, folder)
+    other = open_space(f"sqlite:{tmp_path / 'other.db'}", channel="user", actor="ben")
+    other.merge(f"sqlite:{tmp_path / 'space.db'}")
+    assert "Mila" in stored(other)
+    erase(space, report)
+    other.merge(f"sqlite:{tmp_path / 'space.db'}")
+    assert "Mila" not in stored(other)
+    assert read(other, folder).counts == {"skipped": 1}
+
+
+def test_again_is_an_option_of_reading_alone(space):
+    with pytest.raises(InvalidInput):
+        space.ingest("status", options={"again": True})
