@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -26,10 +26,11 @@ from treering.core.writing.journal import POLICY_CHANGED
 from treering.core.writing.merging import Parent
 from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.ports.ledger import Ledger
-from treering.spaces.depots import Depot, Files, depot_at
+from treering.spaces.depots import Depot, Files, Kind, depot_at, kind_named
 from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive, waiting_patches
 from treering.spaces.proof import signed
-from treering.system.machine import held_alone, make_folder, replace_file
+from treering.spaces.sync_home import STATE, make_own_folder
+from treering.system.machine import held_alone, replace_file
 from treering.system.proof_checking import NotProven, check_signature
 from treering.verbs.envelope import Value
 
@@ -98,24 +99,29 @@ class SyncWishes:
 
 @dataclass(slots=True)
 class _State:
-    """What a copy remembers beside its space: its name, and by remote the bundles it has read."""
+    """What a copy remembers of its syncs: its name, by remote the bundles it has read, and by path what it is."""
 
     replica: str
     read: dict[str, list[str]]
+    kinds: dict[str, Kind]
+    log: str = ""
+    """The name of the space's log when it last synced."""
 
 
 def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, wishes: SyncWishes) -> SyncReport:
     """Bring what others left at a remote, and leave there what they do not have.
 
-    `home`: the folder beside the space that remembers what was read. `folder`: where a remote's name is looked up.
+    `home`: the folder that remembers what was read (`home_of_syncs`). `folder`: where a remote's name is looked up.
     Raises `Denied` where what would leave holds a secret: nothing left then. Raises `Unavailable` without the remote.
     """
-    make_folder(home)
+    make_own_folder(home)
     with held_alone(home / "lock", wait=True):
         state = _state(home)
-        depot = depot_at(remote, home / "git", folder=folder)
+        depot = depot_at(remote, home / "git", folder=folder, kinds=state.kinds)
+        _remember(home, state)  # what the remote is counts from now on, however this sync ends
         report = _sync(ledger, depot, state, by=by, wishes=wishes)
-        replace_file(home / "state.json", json.dumps({"replica": state.replica, "read": state.read}).encode())
+        state.log = log_name(ledger)
+        _remember(home, state)
     return report
 
 
@@ -300,8 +306,13 @@ def _manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -> Bu
 
 def _state(home: Path) -> _State:
     try:
-        said = json.loads((home / "state.json").read_text(encoding="utf-8"))
+        said = json.loads((home / STATE).read_text(encoding="utf-8"))
         replica, read = str(said["replica"]), {str(name): list(map(str, known)) for name, known in said["read"].items()}
+        kinds = {str(path): kind_named(kind) for path, kind in said.get("kinds", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _State(uuid4().hex, {})
-    return _State(replica if _NAME.fullmatch(replica) else uuid4().hex, read)
+        return _State(uuid4().hex, {}, {})
+    return _State(replica if _NAME.fullmatch(replica) else uuid4().hex, read, kinds, str(said.get("log", "")))
+
+
+def _remember(home: Path, state: _State) -> None:
+    replace_file(home / STATE, json.dumps(asdict(state)).encode())
