@@ -33,6 +33,7 @@ from treering.sources.reading.folder import (
     UnreadablePath,
     open_regular,
     own_files_around,
+    place_in,
     read_bytes,
     reason,
     walk,
@@ -188,7 +189,7 @@ def _owners(place: Path, files: Sequence[Path], origins: FileOrigins) -> list[Ow
 def lies_in(owner: OwningRepository, origin: str) -> bool:
     """Tell whether a file of a repository lies in its work tree, also one that is ignored."""
     path = origin.removeprefix(f"{owner.settled.root}#").partition("#")[0]
-    return os.path.isfile(owner.top / path)  # noqa: PTH113 - a path of any text
+    return os.path.isfile(place_in(owner.top, path))  # noqa: PTH113 - a path of any text
 
 
 class PathAdapter:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from treering.core.characters import unprinted
 from treering.ports.adapter import FileAccess, FilesAround, OwnFiles, Skipped, SourceDraft, WrittenFiles
 from treering.registry import brought
 
@@ -200,6 +201,17 @@ def walk(root: Path, rules: IgnoreRules = _NO_RULES) -> Iterator[FolderEntry]:
             yield _entry(place, root, mode)
         else:
             waiting += reversed(inside)
+
+
+def place_in(top: Path, path: str) -> Path:
+    r"""Return where a file of a repository lies in its work tree, by the path as it is printed.
+
+    A name that is not UTF-8 is printed with `\x..` for its bytes.
+    """
+    place = top / path
+    if "\\" in path and not os.path.lexists(place) and os.path.lexists(top / unprinted(path)):
+        return top / unprinted(path)
+    return place
 
 
 def read_bytes(file: Path, most: int) -> bytes | None:
