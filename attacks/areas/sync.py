@@ -90,10 +90,32 @@ def clones_of_proofs(folder: Path) -> Count:
     return _ran(made) if proof.is_file() else Count(len(made), len(made), "there is no proof")
 
 
+def shipped_spaces(folder: Path) -> Count:
+    """Clone a repository that tracks a space, and ask it: as it is, in an index without whole names, by a link."""
+    web = repository(folder / "web", **_NOTES)
+    _run(web, folder / "data", "init")
+    _run(web, folder / "data", "ingest", "notes.md")
+    git(web, "add", "-f", ".treering/treering.db")
+    git(web, "commit", "-q", "-m", "Ship")
+    made = [folder / name for name in ("plain", "short names", "link")]
+    for place in made:
+        git(folder, "clone", "-q", str(web), str(place))
+    git(made[1], "update-index", "--index-version", "4")
+    git(made[2], "rm", "-rq", "--cached", ".treering")
+    (made[2] / ".treering").rename(made[2] / "other")
+    (made[2] / ".treering").symlink_to("other")
+    git(made[2], "add", "-f", ".treering")
+    reached = ["three times" in _run(place, folder / "data", "query", "how often do we retry") for place in made]
+    is_one = "three times" in _run(web, folder / "data", "query", "how often do we retry", "--trust")
+    # A space that holds nothing would be no attack.
+    return Count(len(made), sum(reached) if is_one else len(made), "" if is_one else "the space holds nothing")
+
+
 ATTACKS: Sequence[Attack] = (
     Attack("a shipped cache of a remote runs a command", shipped_caches),
     Attack("a repository that is synced with runs a command", repositories),
     Attack("a shared folder becomes a repository", shared_folders),
+    Attack("a space that a repository ships is asked", shipped_spaces),
     Attack("a remote is a command", remotes_that_are_commands),
     Attack("a clone fetches from a command when a proof is checked", clones_of_proofs),
 )
