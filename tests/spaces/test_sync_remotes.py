@@ -72,11 +72,21 @@ def test_a_shared_folder_stays_a_folder(way: str, tmp_path: Path, data: Path, fi
     team.mkdir()
     synced(file, str(team), says="A word seagull")
     bare(team, REMOTES[way], tmp_path / "ran")
-    synced(file, str(team), says="A word heron")
+    with treering.open(str(file), background=False) as space:
+        note(space, "A word heron", origin="heron.md")
+        assert "looks like a git repository" in space.sync(str(team)).warnings[0]
     assert not (tmp_path / "ran").exists()
     assert len(list((team / PLACE).glob("*.bundle"))) == 2
     other = tmp_path / "other.db"
     assert synced(other, str(team)) == {"seagull", "heron"}  # a folder to who meets it now, too
+
+
+def test_a_path_that_was_missing_gets_its_kind_later(tmp_path: Path, data: Path, file: Path) -> None:
+    with pytest.raises(TreeringError):
+        synced(file, str(tmp_path / "disk" / "team.git"), says="A word seagull")
+    team = bare(tmp_path / "disk" / "team.git", lambda _folder, _marker: None, tmp_path / "ran")
+    synced(file, str(team))
+    assert git(team, "for-each-ref", "refs/treering")
 
 
 def test_a_git_remote_stays_git(tmp_path: Path, data: Path, file: Path) -> None:
@@ -171,6 +181,18 @@ def test_a_space_made_in_the_place_of_another_reads_again(tmp_path: Path, data: 
         assert synced(file, str(team)) == {"heron"}
         for one in file.parent.glob("treering.db*"):
             one.unlink() if one.is_file() else shutil.rmtree(one)
+
+
+def test_a_space_restored_from_a_copy_reads_again(tmp_path: Path, data: Path, file: Path) -> None:
+    team = tmp_path / "team"
+    team.mkdir()
+    synced(file, str(team), says="A word seagull")
+    shutil.copytree(file.parent, tmp_path / "copy")
+    synced(tmp_path / "bob.db", str(team), says="A word heron")
+    assert synced(file, str(team)) == {"seagull", "heron"}
+    shutil.rmtree(file.parent)
+    shutil.copytree(tmp_path / "copy", file.parent)
+    assert synced(file, str(team)) == {"seagull", "heron"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")

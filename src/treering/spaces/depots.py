@@ -12,12 +12,7 @@ from treering.core.characters import printable
 from treering.core.errors import Denied, InvalidInput, NotFound, Unavailable
 from treering.sources.repository.git import open_repository
 from treering.sources.repository.git_process import run_git
-from treering.system.git_start import (
-    isolated_environment,
-    remote_environment,
-    remote_options,
-    served,
-)
+from treering.system.git_start import isolated_environment, remote_environment, remote_options, served
 from treering.system.machine import make_folder, replace_file
 
 Files = dict[str, bytes]
@@ -71,10 +66,12 @@ def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[s
     """Return the depot that a remote names: a remote of the repository in `folder`, a URL, a repository, a folder.
 
     `caches`: where copies of git remotes are. `kinds`: what paths are known to be; a path that is new gets its kind
-    here. Raises `InvalidInput` if it is none of them, `Denied` for a repository of another user.
+    here, if it is there. Raises `InvalidInput` if it is none of them, `Denied` for a repository of another user.
     """
     if path := _path(remote):
-        kind = kinds[str(path)] = kinds.get(str(path)) or _kind_of(path)
+        kind = kinds.get(str(path)) or _kind_of(path)
+        if path.is_dir():  # a path may be missing by mistake, or for now
+            kinds[str(path)] = kind
         return GitDepot(str(path), caches) if kind == "git" else FolderDepot(path)
     if remote and _URL.match(remote):
         return GitDepot(remote, caches)
@@ -84,8 +81,8 @@ def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[s
 
 def _kind_of(path: Path) -> Kind:
     """Decide what a path is that never was a remote. Whoever may write a shared folder can make it look like git."""
-    heads = [one for one in (path / ".git", path / "HEAD") if one.exists()]
-    if not heads or (heads == [path / "HEAD"] and not (path / "objects").is_dir()) or _has_places(path):
+    heads = _heads(path)
+    if not heads or _has_places(path):
         return "folder"
     if os.name == "posix" and any(one.stat().st_uid != os.geteuid() for one in (path, *heads)):
         raise Denied(
@@ -93,6 +90,19 @@ def _kind_of(path: Path) -> Kind:
             hint=f"Name it {path.as_uri()} if it is a repository you trust; else name another folder.",
         )
     return "git"
+
+
+def warnings_of(depot: Depot) -> tuple[str, ...]:
+    """Return what is suspicious about a depot: a shared folder that became a repository."""
+    if isinstance(depot, FolderDepot) and _heads(Path(depot.name)):
+        return (f"{depot.name} now looks like a git repository. It was first synced as a folder, and still is.",)
+    return ()
+
+
+def _heads(path: Path) -> list[Path]:
+    """Return what makes a folder look like a repository, or a work tree."""
+    is_bare = (path / "HEAD").is_file() and (path / "objects").is_dir()
+    return [one for one in (path / ".git", *([path / "HEAD"] if is_bare else [])) if one.exists()]
 
 
 def _has_places(folder: Path) -> bool:

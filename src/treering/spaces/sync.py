@@ -26,7 +26,7 @@ from treering.core.writing.journal import POLICY_CHANGED
 from treering.core.writing.merging import Parent
 from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.ports.ledger import Ledger
-from treering.spaces.depots import Depot, Files, Kind, depot_at, kind_named
+from treering.spaces.depots import Depot, Files, Kind, depot_at, kind_named, warnings_of
 from treering.spaces.merging import MergeReport, entries, head_of, log_name, receive, waiting_patches
 from treering.spaces.proof import signed
 from treering.spaces.sync_home import STATE, make_own_folder
@@ -106,6 +106,8 @@ class _State:
     kinds: dict[str, Kind]
     log: str = ""
     """The name of the space's log when it last synced."""
+    head: tuple[int, str] = (0, "")
+    """The head of that log then: its number and its hash."""
 
 
 def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, wishes: SyncWishes) -> SyncReport:
@@ -117,12 +119,15 @@ def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, w
     make_own_folder(home)
     with held_alone(home / "lock", wait=True):
         state = _state(home)
+        if head_of(ledger, state.head[0]) != Anchor(seq=state.head[0], hash=state.head[1]):
+            state.read = {}  # the space was restored from a copy, or made again: what it read since is not in it
         depot = depot_at(remote, home / "git", folder=folder, kinds=state.kinds)
         _remember(home, state)  # what the remote is counts from now on, however this sync ends
         report = _sync(ledger, depot, state, by=by, wishes=wishes)
-        state.log = log_name(ledger)
+        head = head_of(ledger, ledger.sequence())
+        state.log, state.head = log_name(ledger), (head.seq, head.hash)
         _remember(home, state)
-    return report
+    return report.model_copy(update={"warnings": (*warnings_of(depot), *report.warnings)})
 
 
 def _sync(ledger: Ledger, depot: Depot, state: _State, *, by: Author, wishes: SyncWishes) -> SyncReport:
@@ -308,10 +313,11 @@ def _state(home: Path) -> _State:
     try:
         said = json.loads((home / STATE).read_text(encoding="utf-8"))
         replica, read = str(said["replica"]), {str(name): list(map(str, known)) for name, known in said["read"].items()}
+        head = (int(said["head"][0]), str(said["head"][1])) if "head" in said else (0, "")
         kinds = {str(path): kind_named(kind) for path, kind in said.get("kinds", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return _State(uuid4().hex, {}, {})
-    return _State(replica if _NAME.fullmatch(replica) else uuid4().hex, read, kinds, str(said.get("log", "")))
+    return _State(replica if _NAME.fullmatch(replica) else uuid4().hex, read, kinds, str(said.get("log", "")), head)
 
 
 def _remember(home: Path, state: _State) -> None:

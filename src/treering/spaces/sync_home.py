@@ -24,17 +24,14 @@ _MAX_STATE_BYTES = 10_000_000
 def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
     """Return the folder that remembers the syncs of a space, made where it is missing.
 
-    `log`: the name of its log. A space that was made at the place of another one begins without a memory, and a
-    space that was moved keeps its own. Raises `Denied` if others can write the folder, `Unavailable` if it cannot be
-    made.
+    `log`: the name of its log, by which a space that was moved keeps its memory. Raises `Denied` if others can write
+    the folder, `Unavailable` if it cannot be made.
     """
     place = Path(os.path.realpath(space))
     home = data_dir / "sync" / hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
     with _translated(data_dir):
         make_own_folder(data_dir / "sync")
         with held_alone(data_dir / "sync" / "lock", wait=True):
-            if _space_of(home)[1] not in (log, ""):
-                shutil.rmtree(home)
             if log and not home.is_dir() and (moved := _moved(home.parent, log)):
                 moved.rename(home)
             make_own_folder(home)
