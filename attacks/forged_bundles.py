@@ -97,7 +97,7 @@ def sealed(body: Mapping[str, Any]) -> bytes:
 def put(remote: Path, files: Files, *, name: str = EVIL) -> None:
     """Leave files at a remote: a bare repository, or a folder."""
     cache = remote.with_name(f"{remote.name}.forger")
-    depot = depot_at(str(remote), cache, folder=remote)
+    depot = depot_at(str(remote), cache, folder=remote, kinds={})
     depot.places()
     depot.send(name, files, keep=())
 

@@ -3,6 +3,7 @@
 Everything happens in a folder of its own, which is gone at the end. It needs git.
 """
 
+import os
 import subprocess
 import tempfile
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ def main() -> None:
     """Let Ada and Bob work offline, meet at a bare repository, disagree, and erase a secret."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as closing:
         folder = Path(place)
+        os.environ["TREERING_DATA_DIR"] = str(folder / "data")  # what was synced is remembered there
         remote = str(folder / "team.git")
         subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)  # noqa: S603, S607 - git, and our own folder
         ada, bob = (closing.enter_context(_space(folder, name)) for name in ("ada", "bob"))

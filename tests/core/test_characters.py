@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.characters import label, one_line, visible, visible_json, visible_line
+from treering.core.characters import label, one_line, printable, unprinted, visible, visible_json, visible_line
 
 OBEYED = "\x00\x07\x08\x0b\x0c\x1b\x7f\x80\x85\x9b\x9f\u2028\u2029\u202a\u202e\u2066\u2069"
 
@@ -13,6 +13,17 @@ def test_what_a_terminal_obeys_is_written_out():
     assert visible("a\x1b]0;x\x07\x9b2J\x7f\u202eb\u2028c") == "a\\x1b]0;x\\x07\\x9b2J\\x7f\\u202eb\\u2028c"
     assert visible("a\tb\nc\r\nd\re") == "a\tb\nc\r\nd\\x0de"
     assert visible_line("a\nb\tc") == "a\\x0ab\\x09c"
+
+
+@pytest.mark.parametrize(
+    "name", [b"caf\xe9.md", b"\xff\xfe/\x83.txt", b"a\tb\x01c\n.md", "ü\u202e.md".encode(), b"plain.md"]
+)
+def test_a_printed_name_leads_back_to_its_bytes(name):
+    assert unprinted(printable(name)).encode("utf-8", "surrogateescape") == name
+
+
+def test_a_printed_name_holds_no_way_to_another_folder():
+    assert unprinted("a\\x2f\\x2e\\x00\\u002f") == "a\\x2f\\x2e\\x00\\u002f"
 
 
 def test_text_of_other_scripts_stays_as_it_is():

@@ -10,6 +10,11 @@ PROCESS = Path(__file__).with_name("killed_process.py")
 ROLES = ("back up", "erase", "export", "import", "move", "move again", "reindex", "sync", "upgrade")
 
 
+@pytest.fixture(autouse=True)
+def _data_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path.with_name(f"{tmp_path.name}-data")))
+
+
 def kill(role, folder, count):
     """Kill a process so often; some may have ended first, for no run has exactly as many steps as another."""
     command = [sys.executable, str(PROCESS), role, str(folder), "7", str(count)]

@@ -487,6 +487,7 @@ def test_patches_that_wait_for_review_stay_where_they_are_and_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
     ours, theirs, remote = (str(tmp_path / name) for name in ("ours.db", "theirs.db", "remote"))
     note(Path(ours), "Ours.", "ours")
     note(Path(theirs), "Theirs.", "theirs")

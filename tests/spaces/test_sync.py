@@ -134,7 +134,10 @@ def test_a_copy_of_a_space_with_its_memory_of_syncs_takes_a_name_of_its_own(tmp_
     assert ada.words() == twin.words() == {"First.", "Ada's.", "The twin's."}
 
 
-def test_the_example_of_two_people_shows_a_contradiction_and_an_erasure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_two_people_shows_a_contradiction_and_an_erasure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREERING_DATA_DIR", "the example sets it")
     team_memory.main()
     told = capsys.readouterr().out
     assert told.count("database port 5432 (contested), database port 6432 (contested)") == 2

@@ -1,11 +1,13 @@
 """Branches of a repository in one space: each tree is answered with what holds there."""
 
+import os
 from dataclasses import replace
 
 import pytest
 
 import treering
 from sources.git_scratch import Scratch
+from treering.core.characters import printable
 from treering.core.objects import Source
 from treering.core.policy import Policy
 from treering.ports.ledger import Selection
@@ -268,6 +270,20 @@ def test_what_was_changed_in_the_work_tree_since_it_was_read_is_said_at_the_resu
     assert hit_of(space, "retry limit five attempts", "Five attempts").note == gone
     # What is asked of a branch is not about the files as they lie.
     assert hit_of(space, "retry limit five attempts", "Five attempts", at="main").note == ""
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.md", b"\xff\xfe.md", b"a\tb\x01.md"])
+def test_a_file_whose_name_is_not_text_is_found_in_the_work_tree(space, repository, name):
+    file = os.path.join(os.fsencode(repository.folder), name)  # noqa: PTH118 - a name of bytes
+    with open(file, "wb") as stream:  # noqa: PTH123
+        stream.write(b"# Gulls\n\nThe gulls eat heliotrope.\n")
+    repository.commit()
+    ingest(space, repository)
+    for is_there in (True, False):
+        (hit,) = (one for one in space.query("search", "/", {"text": "gulls heliotrope"}).hits if "gulls" in one.text)
+        assert hit.note == ("" if is_there else f"changed since: {printable(name)} is not in the work tree any more")
+        if is_there:
+            os.unlink(file)  # noqa: PTH108
 
 
 def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space, repository):

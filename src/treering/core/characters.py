@@ -20,6 +20,9 @@ _DIRECTION = "\u202a-\u202e\u2066-\u2069"
 _SEPARATORS = "\u2028\u2029"
 _CONTROLS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_SEPARATORS}{_DIRECTION}]|\r(?!\n)")
 _CONTROLS_AND_BREAKS = re.compile(rf"[\x00-\x1f\x7f-\x9f{_SEPARATORS}{_DIRECTION}]")
+_PRINTED = re.compile(r"\\(x(?:0[1-9a-f]|1[0-9a-f]|7f|[89a-f][0-9a-f])|u202[89a-e]|u206[6-9]|[tnr])")
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r"}
+_ESCAPED_BYTE = 0xDC00  # where Python puts the bytes of a path that are not UTF-8
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -52,6 +55,18 @@ def printable(name: bytes) -> str:
     r"""Decode a file name to stable, printable text: bytes that are not UTF-8 and controls become `\x..`."""
     text = name.decode("utf-8", "backslashreplace")
     return _CONTROLS_AND_BREAKS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def unprinted(path: str) -> str:
+    """Return the name that `printable` wrote as this text, bytes that are not UTF-8 as Python holds them in paths.
+
+    A name with a backslash of its own may read the same: look for that one first.
+    """
+    return _PRINTED.sub(lambda found: _LETTERS.get(found[1]) or _of_code(int(found[1][1:], 16)), path)
+
+
+def _of_code(code: int) -> str:
+    return chr(code if code < 0x80 or code > 0xFF else _ESCAPED_BYTE + code)
 
 
 def shown(path: object) -> str:

@@ -27,15 +27,18 @@ from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import (
     FolderEntry,
     FoundFile,
+    IgnoreRules,
     OwnFilesAround,
     PassedOver,
     UnreadablePath,
     open_regular,
     own_files_around,
+    place_in,
     read_bytes,
     reason,
     walk,
 )
+from treering.sources.repository.ignoring import rules_around
 from treering.sources.repository.repo_identity import (
     FileOrigins,
     OwningRepository,
@@ -186,7 +189,7 @@ def _owners(place: Path, files: Sequence[Path], origins: FileOrigins) -> list[Ow
 def lies_in(owner: OwningRepository, origin: str) -> bool:
     """Tell whether a file of a repository lies in its work tree, also one that is ignored."""
     path = origin.removeprefix(f"{owner.settled.root}#").partition("#")[0]
-    return os.path.isfile(owner.top / path)  # noqa: PTH113 - a path of any text
+    return os.path.isfile(place_in(owner.top, path))  # noqa: PTH113 - a path of any text
 
 
 class PathAdapter:
@@ -213,7 +216,8 @@ class PathAdapter:
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
         """Count the items `read` will report on, besides those that are gone."""
-        return sum(1 for _ in walk(self._access.place(target)))
+        place = self._access.place(target)
+        return sum(1 for _ in walk(place, _outer_rules(place, self._access)))
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
@@ -281,7 +285,7 @@ class _Plan:
 
 
 def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyRead) -> _Plan:
-    entries = tuple(walk(place))
+    entries = tuple(walk(place, _outer_rules(place, origins.access)))
     found = [entry for entry in entries if isinstance(entry, FoundFile)]
     here = known_files(place, [entry.file for entry in found], origins, known)
     plan = _Plan(place, here, entries, reader, origins, own_files_around(origins.access))
@@ -292,6 +296,10 @@ def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyR
     elsewhere = known.below("file:") if moved else {}
     fingerprints = {**{now: elsewhere[before] for before, now in moved.items()}, **here.fingerprints}
     return replace(plan, known=replace(here, fingerprints=fingerprints, renamed={**here.renamed, **moved}))
+
+
+def _outer_rules(place: Path, access: FileAccess) -> IgnoreRules:
+    return rules_around(place, access) if place.is_dir() else IgnoreRules()
 
 
 def _contents(plan: _Plan, entries: Sequence[FoundFile]) -> Mapping[str, str]:

@@ -15,8 +15,10 @@ from typing import Literal
 
 from treering.core.characters import shown
 from treering.core.errors import Conflict, InvalidInput, MissingExtra
+from treering.sources.reading.access import AnyFile
 from treering.sources.reading.folder import IgnoreRules
 from treering.sources.repository.git_process import hooks_folder
+from treering.sources.repository.ignoring import rules_around
 from treering.system.machine import replace_file
 
 Occasion = Literal["begun", "changed", "time"]
@@ -126,7 +128,8 @@ class _Stopping:
 
 def _counts(watched: WatchedPlace, paths: Iterator[str]) -> bool:
     """Tell whether one of some changes counts."""
-    ignoring = _Ignoring(watched.place)
+    outer = rules_around(watched.place, AnyFile()) if watched.files and watched.place.is_dir() else IgnoreRules()
+    ignoring = _Ignoring(watched.place, outer)
     return any(_is_looked_at(watched, path, ignoring) for path in paths)
 
 
@@ -142,9 +145,10 @@ def _is_looked_at(watched: WatchedPlace, path: str, ignoring: "_Ignoring") -> bo
 
 @dataclass(frozen=True, slots=True)
 class _Ignoring:
-    """What `.gitignore` files leave out now. Each is read once: it may be another one at the next change."""
+    """What git's rules leave out now. Each file is read once: it may be another one at the next change."""
 
     root: Path
+    outer: IgnoreRules
     _rules: dict[str, IgnoreRules] = field(default_factory=dict)
 
     def leaves_out(self, path: Path) -> bool:
@@ -152,7 +156,7 @@ class _Ignoring:
             parts = path.relative_to(self.root).parts
         except ValueError:
             return False
-        rules, relative = self._below("", IgnoreRules()), ""
+        rules, relative = self._below("", self.outer), ""
         for depth, part in enumerate(parts, start=1):
             relative = f"{relative}/{part}" if relative else part
             is_folder = depth < len(parts)

@@ -1,21 +1,22 @@
 """Where bundles lie: under refs of a git remote, or in a shared folder."""
 
+import hashlib
 import io
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from treering.core.characters import printable
-from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, Unavailable
 from treering.sources.reading.folder import read_bytes, reason
 from treering.sources.repository.git import open_repository
-from treering.sources.repository.git_process import git_command, git_environment, run_git
+from treering.sources.repository.git_process import run_git
+from treering.system.git_start import isolated_environment, remote_environment, remote_options, served
 from treering.system.machine import make_folder, replace_file
 
 Files = dict[str, bytes]
@@ -74,18 +75,54 @@ class Depot(Protocol):
         ...
 
 
-def depot_at(remote: str, cache: Path, *, folder: Path) -> Depot:
+Kind = Literal["git", "folder"]
+
+
+def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[str, Kind]) -> Depot:
     """Return the depot that a remote names: a remote of the repository in `folder`, a URL, a repository, a folder.
 
-    Raises `InvalidInput` where it is none of them.
+    `caches`: where copies of git remotes are. `kinds`: what paths are known to be; a path that is new gets its kind
+    here, if it is there. Raises `InvalidInput` if it is none of them, `Denied` for a repository of another user.
     """
     if path := _path(remote):
-        is_git = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
-        return GitDepot(str(path), cache) if is_git else FolderDepot(path)
+        kind = kinds.get(str(path)) or _kind_of(path)
+        if path.is_dir():  # a path may be missing by mistake, or for now
+            kinds[str(path)] = kind
+        return GitDepot(str(path), caches) if kind == "git" else FolderDepot(path)
     if remote and _URL.match(remote):
-        return GitDepot(remote, cache)
+        return GitDepot(remote, caches)
     url = _url_of(remote or "origin", folder)
-    return GitDepot(url if _URL.match(url) or Path(url).is_absolute() else str((folder / url).resolve()), cache)
+    return GitDepot(url if _URL.match(url) or Path(url).is_absolute() else str((folder / url).resolve()), caches)
+
+
+def _kind_of(path: Path) -> Kind:
+    """Decide what a path is that never was a remote. Whoever may write a shared folder can make it look like git."""
+    heads = _heads(path)
+    if not heads or _has_places(path):
+        return "folder"
+    if os.name == "posix" and any(one.stat().st_uid != os.geteuid() for one in (path, *heads)):
+        raise Denied(
+            f"{path} looks like a git repository, and it is another user's.",
+            hint=f"Name it {path.as_uri()} if it is a repository you trust; else name another folder.",
+        )
+    return "git"
+
+
+def warnings_of(depot: Depot) -> tuple[str, ...]:
+    """Return what is suspicious about a depot: a shared folder that became a repository."""
+    if isinstance(depot, FolderDepot) and _heads(Path(depot.name)):
+        return (f"{depot.name} now looks like a git repository. It was first synced as a folder, and still is.",)
+    return ()
+
+
+def _heads(path: Path) -> list[Path]:
+    """Return what makes a folder look like a repository, or a work tree."""
+    is_bare = (path / "HEAD").is_file() and (path / "objects").is_dir()
+    return [one for one in (path / ".git", *([path / "HEAD"] if is_bare else [])) if one.exists()]
+
+
+def _has_places(folder: Path) -> bool:
+    return any(_PLACE.fullmatch(one.name) and one.is_dir() for one in folder.iterdir())
 
 
 def sync_place(remote: str, *, folder: Path) -> tuple[str, bool]:
@@ -107,14 +144,14 @@ def sync_place(remote: str, *, folder: Path) -> tuple[str, bool]:
 def _path(remote: str) -> Path | None:
     path = Path(remote).expanduser() if remote else None
     if path and (path.is_absolute() or remote.startswith(".") or path.is_dir()):
-        return path.absolute()
+        return Path(os.path.abspath(path))  # noqa: PTH100 - links stay: what they lead to may change, the name does not
     return None
 
 
 def _url_of(name: str, folder: Path) -> str:
     config = open_repository(folder).common / "config"
-    command = git_command("config", "--file", str(config), "--get", f"remote.{name}.url")
-    done = run_git(command, git_environment(), folder=folder)
+    command = ("config", "--file", str(config), "--get", f"remote.{name}.url")
+    done = run_git(command, isolated_environment(), folder=folder)
     url = done.stdout.decode(errors="replace").strip()
     if done.returncode or not url:
         raise InvalidInput(
@@ -210,14 +247,15 @@ class _Blob:
 
 
 class GitDepot:
-    """A git remote. A bare repository beside the space holds what was fetched; the person's own one is not touched.
+    """A git remote. A bare repository in the user's data folder holds what was fetched; their own one is not touched.
 
-    git runs with the person's settings, for it has to reach the remote as they do, but with none of the repository's.
+    git reaches the remote with the user's settings, and with none of a repository's.
     """
 
-    def __init__(self, url: str, cache: Path) -> None:
+    def __init__(self, url: str, caches: Path) -> None:
         self._url = url
-        self._cache = cache
+        self._cache = caches / hashlib.sha256(os.fsencode(url)).hexdigest()[:32]
+        self._is_local = url.startswith("file:") or Path(url).is_absolute()
 
     @property
     def name(self) -> str:
@@ -227,9 +265,8 @@ class GitDepot:
     def places(self) -> Sequence[str]:
         """Fetch, and return the names of the places that are there."""
         if not (self._cache / "HEAD").is_file():
-            make_folder(self._cache)
-            self._git("init", "--quiet", "--bare", ".")
-        self._git("fetch", "--quiet", "--no-tags", "--prune", "--", self._url, f"+{_REFS}/*:{_REFS}/*")
+            self._begin()
+        self._reach("fetch", "upload-pack", "--no-tags", "--prune", to=f"+{_REFS}/*:{_REFS}/*")
         listed = self._git("for-each-ref", f"--count={MAX_LISTED_PLACES}", "--format=%(refname)", _REFS)
         names = (ref.removeprefix(f"{_REFS}/") for ref in listed.decode(errors="replace").splitlines())
         return [name for name in names if _PLACE.fullmatch(name)]
@@ -269,14 +306,17 @@ class GitDepot:
         lines = "".join(f"100644 blob {blob}\t{name}\n" for name, blob in sorted(tree.items()))
         made = self._git("mktree", given=lines.encode()).decode().strip()
         commit = self._git("commit-tree", made, "-m", "Treering bundles").decode().strip()
-        self._git("push", "--quiet", "--no-verify", "--", self._url, f"+{commit}:{_REFS}/{place}")
+        self._reach("push", "receive-pack", "--no-verify", to=f"+{commit}:{_REFS}/{place}")
         self._git("update-ref", f"{_REFS}/{place}", commit)
 
     def forget(self) -> None:
         """Remove what was fetched."""
         shutil.rmtree(self._cache, ignore_errors=True)
+        self._begin()
+
+    def _begin(self) -> None:
         make_folder(self._cache)
-        self._git("init", "--quiet", "--bare", ".")
+        self._git("init", "--quiet", "--bare", "--template=", ".")
 
     def _listing(self, place: str, names: Sequence[str]) -> dict[str, "_Blob"]:
         """Return those of the files that are blobs of a place. Raises `Corrupt` for a ref that holds no files."""
@@ -295,25 +335,22 @@ class GitDepot:
         return found
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        kept = {name: os.environ[name] for name in ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS") if name in os.environ}
-        environment = {**inherited, **kept, **_WHO, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_DIR": "."}
-        options = ("-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
-        try:
-            done = subprocess.run(  # noqa: S603 - no shell; the words are ours, and an address behind `--`
-                git_command(*options, *arguments),
-                cwd=self._cache,
-                env=environment,
-                input=given,
-                capture_output=True,
-                timeout=_SECONDS,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Unavailable(f"{self.name} does not answer.", hint="Try again later.") from error
+        """Run git on what was fetched."""
+        where = isolated_environment(GIT_DIR=str(self._cache), **_WHO)
+        return self._run(arguments[0], arguments, where, given)
+
+    def _reach(self, verb: str, serving: str, *options: str, to: str) -> None:
+        """Fetch or push."""
+        served_so = (f"--{serving}={served(serving)}",) if self._is_local else ()
+        arguments = (*remote_options(local=self._is_local), verb, "--quiet", *options, *served_so, "--", self._url, to)
+        self._run(verb, arguments, remote_environment(GIT_DIR=str(self._cache)))
+
+    def _run(self, verb: str, arguments: Sequence[str], environment: dict[str, str], given: bytes = b"") -> bytes:
+        done = run_git(arguments, environment, folder=self._cache, given=given, seconds=_SECONDS)
         if done.returncode:
             said = printable(done.stderr.strip()).replace(self._url, self.name)
             raise Unavailable(
-                f"git {arguments[0]} failed for {self.name}: {said[:500]}",
+                f"git {verb} failed for {self.name}: {said[:500]}",
                 hint="Check that `git ls-remote` reaches it, and that you may push there.",
             )
         return done.stdout

@@ -19,6 +19,7 @@ from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.objects import Object, Source, stored_form
 from treering.core.scope import ROOT
 from treering.ports.ledger import ObjectRequest
+from treering.system import git_start, proof_checking
 from treering.system.proof_checking import FORMAT, VERSION, digest_of
 from treering.system.settings import login_name
 from treering.verbs.envelope import READS, Call, Operation, Value
@@ -92,6 +93,13 @@ def signed(proof: str, key: Path) -> str:
         raise InvalidInput(f"ssh-keygen cannot sign with {key}: {said_why}", hint="Name a key of ssh.")
     signer = public[2].strip() if len(public) > 2 else login_name()
     return canonical_json({**said, "signature": {"signer": signer, "ssh": done.stdout.decode()}}) + "\n"
+
+
+def checker() -> str:
+    """Return the checker of proofs as one program that needs no Treering, with the module that starts git in it."""
+    needed = "from treering.system.git_start import objects_of\n"
+    program = Path(proof_checking.__file__).read_text(encoding="utf-8")
+    return program.replace(needed, Path(git_start.__file__).read_text(encoding="utf-8"))
 
 
 def _cited(report: ContextReport) -> list[str]:

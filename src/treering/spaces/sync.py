@@ -31,7 +31,7 @@ from treering.spaces.bundles import (
     unpacked,
     written,
 )
-from treering.spaces.depots import MANIFEST, Depot, Files, depot_at
+from treering.spaces.depots import MANIFEST, Depot, Files, depot_at, warnings_of
 from treering.spaces.merging import (
     MergeReport,
     OnErased,
@@ -42,8 +42,9 @@ from treering.spaces.merging import (
     receive,
     waiting_patches,
 )
+from treering.spaces.sync_home import make_own_folder
 from treering.spaces.sync_state import LeftAtRemote, SyncState, read_state, write_state
-from treering.system.machine import held_alone, make_folder
+from treering.system.machine import held_alone
 from treering.verbs.envelope import Value
 
 TOOL = "sync"
@@ -100,18 +101,22 @@ class _Arrived:
 def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, wishes: SyncWishes) -> SyncReport:
     """Bring what others left at a remote, and leave there what they do not have.
 
-    `home`: the folder beside the space that remembers what was read. `folder`: where a remote's name is looked up.
+    `home`: the folder that remembers what was read (`home_of_syncs`). `folder`: where a remote's name is looked up.
     Raises `Denied` where what would leave holds a secret: nothing left then. Raises `Unavailable` without the remote.
     """
     if wishes.signers:
         _check_signers(wishes.signers)
-    make_folder(home)
+    make_own_folder(home)
     with held_alone(home / "lock", wait=True):
         state = read_state(home, log_name(ledger))
-        depot = depot_at(remote, home / "git", folder=folder)
+        if state.head and head_of(ledger, state.head.seq) != state.head:
+            state.read = {}  # the space was restored from a copy, or made again: what it read since is not in it
+        depot = depot_at(remote, home / "git", folder=folder, kinds=state.kinds)
+        write_state(home, state, log_name(ledger))  # the kind of the remote counts from now on, however this sync ends
         report = _sync(ledger, depot, state, by=by, wishes=wishes)
+        state.head = head_of(ledger, ledger.sequence())
         write_state(home, state, log_name(ledger))
-    return report
+    return report.model_copy(update={"warnings": (*warnings_of(depot), *report.warnings)})
 
 
 def _check_signers(signers: Path) -> None:

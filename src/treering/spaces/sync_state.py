@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from treering.core.audit import Anchor
 from treering.sources.reading.folder import read_bytes
 from treering.spaces.bundles import BundleNote
+from treering.spaces.depots import Kind
 from treering.system.machine import replace_file
 
 MAX_STATE_BYTES = 64 << 20
-_FILE = "state.json"
+STATE = "state.json"
+"""The name of the file."""
 
 
 class LeftAtRemote(BaseModel):
@@ -38,6 +40,10 @@ class SyncState(BaseModel):
     left: dict[str, LeftAtRemote] = {}
     known: dict[str, list[str]] = {}
     """Places that could be read, those that were met first before others."""
+    kinds: dict[str, Kind] = {}
+    """By path of a local remote, what it was when it was first met."""
+    head: Anchor | None = None
+    """The head of the log after the last sync."""
     passed_over: dict[str, list[str]] = {}
     """Places that could not be read or merged, or not all of it."""
 
@@ -48,14 +54,17 @@ class SyncState(BaseModel):
 
 
 def read_state(home: Path, log: str) -> SyncState:
-    """Read what was remembered of the syncs of a log. Of another log, only the name of the copy is taken over."""
+    """Read what was remembered of the syncs of a log.
+
+    Of another log, only the name of the copy and the kinds of remotes are taken over.
+    """
     try:
-        state = SyncState.model_validate_json(read_bytes(home / _FILE, MAX_STATE_BYTES) or b"")
+        state = SyncState.model_validate_json(read_bytes(home / STATE, MAX_STATE_BYTES) or b"")
     except (OSError, ValidationError):
         return SyncState()
-    return state if log and state.log == log else SyncState(replica=state.replica)
+    return state if log and state.log == log else SyncState(replica=state.replica, kinds=state.kinds)
 
 
 def write_state(home: Path, state: SyncState, log: str) -> None:
     """Remember the state, as one of this log."""
-    replace_file(home / _FILE, state.model_copy(update={"log": log}).model_dump_json().encode())
+    replace_file(home / STATE, state.model_copy(update={"log": log}).model_dump_json().encode())

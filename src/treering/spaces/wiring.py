@@ -30,6 +30,7 @@ from treering.stores.engines.selection import FEW_ALLOWED, EngineIndex, EngineVe
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, is_busy, shared_secret
 from treering.system.settings import Settings
+from treering.system.tracked_space import refuse_tracked
 from treering.verbs.engine import Engine
 
 if TYPE_CHECKING:
@@ -182,8 +183,10 @@ class Opened:
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
     """Open the space an address names. What waits is begun, where it is made in the background.
 
-    Raises `UnknownBackend`, `MissingExtra`, and whatever its stores raise.
+    Raises `UnknownBackend`, `MissingExtra`, `Denied` for a space that came with a repository, and whatever its stores
+    raise.
     """
+    _check_trust(opening)
     load_stores = _loaded(opening.address, backends)
     _require_no_folder(opening.address)
     embedder = _listening(_embedder(opening), opening)
@@ -231,9 +234,15 @@ def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
 def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Stores:
     """Open all that the space an address names keeps, without an engine around it. Raises as `open_ledger`."""
+    _check_trust(opening)
     embedder = _embedder(opening)
     needs = _needs(opening, embedder, None, _quick(opening, embedder))
     return _loaded(opening.address, backends)(opening.address, needs)
+
+
+def _check_trust(opening: Opening) -> None:
+    if opening.address.file and not opening.settings.trust:
+        refuse_tracked(opening.address.file)
 
 
 def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:

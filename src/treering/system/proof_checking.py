@@ -7,6 +7,7 @@ a clone and ssh-keygen for signers. The anchor is a head of the log that somebod
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from treering.system.git_start import objects_of
+
 FORMAT, VERSION = "treering-proof", 1
 KEYS = frozenset("answer cited digest format head log made_at objects scope signature task treering version".split())
 MALFORMED = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 """What reading a proof raises where a part of it is of another form than it should be."""
 
 MAX_SIGNER_CHARS, MAX_SIGNATURE_CHARS = 1_000, 100_000
+_ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class NotProven(Exception):
@@ -157,13 +161,14 @@ def _need(holds: bool, problem: str) -> None:
 
 def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], text: str) -> Iterator[str]:
     spot, at = f"{mark} {lines['path']}#L{lines['start']}-L{lines['end']}", f"{lines.get('commit')}:{lines['path']}"
-    asked = (["cat-file", "blob", blob], ["rev-parse", "--verify", "--quiet", at])
-    content, named = (subprocess.run(["git", "-C", str(clone), *one], capture_output=True) for one in asked)  # noqa: S603, S607
-    there = "\n".join(content.stdout.decode("utf-8", "replace").splitlines()[lines["start"] - 1 : lines["end"]])
+    with objects_of(clone, sha256=len(blob) == 64) as git:
+        missing, content = git("cat-file", "blob", blob) if _ID.fullmatch(blob) else (1, b"")
+        unknown, named = git("rev-parse", "--verify", "--quiet", at) if _ID.match(at) else (1, b"")
+    there = "\n".join(content.decode("utf-8", "replace").splitlines()[lines["start"] - 1 : lines["end"]])
     plain, plain_there = ("\n".join(filter(None, map(str.strip, one.splitlines()))) for one in (text, there))
-    if content.returncode:
+    if missing:
         yield f"{spot}: the clone has no blob {blob[:12]}"
-    elif not named.returncode and named.stdout.decode().strip() != blob:
+    elif not unknown and named.decode().strip() != blob:
         yield f"{spot}: at commit {at[:12]} the file has another content"
     elif not plain:
         yield f"{spot}: it cites no words"

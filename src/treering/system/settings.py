@@ -94,6 +94,8 @@ class Settings:
     """`TREERING_HOOKS_OFF`: hooks of coding agents that tell nothing: `begin`, `keep`, `edit`, `prompt`, `failure`."""
     hook_sync: bool = True
     """`TREERING_HOOK_SYNC=0`: hooks of git neither bring nor send memory, whatever they were installed with."""
+    trust: bool = False
+    """`TREERING_TRUST=1`: open a space that came with the repository: git tracks its `.treering/`; as `--trust`."""
     check_fail_on: str = ""
     """`TREERING_CHECK_FAIL_ON`: rules on which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
@@ -142,6 +144,7 @@ class Settings:
             wiki_memory=given.get("TREERING_WIKI_MEMORY", ""),
             hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
             hook_sync=given.get("TREERING_HOOK_SYNC", "1").casefold() not in _FALSE,
+            trust=given.get("TREERING_TRUST", "0").casefold() not in {*_FALSE, ""},
             check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
             folder=folder or Path.cwd(),
             of_git={name: given[name] for name in _OF_GIT if given.get(name)},

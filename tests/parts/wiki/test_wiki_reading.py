@@ -4,6 +4,7 @@ import pytest
 from bakery import Bakery, wiki
 from markdown_it import MarkdownIt
 
+from treering.parts.wiki.files.links import quoted_path, unquoted
 from treering.parts.wiki.repository.prose import first_paragraph, first_sentence, words_of
 from treering.parts.wiki.repository.sections import blocks_of, headings_of
 from treering.parts.wiki.repository.signatures import shortened, signature_at
@@ -25,6 +26,19 @@ LANGUAGES = {
         "//! The till.\n\n/// Opens it.\npub fn open(coins: u32) -> bool {\n    true\n}\n\nfn shut() {}\n"
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [
+        ("docs/caf\\xe9.md", "docs/caf%E9.md"),
+        ("\\xff\\xfe/ü.md", "%FF%FE/%C3%BC.md"),
+        ("a\\b.md", "a%5Cb.md"),
+    ],
+)
+def test_an_address_has_the_bytes_of_the_name(path, address):
+    assert quoted_path(path) == address
+    assert unquoted(address) == path
 
 
 def told(text):

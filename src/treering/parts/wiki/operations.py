@@ -20,7 +20,7 @@ from treering.parts.wiki.pages import WikiPage, WikiPlan
 from treering.parts.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.parts.wiki.rules.writer import RuleWriter
 from treering.parts.wiki.subject import CitedTexts, WikiSubject, digests_now, find_subject
-from treering.sources.reading.folder import read_bytes
+from treering.sources.reading.folder import place_in, read_bytes
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.trees import in_tree
 
@@ -91,7 +91,7 @@ class _LinkCheck:
             return page
         if address.startswith("/") or "\0" in address:
             return None
-        place = (page.parent / address).resolve()
+        place = place_in(page.parent, address).resolve()
         roots = [root.resolve() for root in (self.folder, self.work_tree) if root]
         return place if any(place.is_relative_to(root) for root in roots) else None
 

@@ -30,7 +30,7 @@ from treering.parts.wiki.files.manifest import (
     read_manifest,
     without_matter,
 )
-from treering.sources.reading.folder import read_bytes
+from treering.sources.reading.folder import place_in, read_bytes
 
 STYLE = "/-/style.css"
 """Where the browser finds the style sheet."""
@@ -73,7 +73,7 @@ class CitedFiles:
 
     def text(self, path: str) -> str | None:
         """Return the text of a cited file as it lies now, secrets redacted; `None` for any other."""
-        place = self.top / path
+        place = place_in(self.top, path)
         if path not in self.paths or not place.resolve().is_relative_to(self.top):
             return None
         text = _text_at(place)

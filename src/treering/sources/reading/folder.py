@@ -4,10 +4,11 @@ import os
 import re
 import stat
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from treering.core.characters import unprinted
 from treering.ports.adapter import FileAccess, FilesAround, OwnFiles, Skipped, SourceDraft, WrittenFiles
 from treering.registry import brought
 
@@ -31,19 +32,22 @@ class IgnoreRules:
     """The rules that hold in a folder: its own and those of the folders above, the nearest first."""
 
     sets: tuple[tuple[str, tuple[Pattern, ...]], ...] = ()
-    """The folder a set of rules stands in (relative to the root, empty or ending in `/`), and the rules."""
+    """The folder a set of rules stands in (empty or ending in `/`), and the rules."""
+    above: str = ""
+    """The path of the root from the top of its repository, empty or ending in `/`: the sets name their folders so."""
 
     def below(self, folder: Path, relative: str) -> "IgnoreRules":
         """Add the rules that `folder` itself sets. `relative` is its path from the root, empty for the root."""
         own = tuple(parse_patterns(_lines_in(folder)))
-        return IgnoreRules(((f"{relative}/" if relative else "", own), *self.sets)) if own else self
+        base = self.above + (f"{relative}/" if relative else "")
+        return replace(self, sets=((base, own), *self.sets)) if own else self
 
     def leave_out(self, relative: str, *, folder: bool) -> bool:
         """Tell whether a path (from the root) is left out. What lies in a folder left out is never asked for."""
         if relative.rpartition("/")[2] in NEVER_READ:
             return True
         for base, patterns in self.sets:
-            path = relative.removeprefix(base)
+            path = f"{self.above}{relative}".removeprefix(base)
             for pattern in reversed(patterns):
                 if (folder or not pattern.folders_only) and pattern.regex.fullmatch(path):
                     return pattern.leaves_out
@@ -173,16 +177,18 @@ class UnreadablePath:
     folder: bool = False
 
 
+_NO_RULES = IgnoreRules()
+
 FolderEntry = FoundFile | PassedOver | UnreadablePath
 
 
-def walk(root: Path) -> Iterator[FolderEntry]:
-    """Yield what lies below `root` in the order of names, without what `.gitignore` files leave out.
+def walk(root: Path, rules: IgnoreRules = _NO_RULES) -> Iterator[FolderEntry]:
+    """Yield what lies below `root` in the order of names, without what `.gitignore` files and `rules` leave out.
 
     A `root` that is a file is the one entry, with an empty relative path.
     Links are never followed, so there are no loops and no way out.
     """
-    waiting = [_Waiting("", root, IgnoreRules())]
+    waiting = [_Waiting("", root, rules)]
     while waiting:
         place = waiting.pop()
         try:
@@ -195,6 +201,17 @@ def walk(root: Path) -> Iterator[FolderEntry]:
             yield _entry(place, root, mode)
         else:
             waiting += reversed(inside)
+
+
+def place_in(top: Path, path: str) -> Path:
+    r"""Return where a file of a repository lies in its work tree, by the path as it is printed.
+
+    A name that is not UTF-8 is printed with `\x..` for its bytes.
+    """
+    place = top / path
+    if "\\" in path and not os.path.lexists(place) and os.path.lexists(top / unprinted(path)):
+        return top / unprinted(path)
+    return place
 
 
 def read_bytes(file: Path, most: int) -> bytes | None:

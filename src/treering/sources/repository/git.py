@@ -30,15 +30,14 @@ from treering.sources.repository.git_blobs import (
 )
 from treering.sources.repository.git_private import PrivateGitFolder, RepositoryConfig, parse_config
 from treering.sources.repository.git_process import (
-    SECONDS,
     GitLayout,
     failure,
-    git_command,
     locate,
     read_part,
     reading,
     run_git,
 )
+from treering.system.git_start import SECONDS
 
 EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
@@ -149,9 +148,8 @@ class GitRepository:
 
     def is_ancestor(self, commit: str, of: str) -> bool:
         """Tell whether one commit is another one, or lies before it."""
-        done = run_git(
-            git_command("merge-base", "--is-ancestor", commit, of), self._git.environment(), folder=self._git.folder
-        )
+        arguments = ("merge-base", "--is-ancestor", commit, of)
+        done = run_git(arguments, self._git.environment(), folder=self._git.folder)
         return done.returncode == 0
 
     def committed_at(self, commit: str) -> datetime:
@@ -212,9 +210,7 @@ class GitRepository:
 
     def blobs(self, entries: Iterable[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes | None]]:
         """Read files through one process, a few at a time; `None` where an object is missing or damaged."""
-        with BlobReader(
-            git_command("cat-file", "--batch"), self._git.environment(), self._git.folder, SECONDS
-        ) as reader:
+        with BlobReader(self._git.environment(), self._git.folder, SECONDS) as reader:
             for group in _groups(entries):
                 yield from zip(group, reader.read([entry.blob for entry in group]), strict=True)
 
@@ -268,13 +264,13 @@ class GitRepository:
         return "Name a branch, a tag or a commit that `git log` shows; fetch it first if it is on the server."
 
     def _ask(self, *arguments: str) -> str | None:
-        done = run_git(git_command(*arguments), self._git.environment(), folder=self._git.folder)
+        done = run_git(arguments, self._git.environment(), folder=self._git.folder)
         return printable(done.stdout.removesuffix(b"\n")) or None if done.returncode == 0 else None
 
     def _run(self, *arguments: str, top: Path | None = None) -> bytes:
         """Run git on what is committed, or to compare the work tree `top`."""
         environment = self._git.comparing(top) if top else self._git.environment()
-        done = run_git(git_command(*arguments), environment, folder=self._git.folder)
+        done = run_git(arguments, environment, folder=self._git.folder)
         if done.returncode == 0:
             return done.stdout
         if self._config.partial and arguments[0] != "status":

@@ -3,7 +3,7 @@
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha1, sha256
@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO
 
 from treering.core.characters import printable
+from treering.sources.repository.git_process import started_git
 
 
 def blob_id(data: bytes, *, like: str) -> str:
@@ -31,8 +32,7 @@ class BlobReader:
     the object it died on is unreadable and a new process reads the rest.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path, seconds: float) -> None:
-        self._command = command
+    def __init__(self, environment: dict[str, str], folder: Path, seconds: float) -> None:
         self._environment = environment
         self._folder = folder
         self._seconds = seconds
@@ -79,14 +79,8 @@ class BlobReader:
         return found
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - no shell; the command is made in git_process.py
-            self._command,
-            env=self._environment,
-            cwd=self._folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        arguments = ("cat-file", "--batch")
+        return started_git(arguments, self._environment, self._folder, errors=subprocess.DEVNULL)
 
     def _stop(self) -> None:
         if self._process is not None:

@@ -23,7 +23,6 @@ from treering.sources.reading.folder import read_at_most
 from treering.sources.repository.git_process import (
     GitLayout,
     Settings,
-    git_environment,
     object_folders,
     open_part,
     parse_settings,
@@ -32,6 +31,7 @@ from treering.sources.repository.git_process import (
     user_file,
     user_settings,
 )
+from treering.system.git_start import isolated_environment
 
 # What Treering takes over from a repository's configuration. All else in it, which may name programs, is ignored.
 
@@ -204,7 +204,7 @@ class PrivateGitFolder:
         self._access = access
         self._lock = Lock()
         self._folder: Path | None = None
-        self._environment: Mapping[str, str] = {}
+        self._environment: dict[str, str] = {}
         self._has_index = False
 
     @property
@@ -213,13 +213,13 @@ class PrivateGitFolder:
         with self._lock, reading(self._layout.git_dir):
             return self._made()
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> dict[str, str]:
         """Return the environment of a git that reads what is committed."""
         with self._lock, reading(self._layout.git_dir):
             self._made()
             return self._environment
 
-    def comparing(self, top: Path) -> Mapping[str, str]:
+    def comparing(self, top: Path) -> dict[str, str]:
         """Return the environment of a git that compares a work tree."""
         with self._lock, reading(self._layout.git_dir):
             folder = self._made()
@@ -240,7 +240,7 @@ class PrivateGitFolder:
         (folder / "packed-refs").write_bytes(b"".join(b"%b %b\n" % (one, name) for name, one in self._refs()))
         (folder / "config").write_bytes(_written(self._settings()))
         self._take(self._layout.common, folder, "shallow")
-        self._environment = git_environment(
+        self._environment = isolated_environment(
             GIT_DIR=str(folder), GIT_ALTERNATE_OBJECT_DIRECTORIES=os.pathsep.join(map(_quoted, objects))
         )
         self._folder = folder

@@ -36,6 +36,7 @@ from treering.sources.reading.folder import (
     OwnFilesBelow,
     own_files_below,
     own_manifests,
+    place_in,
 )
 from treering.sources.repository.git import GitRepository, TreeEntry, open_repository
 from treering.sources.repository.git_blobs import CommitFiles, changed_together, often_changed, telling_commits
@@ -316,7 +317,9 @@ def _by_todays_origins(
     top = identity.repository.top
     if top is not None:
         lying = known_by_path(top.resolve(), known)
-        places = {top.resolve() / item.entry.path: f"{root}#{item.entry.path}" for item in items} if lying else {}
+        places = (
+            {place_in(top.resolve(), item.entry.path): f"{root}#{item.entry.path}" for item in items} if lying else {}
+        )
         before |= lying
         renamed |= renames(places, lying)
     for origin, today in renamed.items():
@@ -417,7 +420,7 @@ def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
     if top is None or plan.selection.commit is not None:
         return False
     path = origin.removeprefix(plan.origin("")).partition("#")[0]
-    file = top / path
+    file = place_in(top, path)
     lies = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
     return lies and path not in plan.committed_before
 

@@ -13,7 +13,14 @@ from treering.core.versions import GIT_BLOB
 from treering.ports.adapter import CheckedOut, FileAccess, LyingFile, ReadLimits
 from treering.ports.format import Formats
 from treering.sources.reading.encodings import decode
-from treering.sources.reading.folder import Pattern, own_files_as_they_lie, own_manifests, parse_patterns, read_bytes
+from treering.sources.reading.folder import (
+    Pattern,
+    own_files_as_they_lie,
+    own_manifests,
+    parse_patterns,
+    place_in,
+    read_bytes,
+)
 from treering.sources.repository.git import GitRepository, TreeEntry, WorkChange, open_repository
 from treering.sources.repository.git_blobs import blob_id
 from treering.sources.repository.repo_map import api_entries, document_entries, folders_of, module_paths
@@ -364,7 +371,7 @@ class RepositoryTrees:
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
         """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""
-        file = tree.top / path
+        file = place_in(tree.top, path)
         parent = Path(os.path.realpath(file.parent))
         if not parent.is_relative_to(tree.top) or not self.access.holds(parent / file.name) or file.is_symlink():
             return None

@@ -5,9 +5,11 @@ modules that are imported when it runs.
 """
 
 import gc
+import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
@@ -21,6 +23,7 @@ from treering.version import __version__
 
 __all__ = ["main", "run"]
 
+_TRUST, _TRUST_SETTING = "--trust", "TREERING_TRUST"
 _INTERRUPTED = 130
 _OBJECTS_LOADED = 500_000  # more than all modules make: Python would look for cycles among them again and again
 _ASKS_VERSION = (["version"], ["--version"])
@@ -46,16 +49,41 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"treering {__version__}")  # loading the commands would take longer than the answer
         return 0
     _accept_any_text()
+    given, trusting = _without_trust(given)
     try:
         from treering.surfaces.cli.commands import command_line  # whoever asks for the version needs no commands
 
         commands = command_line(given[0] if given else "")
-        outcome = commands(args=given, prog_name="treering", standalone_mode=False)
+        with trusting:
+            outcome = commands(args=given, prog_name="treering", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - what is not known here is raised again
         outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)
     if outcome == _INTERRUPTED:
         printing.tell_interrupted()
     return outcome if isinstance(outcome, int) else 0
+
+
+def _without_trust(given: list[str]) -> tuple[list[str], AbstractContextManager[None]]:
+    """Take `--trust` out of a command line, wherever it is, and return what makes it a setting for that command.
+
+    As a variable it also reaches what a command leaves to another process.
+    """
+    ours = given[: given.index("--")] if "--" in given else given
+    if _TRUST not in ours:
+        return given, nullcontext()
+    return [*(one for one in ours if one != _TRUST), *given[len(ours) :]], _trusted()
+
+
+@contextmanager
+def _trusted() -> Iterator[None]:
+    before = os.environ.get(_TRUST_SETTING)
+    os.environ[_TRUST_SETTING] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_TRUST_SETTING)
+        if before is not None:
+            os.environ[_TRUST_SETTING] = before
 
 
 _interrupts: list[int] = []

@@ -199,7 +199,9 @@ def verify(
 ) -> None:
     """Check a proof and tell what holds, or print the program that does. Exits with 1 where something does not."""
     if checker:
-        say(Path(proof_checking.__file__).read_text(encoding="utf-8"))
+        from treering.spaces.proof import checker as checker_of_proofs  # it brings what answers questions with it
+
+        say(checker_of_proofs())
         return
     if file is None:
         raise InvalidInput("treering verify needs a proof.", hint="Name what `treering query --proof FILE` wrote.")

@@ -35,7 +35,7 @@ from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Rep
 if TYPE_CHECKING:
     from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
-    from treering.spaces import merging, transfer
+    from treering.spaces import merging, sync_home, transfer
     from treering.spaces import sync as syncing
     from treering.spaces.merging import MergeReport
     from treering.spaces.sync import SyncReport, SyncWishes
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 else:
     # Imported when they are used: whoever asks a space does not wait for what changes one.
     merging = LazyModule("treering.spaces.merging")
+    sync_home = LazyModule("treering.spaces.sync_home")
     syncing = LazyModule("treering.spaces.sync")
     transfer = LazyModule("treering.spaces.transfer")
     review = LazyModule("treering.verbs.crystallize.review")
@@ -275,10 +276,10 @@ class Space:
             raise InvalidInput(
                 "Only a space in a file syncs.", hint="Merge its file into this space instead: `treering merge`."
             )
-        home = self.address.file.with_name(f"{self.address.file.name}.sync")
-        by = self.engine.author
+        ledger, by = self.engine.ledger, self.engine.author
         wanted = replace(wishes or syncing.SyncWishes(), on_erased=self._remember_erased)
-        return syncing.sync(self.engine.ledger, home, remote, by=by, folder=folder or Path.cwd(), wishes=wanted)
+        home = sync_home.home_of_syncs(Settings.read().data_dir, self.address.file, merging.log_name(ledger))
+        return syncing.sync(ledger, home, remote, by=by, folder=folder or Path.cwd(), wishes=wanted)
 
     def _remember_erased(self, sources: Sequence[Source]) -> None:
         # Imported here: hardly any merge erases.

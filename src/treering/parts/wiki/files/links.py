@@ -14,6 +14,8 @@ _LINES = re.compile(r"L(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9}))?")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~#&!]")
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "|": "&#124;", "~": "&#126;"}
 _NOT_IN_ADDRESSES = re.compile(r"[^A-Za-z0-9/\-._~!$'*+,;=@]+")
+_PRINTED_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
+"""A byte of a file's name that is not UTF-8, as `printable` writes it."""
 _QUOTED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -53,13 +55,16 @@ def body_links(body: str) -> Iterator[BodyLink]:
 
 
 def quoted_path(path: str) -> str:
-    """Write a path for an address."""
-    return _NOT_IN_ADDRESSES.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+    """Write a path for an address. A byte that is not UTF-8 is `%` and its digits, as in the name of the file."""
+    raw = _PRINTED_BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path)
+    return _NOT_IN_ADDRESSES.sub(
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogateescape")), raw
+    )
 
 
 def unquoted(text: str) -> str:
-    """Read a path of an address."""
-    return _QUOTED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
+    """Read a path of an address, as `printable` would write it."""
+    return _QUOTED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "backslashreplace"), text)
 
 
 def escaped(text: str) -> str:

@@ -1,5 +1,7 @@
 """What the commands declare, and the command line as a whole. Nothing here loads anything heavy: `--help` is quick."""
 
+from typing import Annotated
+
 import typer
 from typer.main import get_command_name
 from typer.models import CommandInfo, TyperInfo
@@ -34,7 +36,12 @@ def command_line(first: str = "") -> typer.Typer:
     return app
 
 
-def treering(context: typer.Context) -> None:
+def treering(
+    context: typer.Context,
+    trust: Annotated[  # noqa: ARG001 - shown in the help; `run` takes it out of every command line
+        bool, typer.Option("--trust", help="Open a space that came with the repository. With any command.")
+    ] = False,
+) -> None:
     """Memory for LLM agents that can be checked: evidence, contradictions, gaps and history, on one file."""
     if context.invoked_subcommand is None:
         say(context.get_help())

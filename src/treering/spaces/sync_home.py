@@ -1,0 +1,103 @@
+"""Where a copy of a space remembers its syncs: in a folder of the user's data folder that nobody else can write.
+
+A folder next to the space may come with a repository, or be shared, so nothing in it is trusted.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from treering.core.errors import Denied, Unavailable
+from treering.sources.reading.folder import read_bytes
+from treering.spaces.sync_state import STATE
+from treering.system.machine import held_alone, make_folder, replace_file
+
+_SPACE = "space"
+_MAX_STATE_BYTES = 10_000_000
+
+
+def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
+    """Return the folder that remembers the syncs of a space, made where it is missing.
+
+    `log`: the name of its log, by which a space that was moved keeps its memory. Raises `Denied` if others can write
+    the folder, `Unavailable` if it cannot be made.
+    """
+    place = Path(os.path.realpath(space))
+    home = data_dir / "sync" / hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
+    with _translated(data_dir):
+        make_own_folder(data_dir / "sync")
+        with held_alone(data_dir / "sync" / "lock", wait=True):
+            if log and not home.is_dir() and (moved := _moved(home.parent, log)):
+                moved.rename(home)
+            make_own_folder(home)
+            _take_over(space.with_name(f"{space.name}.sync"), home)
+            replace_file(home / _SPACE, os.fsencode(place))
+    return home
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make a folder that only the user can enter. Raises `Denied` if it is a link, or another user's, and `OSError`."""
+    make_folder(folder)
+    if os.name != "posix":
+        return
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
+        raise Denied(
+            f"Others can write {folder}, or it is a link, so what was synced is not remembered there.",
+            hint="Remove it, or set TREERING_DATA_DIR to another folder.",
+        )
+    if state.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _space_of(home: Path) -> tuple[str, str]:
+    """Return the space that a folder is of, and the name of its log when it last synced; empty if unknown."""
+    space = log = ""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        space = os.fsdecode((home / _SPACE).read_bytes())
+        log = str(json.loads((home / STATE).read_text(encoding="utf-8"))["log"])
+    return space, log
+
+
+def _moved(homes: Path, log: str) -> Path | None:
+    """Return the folder of a space with this log whose file is gone."""
+    for home in homes.iterdir():
+        space, known = _space_of(home)
+        if space and known == log and not Path(space).exists():
+            return home
+    return None
+
+
+def _take_over(old: Path, home: Path) -> None:
+    """Keep the name of the copy from a folder next to the space, where earlier versions had it, and remove that.
+
+    What it says to have read is not believed: it is read again. The old copy of the remote goes, because it may hold
+    what was erased since. A link is left alone.
+    """
+    if old.is_symlink() or not old.is_dir():
+        return
+    if not (home / STATE).exists():
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            replica = str(json.loads(read_bytes(old / STATE, _MAX_STATE_BYTES) or b"")["replica"])
+            replace_file(home / STATE, json.dumps({"replica": replica, "read": {}}).encode())
+    shutil.rmtree(old / "git", ignore_errors=True)  # follows no link
+    for name in (STATE, "lock"):
+        (old / name).unlink(missing_ok=True)
+    with suppress(OSError):  # something else is in it
+        old.rmdir()
+
+
+@contextmanager
+def _translated(data_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"What was synced cannot be remembered in {data_dir}: {error.strerror}.",
+            hint="Check that you may write there, or set TREERING_DATA_DIR to another folder.",
+        ) from error

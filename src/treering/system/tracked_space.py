@@ -1,0 +1,95 @@
+"""Refuse a space that came with a repository: what it holds is its author's, and would be told as the user's own.
+
+A space belongs to one machine and is kept out of version control. Only exams and policies are meant to be tracked.
+"""
+
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from treering.core.characters import shown
+from treering.core.errors import Denied
+from treering.system.repository_place import GitPlace, repository_at
+
+_FOLDER = ".treering"
+_POLICY = b".policy.toml"
+_MAX_INDEX_BYTES = 500_000_000
+_SHA256 = re.compile(rb"^\s*objectformat\s*=\s*sha256", re.IGNORECASE | re.MULTILINE)
+_IGNORES_CASE = sys.platform != "linux"
+
+
+def refuse_tracked(space: Path) -> None:
+    """Raise `Denied` if git tracks data of a space in a `.treering/` folder."""
+    if space.parent.name != _FOLDER:
+        return
+    folder = Path(os.path.realpath(space.parent.parent), _FOLDER)
+    place = repository_at(folder.parent)
+    if place is None or place.top is None or not folder.is_relative_to(place.top):
+        return
+    own = os.fsencode(folder.relative_to(place.top).as_posix())
+    if (name := _tracked(place, own, os.fsencode(space.name))) is None:
+        return
+    raise Denied(
+        f"The space {shown(space)} comes with the repository: git tracks {shown(os.fsdecode(name))}.",
+        hint="If you trust its author, add --trust or set TREERING_TRUST=1. If it is your own, take it out of git: "
+        f"git rm -r --cached {shown(os.fsdecode(name))}",
+    )
+
+
+def _tracked(place: GitPlace, folder: bytes, file: bytes) -> bytes | None:
+    """Return what the index has of a folder: the folder itself, as a link or a submodule, or data of a space in it."""
+    whole, data = _folded(folder), _folded(folder + b"/" + file)
+    for index in (place.git_dir / "index", *place.git_dir.glob("sharedindex.*")):
+        try:
+            entries = index.read_bytes() if index.stat().st_size <= _MAX_INDEX_BYTES else b""
+            # Names are whole in the older versions, and most repositories track nothing of the kind.
+            if entries[4:8] < b"\0\0\0\4" and _folded(_FOLDER.encode()) not in _folded(entries):
+                continue
+            is_sha256 = bool(_SHA256.search((place.common / "config").read_bytes()))
+            for name in _names(entries, digest_bytes=32 if is_sha256 else 20):
+                one = _folded(name)
+                if one == whole or (one.startswith(data) and not one.endswith(_POLICY)):
+                    return name
+                if not _IGNORES_CASE and name > data + b"\xff":
+                    break  # names are sorted
+        except (OSError, IndexError, ValueError, struct.error):
+            continue  # there is none, or git cannot read it either
+    return None
+
+
+def _folded(name: bytes) -> bytes:
+    return name.lower() if _IGNORES_CASE else name
+
+
+def _names(index: bytes, *, digest_bytes: int) -> Iterator[bytes]:
+    """Yield the names in an index of git, of any version."""
+    signature, version, count = struct.unpack_from(">4sII", index)
+    if signature != b"DIRC":
+        return
+    at, name = 12, b""
+    for _ in range(count):
+        after = at + 40 + digest_bytes + 2
+        if version >= 3 and index[after - 2] & 0x40:  # it has further flags
+            after += 2
+        if version >= 4:  # a name leaves out what it shares with the one before
+            left_out, after = _number(index, after)
+            end = index.index(b"\0", after)
+            name = name[: len(name) - left_out] + index[after:end]
+            at = end + 1
+        else:
+            end = index.index(b"\0", after)
+            name = index[after:end]
+            at += (end - at + 8) // 8 * 8  # filled up with one to eight NULs
+        yield name
+
+
+def _number(index: bytes, at: int) -> tuple[int, int]:
+    """Read a number of variable length; return it and the place behind it."""
+    number = index[at] & 0x7F
+    while index[at] & 0x80:
+        at += 1
+        number = ((number + 1) << 7) | (index[at] & 0x7F)
+    return number, at + 1
