@@ -143,7 +143,7 @@ def test_a_switch_of_retrieval_is_on_for_all_agents(switch):
 
 
 def test_a_profile_of_the_configuration_bounds_what_is_retrieved():
-    for keys, count in (({}, 2), ({"max_items": 1}, 1), ({"relevance_threshold": 0.99}, 1)):
+    for keys, count in (({}, 3), ({"max_items": 1}, 1), ({"relevance_threshold": 0.99}, 1)):
         config = {"profiles": {"own": {"relevance_threshold": 0.0, **keys}}}
         with client_parts.blocking(client_parts.config(**config), agent_type="own") as client:
             for text in TEXTS:
@@ -156,7 +156,8 @@ def test_top_k_says_how_many_where_a_call_does_not():
 
 
 def test_min_similarity_leaves_out_what_is_less_alike():
-    assert len(retrieved(retrieval={"min_similarity": 0.0})) == 2
+    assert len(retrieved(retrieval={"min_similarity": 0.0})) == 3
+    assert len(retrieved(retrieval={"min_similarity": 0.3})) == 2
     assert client_parts.texts(retrieved(retrieval={"min_similarity": 0.99})) == [TEXTS[0]]
 
 

@@ -10,6 +10,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.parts.client.items.documents import RELATIONS
 from treering.parts.client.profiles import (
     BUILT_IN,
+    MIN_SIMILARITY,
     AgentProfile,
     ConfigSection,
     ProfileConfig,
@@ -143,7 +144,7 @@ class RetrievalConfig(Switches):
     """What `retrieve` gives where a call does not say; the keys `enable_…` are switches for all agents."""
 
     top_k: int = Field(default=5, ge=1, le=200)
-    min_similarity: float = Field(default=0.7, ge=0, le=1)
+    min_similarity: float = Field(default=MIN_SIMILARITY, ge=0, le=1)
     """On the calibrated scale: 0.7 is the least that the embedder can tell from chance."""
     max_age_seconds: float | None = Field(default=604_800, gt=0)
     """What tells of something older is not retrieved; null: no limit."""

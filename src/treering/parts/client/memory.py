@@ -39,7 +39,7 @@ from treering.parts.client.items.recording import (
     operations_of,
 )
 from treering.parts.client.items.weighing import NO_RERANKER
-from treering.parts.client.profiles import AgentProfile
+from treering.parts.client.profiles import AgentProfile, shipped_threshold
 from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
@@ -126,6 +126,10 @@ class ClientMemory:
         conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
         none; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of one; by
         default that of the client's agent type, if there is one.
+
+        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
+        out. Where filters leave no more than `top_k` memories all of them are returned, unless the threshold was set
+        to another value than the default.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Ask in words.")
@@ -135,6 +139,7 @@ class ClientMemory:
             return RetrievedMemories()
         self.flush()
         threshold = asking.relevance_threshold if asking else None
+        least = settings.min_similarity if threshold is None else threshold
         reach = reach_of(
             scope=scope,
             session_id=session_text(session_id),
@@ -147,7 +152,8 @@ class ClientMemory:
             query=query,
             limit=self._limit(top_k, asking),
             reach=reach,
-            min_similarity=settings.min_similarity if threshold is None else threshold,
+            min_similarity=least,
+            all_of_few=bool(filters) and least == shipped_threshold(asking),
             switches=asking.switches.over(settings) if asking else settings,
             priorities=asking.priorities if asking else (),
             no_reranker=self._no_reranker,
