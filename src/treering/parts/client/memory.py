@@ -87,14 +87,15 @@ class ClientMemory:
         An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
         `enable_async_writes=false` what the ledger raises.
         """
-        if not isinstance(content, str):
-            document = MemoryDocument.from_document(content)
-            content, metadata = document.content, {**document.told, **(metadata or {})}
-        entry = entry_of(self._engine, content, metadata, self._who)
-        if self._is_excluded(entry):
-            return ""
-        self._keep([entry])
-        return entry.id
+        if isinstance(content, str):
+            return self._stored(entry_of(self._engine, content, metadata, self._who))
+        document = MemoryDocument.from_document(content)
+        told = {**document.told, **(metadata or {})}
+        entry = entry_of(self._engine, document.content, told, self._who, identity=document.unused_id)
+        stored_id = self._stored(entry)
+        if stored_id:
+            document.mark_stored()
+        return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Keep those of some memories whose keys are new, in order, and return their ids.
@@ -102,7 +103,7 @@ class ClientMemory:
         What was stored under a key stays as it is, even archived or erased. Raises what `store` raises; then none is
         kept.
         """
-        entries = [entry_of(self._engine, one.content, one.metadata, self._who, key=one.key) for one in memories]
+        entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
             self.flush()
             there = set(self._engine.ledger.heads([entry.id for entry in entries]))
@@ -250,6 +251,12 @@ class ClientMemory:
     def close(self) -> None:
         """Write what is buffered, and end."""
         self._buffer.close()
+
+    def _stored(self, entry: MemoryEntry) -> str:
+        if self._is_excluded(entry):
+            return ""
+        self._keep([entry])
+        return entry.id
 
     def _is_excluded(self, entry: MemoryEntry) -> bool:
         return entry.metadata.get(AGENT) in self._config.excluded_agents
