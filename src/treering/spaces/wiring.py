@@ -34,6 +34,7 @@ from treering.verbs.engine import Engine
 
 if TYPE_CHECKING:
     from treering.stores.engines.host import HostStore
+    from treering.stores.postgres.connection.pools import LentPool
 
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
@@ -242,11 +243,20 @@ def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus
 
 def postgres_of(connection: object) -> str:
     """Return which database a pool of connections is of: its host, port and name. Raises `InvalidInput`."""
+    return _lent_pool(connection).place()
+
+
+def check_postgres(connection: object) -> None:
+    """Raise `InvalidInput` for what is no pool of Postgres connections that a space can use. Connects to nothing."""
+    _lent_pool(connection)
+
+
+def _lent_pool(connection: object) -> "LentPool":
     try:
         from treering.stores.postgres.connection.pools import LentPool
     except ModuleNotFoundError as error:
         raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
-    return LentPool(connection).place()
+    return LentPool(connection)
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:

@@ -70,6 +70,7 @@ def check_engine(config: MemoryConfig, connection: object | None) -> None:
 
 def _check_server(config: MemoryConfig, engine: str, connection: object | None) -> None:
     if connection is not None:
+        _over(config, engine, connection)
         _warn_of_what_a_driver_has(config, engine)
     elif _url(config, engine) is None:
         raise lacks(engine)
@@ -95,11 +96,16 @@ def engine_of(
     if not name:
         return name, None
     if connection is not None:
-        database = getattr(getattr(config, name), "database", None)
-        return _given(config, name).url, OVER_CONNECTIONS[name].over(connection, database)
+        return _given(config, name).url, _over(config, name, connection)
     address = parse_engine_address(_faiss(config, beside)) if name == FAISS else _address(config, name)
     backend_of(address, WIRED_ENGINES).check()
     return address.url, None
+
+
+def _over(config: MemoryConfig, engine: str, connection: object) -> EngineBackend:
+    """Return what opens an engine over a driver. Connects to nothing. Raises `InvalidInput` for another driver."""
+    database = getattr(getattr(config, engine), "database", None)
+    return OVER_CONNECTIONS[engine].over(connection, database)
 
 
 def lacks(backend: str) -> InvalidInput:
