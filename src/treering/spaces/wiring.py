@@ -131,7 +131,11 @@ EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
 """What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
 
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
-    "treering.rerankers", {"onnx": Place("treering.models.onnx:open_reranker")}
+    "treering.rerankers",
+    {
+        "onnx": Place("treering.models.onnx:open_reranker"),
+        "sentence-transformers": Place("treering.models.sentence_reranker:open_sentence_reranker"),
+    },
 )
 """What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
 
@@ -433,15 +437,18 @@ def _engine(
 
 
 def _reranker(opening: Opening) -> Reranker | None:
-    """Return the reranker that was given, or open the one that is named. Raises as `open_reranker`."""
+    """Return the reranker that was given, or open the one that is named. Raises as `reranker_named`."""
     given = opening.reranker or opening.settings.reranker
     if not isinstance(given, str):
         return given
-    if not given:
-        return None
-    scheme = given.partition(":")[0]
+    return reranker_named(given, opening.settings.threads) if given else None
+
+
+def reranker_named(name: str, threads: int) -> Reranker:
+    """Open a reranker by its whole name, such as `onnx:FOLDER`. Raises `InvalidInput` for one that cannot be had."""
+    scheme = name.partition(":")[0]
     opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which says what is wrong with another name
-    return opens(given, opening.settings.threads)
+    return opens(name, threads)
 
 
 def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:

@@ -150,7 +150,7 @@ class RetrievalConfig(Switches):
     """What tells of something older is not retrieved; null: no limit."""
     enable_reranking: bool | None = True
     reranking_model: str | None = None
-    """`onnx:FOLDER`; null: the one that TREERING_RERANKER names, if any."""
+    """`onnx:FOLDER`, or a model of Hugging Face that is on this machine; null: the one TREERING_RERANKER names."""
 
 
 class Storage(ConfigSection):

@@ -218,7 +218,8 @@ def _of_neo4j(section: Neo4jConfig) -> dict[str, str]:
 GivenEmbedder = Embedder | EmbeddingFunction
 
 _KEY = "memory.vector_store.embedding_model"
-_SENTENCE = "sentence-transformers"
+SENTENCE = "sentence-transformers"
+"""Of Hugging Face's models: what runs them here, whether they embed or rerank."""
 _OWN = f"Or give the client an `embedder`: an Embedder, or a function of texts; or name {BUILT_IN_MODEL!r}."
 
 
@@ -261,14 +262,14 @@ def _function_name(function: object) -> str:
 
 def _named(name: str) -> str:
     """Return a model as `open_embedder` names it; one of Hugging Face's sentence transformers runs here."""
-    return f"{_SENTENCE}:{name}" if name.startswith(f"{_SENTENCE}/") else name
+    return f"{SENTENCE}:{name}" if name.startswith(f"{SENTENCE}/") else name
 
 
 def _check_package(name: str) -> None:
-    if name.startswith((f"{_SENTENCE}/", f"{_SENTENCE}:")):
+    if name.startswith((f"{SENTENCE}/", f"{SENTENCE}:")):
         if find_spec("sentence_transformers") is None:
             raise InvalidInput(
-                f"{_KEY}: {name!r} is not built in.", hint=f"Run: pip install 'treering[llm]' {_SENTENCE}. {_OWN}"
+                f"{_KEY}: {name!r} is not built in.", hint=f"Run: pip install 'treering[llm]' {SENTENCE}. {_OWN}"
             )
     elif ":" not in name:
         raise InvalidInput(

@@ -14,6 +14,7 @@ from treering.core.objects import Channel
 from treering.parts.client.config import ENGINES, LEDGERS, MemoryConfig
 from treering.parts.client.engines import (
     DRIVERS,
+    SENTENCE,
     GivenEmbedder,
     at_usual_place,
     check_embedder,
@@ -29,7 +30,7 @@ from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.memory import ClientMemory
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineSelection
-from treering.spaces.wiring import Opened, Opening, author, check_postgres, open_engine, postgres_of
+from treering.spaces.wiring import Opened, Opening, author, check_postgres, open_engine, postgres_of, reranker_named
 from treering.stores.engines.engine_address import EngineBackend, given_address
 from treering.stores.engines.host import HostStore, VectorStoreAdapter
 from treering.system.address import MEMORY, Address, file_address, parse_address
@@ -271,10 +272,9 @@ def _reranker(config: MemoryConfig, given: MemoryParts, settings: Settings) -> t
     named = config.retrieval.reranking_model
     if given.reranker is not None or named is None:
         return given.reranker, NO_RERANKER
-    from treering.models.onnx import open_reranker
-
+    of_hugging_face = ":" not in named and "/" in named
     try:
-        return open_reranker(named, threads=settings.threads), NO_RERANKER
+        return reranker_named(f"{SENTENCE}:{named}" if of_hugging_face else named, settings.threads), NO_RERANKER
     except (InvalidInput, MissingExtra) as error:
         not_used(f"retrieval.reranking_model {named!r}", error.message)
         return None, error.message
