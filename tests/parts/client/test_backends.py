@@ -62,7 +62,7 @@ class TestFaiss(MemoryEngineContract):
 
     @pytest.fixture
     def open_client(self, open_with):
-        return open_with(backend="faiss")
+        return open_with(backend="faiss", sqlite={"path": "memory"})
 
     @pytest.fixture
     def lose_engine(self, tmp_path):
@@ -236,7 +236,7 @@ class TestHostStore(MemoryEngineContract):
     @pytest.fixture
     def open_client(self, open_with, store):
         adapter = VectorStoreAdapter(store, document=Document)
-        yield open_with(store=adapter, backend="sqlite")
+        yield open_with(store=adapter, backend="sqlite", sqlite={"path": "memory"})
         assert store.documents.pop("foreign")
 
     @pytest.fixture

@@ -35,8 +35,8 @@ VECTOR_BACKENDS = (*BACKENDS, *HOST_STORES)
 class SqliteConfig(ConfigSection):
     """Where the space of the backend `sqlite` is."""
 
-    path: str = "memory"
-    """A path, or the name of a space in the data folder."""
+    path: str | None = None
+    """A path, or the name of a space in the data folder; null: a file of the project's own in the data folder."""
 
 
 class PostgresConfig(ConfigSection):

@@ -12,6 +12,7 @@ from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError
 from treering.core.objects import Channel
 from treering.parts.client.config import ENGINES, LEDGERS, MemoryConfig
+from treering.parts.client.default_place import with_place
 from treering.parts.client.engines import (
     DRIVERS,
     SENTENCE,
@@ -118,7 +119,7 @@ def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, obj
 
 
 def _sqlite(config: MemoryConfig, settings: Settings, _connection: object | None) -> tuple[Address, Path | None]:
-    address = parse_address(config.sqlite.path, named=settings.data_dir)
+    address = parse_address(with_place(config, settings).sqlite.path or "", named=settings.data_dir)
     return address, address.file
 
 
