@@ -6,7 +6,7 @@ from typing import Any
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
-from treering.core.objects import Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
+from treering.core.objects import SETTLED, Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
     Link,
@@ -35,12 +35,12 @@ from treering.core.writing.integrity import (
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
     """Change fields. Words that came through a less trusted channel bring the object down to that channel."""
     item = draft.expect(operation.id, operation.expected_revision)
-    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into", "disputed"} & operation.changes.keys()
+    fixed = (item.STAMPED | SETTLED) & operation.changes.keys()
     if fixed:
         raise InvalidPatch(
             f"{', '.join(sorted(fixed))} cannot be changed by an update.",
-            hint="A status changes by a transition, a scope by a move; ids, revisions, times and disputes are the "
-            "ledger's.",
+            hint="A status changes by a transition, a scope by a move, merged_into by a merge; ids, revisions, times "
+            "and disputes are the ledger's.",
             details={"fields": sorted(fixed)},
         )
     revised = rename_references(revise(item, operation.changes), draft.renamed)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeGuard, cast
 
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable, as_sentence
 from treering.models.embedders import EmbeddingFunction, FunctionEmbedder
 from treering.models.onnx import SCHEME
 from treering.parts.client.config import (
@@ -118,7 +118,7 @@ def lacks(backend: str) -> InvalidInput:
 
 def not_used(what: str, why: str) -> None:
     """Warn of what a configuration says and nothing uses."""
-    _LOG.warning("memory.%s is not used: %s.", what, why)
+    _LOG.warning("memory.%s is not used: %s", what, as_sentence(why))
 
 
 def _warn_of_what_a_driver_has(config: MemoryConfig, engine: str) -> None:

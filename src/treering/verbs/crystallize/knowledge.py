@@ -151,7 +151,7 @@ def _correct(
     if isinstance(changes.get("payload"), dict):
         said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
         changes["payload"] = parse(type(item.payload), said, where="input.payload")
-    operations = changing(item, changes, status, revision=revision)
+    operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge")
