@@ -161,10 +161,15 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
     """Replace knowledge by other knowledge that is believed."""
     item = draft.expect(operation.id, operation.expected_revision)
     by = draft.get(operation.by)
-    if not isinstance(item, Knowledge) or not isinstance(by, Knowledge) or item.id == by.id:
+    if item.id == by.id:
         raise InvalidPatch(
-            f"{by.id} cannot supersede {item.id}: both must be knowledge, and different.", hint="Name two know: ids."
+            f"{item.id} cannot supersede itself.",
+            hint="What replaces it has another payload or another valid_from. To change its words or evidence, "
+            "correct it: `crystallize` in mode `knowledge` with its id.",
+            details={"id": item.id},
         )
+    if not isinstance(item, Knowledge) or not isinstance(by, Knowledge):
+        raise InvalidPatch(f"{by.id} cannot supersede {item.id}: both must be knowledge.", hint="Name two know: ids.")
     if by.status not in {"active", "contested"}:
         raise InvalidPatch(
             f"{by.id} is {by.status}; only active knowledge can replace other knowledge.",
