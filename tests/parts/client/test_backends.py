@@ -312,7 +312,7 @@ def test_an_engine_that_backend_names_goes_before_that_of_the_vector_store(open_
         ("postgres", object),
     ],
 )
-def test_the_constructor_refuses_a_driver_that_cannot_be_used(open_with, tmp_path, backend, driver):
+def test_a_driver_that_cannot_be_used_is_refused_before_anything_is_opened(open_with, tmp_path, backend, driver):
     with pytest.raises(treering.InvalidInput, match="connection: "):
         open_with(driver(), backend=backend)()
     assert not (tmp_path / "data").exists()
