@@ -231,7 +231,7 @@ def _loaded() -> Iterator[tuple[str, Part]]:
         except Exception as error:  # importing a package may raise anything
             if name in PARTS.built_in:
                 raise
-            leave_out(f"The part {name} cannot be used: {error}.")
+            leave_out(f"The part {name} cannot be used: {str(error).rstrip('.')}.")
         else:
             yield name, part
 

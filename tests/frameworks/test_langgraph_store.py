@@ -1,7 +1,7 @@
 """The LangGraph store: equal to LangGraph's own store in memory, with semantic search and times to live."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 from framework_parts import blocking
@@ -13,7 +13,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, 
 from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
-from treering import Denied
+from treering import Denied, InvalidInput
 from treering.langgraph import TreeringStore
 from treering.parts.client.records import Records
 from treering.testing import SteppingClock
@@ -197,6 +197,33 @@ def test_an_author_who_may_not_erase_is_told_so():
         store.put(("n",), "k", {"n": 1})
         with pytest.raises(Denied, match="erase"):
             store.delete(("n",), "k")
+
+
+DEEP: dict = {}
+for _ in range(300):
+    DEEP = {"inner": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"when": date(2026, 1, 1)}, "value.when: date is not JSON."),
+        ({"scores": [1.0, float("nan")]}, r"value.scores\[1\]: nan is not a number of JSON."),
+        ({"limit": float("inf")}, "value.limit: inf is not"),
+        ({"tags": {"a", "b"}}, "value.tags: set is not JSON."),
+        ({"raw": b"x"}, "value.raw: bytes is not JSON."),
+        ({"text": "\ud800"}, "value.text: the text has half of a surrogate pair"),
+        (DEEP, "nested deeper than 200 levels"),
+        ("text", "value: str is not a dictionary."),
+        ([1], "value: list is not a dictionary."),
+    ],
+)
+def test_a_value_that_is_not_json_is_refused_by_its_path(store, value, message):
+    store.put(("notes",), "kept", {"text": "Uses uv."})
+    with pytest.raises(InvalidInput, match=message):
+        store.batch([PutOp(("notes",), "kept", {"text": "Changed."}), PutOp(("notes",), "new", value)])
+    assert store.get(("notes",), "kept").value == {"text": "Uses uv."}
+    assert store.get(("notes",), "new") is None
 
 
 def test_labels_that_langgraph_refuses_are_refused(store):

@@ -14,9 +14,11 @@
     ├── Corrupt             stored data does not verify
     └── Defect              Treering contradicts itself
 
-An error carries a message, a hint a person can act on, and details for a program.
+An error carries a message, a hint a person can act on, and details for a program. The hint is a note of the exception,
+too, so that a traceback shows it.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,10 +31,15 @@ class TreeringError(Exception):
     def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
         # It may quote what somebody gave, of any length.
         shown = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+        # The message of another error, which it may quote at its end, often brings its own full stop.
+        shown = _TWO_STOPS.sub(r"\1", shown)
         super().__init__(shown)
         self.message = shown
         self.hint = hint
         self.details: dict[str, Any] = dict(details or {})
+        if hint:
+            # A traceback shows notes; `str` stays the message, beside which every surface shows the hint itself.
+            self.add_note(f"Hint: {hint}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the one shape in which every surface shows an error."""
@@ -135,6 +142,11 @@ class Defect(TreeringError):
     code = "defect"
 
 
+def as_sentence(text: str) -> str:
+    """Return a text that ends with a full stop, or with the mark that it has."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def nearest(given: str, known: Iterable[str]) -> str:
     """Return which of `known` was probably meant, else all of them; never what was given."""
     # Imported here: few processes ever need it, and the hooks of coding agents have no time for it.
@@ -146,5 +158,6 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
 
 
+_TWO_STOPS = re.compile(r"(?<![.…])([.!?…])\.$")
 _LONGEST_NAME = 200
 _LONGEST_MESSAGE = 4_000

@@ -3,7 +3,7 @@
 They are values: frozen, complete, checked when made. Everything that changes one makes a new revision of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,6 +22,7 @@ from treering.core.canonical import (
 )
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import EvidenceRef, Segment
+from treering.core.field_names import names_beside
 from treering.core.scope import Scope
 
 # What each kind of knowledge says, as one model per kind.
@@ -145,6 +146,10 @@ PAYLOADS: dict[str, type[Payload]] = {
 Channel = Literal["user", "agent", "adapter", "import", "system"]
 ObjectType = Literal["source", "node", "knowledge", "activity", "work_item"]
 MemorySource = Literal["user_declared", "human_curated", "agent_inferred", "system_generated", "imported"]
+
+
+SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed"})
+"""Fields that no update changes: operations of their own do, or the ledger does."""
 
 
 class _Object(BaseModel):
@@ -345,31 +350,33 @@ def parse_object(data: Mapping[str, Any]) -> Object:
         checks: TypeAdapter[Object] = TypeAdapter(AnyObject)
         return checks.validate_python(data)
     except ValidationError as error:
-        raise invalid_fields(error, known=known_fields(data)) from error
-
-
-def known_fields(data: Mapping[str, Any]) -> list[str]:
-    """List the field names of the type that `data` names."""
-    cls = TYPES.get(str(data.get("type")))
-    return sorted(cls.model_fields) if cls else sorted(TYPES)
+        refused = {"merged_into", "disputed"}
+        raise invalid_fields(error, model=named, refused=refused) from error
 
 
 _MOST_PROBLEMS = 100
 _SHOWN_CHARS = 300
 
 
-def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
-    """Turn a validation error into ours: each wrong field, what is wrong, and the nearest known name."""
+def invalid_fields(
+    error: ValidationError, *, model: type[BaseModel] | None = None, refused: Collection[str] = ()
+) -> InvalidInput:
+    """Turn a validation error into ours: each wrong field, what is wrong, and the nearest name that is accepted.
+
+    `model`: what the data was read into. `refused`: names it has and the caller may not give.
+    """
+    items = error.errors(include_url=False, include_input=False)[:_MOST_PROBLEMS]
     problems = [
         {"field": ".".join(map(str, item["loc"]))[:_SHOWN_CHARS], "problem": _problem(item), "kind": item["type"]}
-        for item in error.errors(include_url=False, include_input=False)[:_MOST_PROBLEMS]
+        for item in items
     ]
     first = problems[0]
-    unknown = [p["field"].rpartition(".")[2] for p in problems if p["kind"] == "extra_forbidden"]
+    unknown = next((item["loc"] for item in items if item["type"] == "extra_forbidden"), ())
+    names = [name for name in names_beside(model, unknown) if name not in refused] if model else []
     return InvalidInput(
         f"{first['field'] or 'input'}: {first['problem']}"
         + (f" (and {error.error_count() - 1} more)" if len(problems) > 1 else ""),
-        hint=nearest(unknown[0], known) if unknown else "See details.fields for every wrong field.",
+        hint=nearest(str(unknown[-1]), names) if unknown and names else "See details.fields for every wrong field.",
         details={"fields": problems},
     )
 
@@ -385,7 +392,7 @@ _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less tha
 
 def no_export(error: Exception) -> InvalidInput:
     """Turn what reading a record raised into our error: this is not an export."""
-    said = invalid_fields(error, known=[]).message if isinstance(error, ValidationError) else f"{error}."
+    said = invalid_fields(error).message if isinstance(error, ValidationError) else f"{error}."
     return InvalidInput(f"This cannot be read as an export: {said}", hint="Export the space again.")
 
 

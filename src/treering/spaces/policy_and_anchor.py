@@ -133,7 +133,7 @@ def read_policy(path: Path) -> Policy | None:
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        problem = invalid_fields(error, known=sorted(Policy.model_fields))
+        problem = invalid_fields(error, model=Policy)
         raise InvalidInput(f"{path}: {problem.message}", hint=problem.hint, details=problem.details) from error
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} cannot be read as TOML: {error}.", hint="Correct it, or remove it.") from error

@@ -35,6 +35,7 @@ from treering.verbs.engine import Engine
 
 if TYPE_CHECKING:
     from treering.stores.engines.host import HostStore
+    from treering.stores.postgres.connection.pools import LentPool
 
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
@@ -133,7 +134,11 @@ EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
 """What makes an embedding model that uses so many threads, by the name that `TREERING_EMBEDDER` says."""
 
 RERANKERS: Table[Callable[[str, int], Reranker]] = Table(
-    "treering.rerankers", {"onnx": Place("treering.models.onnx:open_reranker")}
+    "treering.rerankers",
+    {
+        "onnx": Place("treering.models.onnx:open_reranker"),
+        "sentence-transformers": Place("treering.models.sentence_reranker:open_sentence_reranker"),
+    },
 )
 """What opens a reranker by its whole name, with so many threads, by what stands before the colon of the name."""
 
@@ -254,11 +259,20 @@ def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus
 
 def postgres_of(connection: object) -> str:
     """Return which database a pool of connections is of: its host, port and name. Raises `InvalidInput`."""
+    return _lent_pool(connection).place()
+
+
+def check_postgres(connection: object) -> None:
+    """Raise `InvalidInput` for what is no pool of Postgres connections that a space can use. Connects to nothing."""
+    _lent_pool(connection)
+
+
+def _lent_pool(connection: object) -> "LentPool":
     try:
         from treering.stores.postgres.connection.pools import LentPool
     except ModuleNotFoundError as error:
         raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
-    return LentPool(connection).place()
+    return LentPool(connection)
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:
@@ -447,15 +461,18 @@ def _engine(
 
 
 def _reranker(opening: Opening) -> Reranker | None:
-    """Return the reranker that was given, or open the one that is named. Raises as `open_reranker`."""
+    """Return the reranker that was given, or open the one that is named. Raises as `reranker_named`."""
     given = opening.reranker or opening.settings.reranker
     if not isinstance(given, str):
         return given
-    if not given:
-        return None
-    scheme = given.partition(":")[0]
+    return reranker_named(given, opening.settings.threads) if given else None
+
+
+def reranker_named(name: str, threads: int) -> Reranker:
+    """Open a reranker by its whole name, such as `onnx:FOLDER`. Raises `InvalidInput` for one that cannot be had."""
+    scheme = name.partition(":")[0]
     opens = RERANKERS[scheme if scheme in RERANKERS else "onnx"]  # which says what is wrong with another name
-    return opens(given, opening.settings.threads)
+    return opens(name, threads)
 
 
 def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:

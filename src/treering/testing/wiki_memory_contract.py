@@ -149,6 +149,11 @@ class WikiMemoryContract:
         assert found(service, "tea harvest in spring") == []
         assert found(service, "tea harvest and requests in spring", score_threshold=0.0)
 
+    def test_a_score_threshold_of_zero_leaves_out_nothing(self, service: Any) -> None:
+        store(service, "Flask routes requests.", PATTERN)
+        store(service, "Jinja renders templates.", PATTERN)
+        assert len(found(service, "what went wrong last time", memory_type=PATTERN, score_threshold=0)) == 2
+
     def test_ten_memories_are_found_where_nobody_says_how_many(self, service: Any) -> None:
         for number in range(12):
             store(service, f"Routes requests, decision {number}.")

@@ -488,5 +488,5 @@ def parse(model: type[_Model], data: Mapping[str, Any] | str, *, where: str) -> 
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problem = invalid_fields(error, known=sorted(model.model_fields))
+        problem = invalid_fields(error, model=model)
         raise InvalidInput(f"{where}.{problem.message}", hint=problem.hint, details=problem.details) from error

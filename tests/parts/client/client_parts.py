@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 import treering
-from treering.client import BlockingMemoryClient, MemoryConfig, MemorySystemClient
+from treering.client import AgentProfile, BlockingMemoryClient, MemoryConfig, MemorySystemClient
 from treering.testing import HashingEmbedder
 
 PARTS = {"background": False, "embedder": HashingEmbedder()}
+EVERYTHING = AgentProfile(agent_type="", relevance_threshold=0)
 
 
 def config(**given):

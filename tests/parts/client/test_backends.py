@@ -4,6 +4,7 @@ import shutil
 from functools import partial
 from uuid import uuid4
 
+import client_parts
 import psycopg
 import pymongo
 import pytest
@@ -16,7 +17,7 @@ from psycopg_pool import ConnectionPool
 import mongo_server
 import redis_server
 import treering
-from treering.client import VectorStoreAdapter
+from treering.client import BlockingMemoryClient, MemorySystemClient, VectorStoreAdapter
 from treering.testing import MemoryClientContract, MemoryEngineContract
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -61,7 +62,7 @@ class TestFaiss(MemoryEngineContract):
 
     @pytest.fixture
     def open_client(self, open_with):
-        return open_with(backend="faiss")
+        return open_with(backend="faiss", sqlite={"path": "memory"})
 
     @pytest.fixture
     def lose_engine(self, tmp_path):
@@ -235,7 +236,7 @@ class TestHostStore(MemoryEngineContract):
     @pytest.fixture
     def open_client(self, open_with, store):
         adapter = VectorStoreAdapter(store, document=Document)
-        yield open_with(store=adapter, backend="sqlite")
+        yield open_with(store=adapter, backend="sqlite", sqlite={"path": "memory"})
         assert store.documents.pop("foreign")
 
     @pytest.fixture
@@ -312,11 +313,25 @@ def test_an_engine_that_backend_names_goes_before_that_of_the_vector_store(open_
     ],
 )
 def test_a_driver_that_cannot_be_used_is_refused_before_anything_is_opened(open_with, tmp_path, backend, driver):
-    client = open_with(driver(), backend=backend)().sync
     with pytest.raises(treering.InvalidInput, match="connection: "):
-        client.store("A finding")
-    client.close()
+        open_with(driver(), backend=backend)()
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("kind", [BlockingMemoryClient, MemorySystemClient])
+@pytest.mark.parametrize(
+    ("backend", "connection"),
+    [("neo4j", "bolt://localhost:7687"), ("redis", b"redis://"), ("postgres", {"url": "postgresql://h/db"})],
+)
+def test_the_constructor_refuses_an_address_as_a_connection(kind, backend, connection):
+    with pytest.raises(treering.InvalidInput, match=f"connection: {type(connection).__name__} is not"):
+        kind(client_parts.config(backend=backend), connection)
+
+
+@pytest.mark.parametrize("name", ["vector_store", "embedder", "reranker"])
+def test_the_constructor_refuses_other_objects_of_a_wrong_kind(name):
+    with pytest.raises(treering.InvalidInput, match=f"{name}: object "):
+        BlockingMemoryClient(client_parts.config(), **{name: object()})
 
 
 def test_a_pool_that_is_not_open_is_told(open_with, tmp_path):

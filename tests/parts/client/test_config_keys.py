@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -143,7 +144,7 @@ def test_a_switch_of_retrieval_is_on_for_all_agents(switch):
 
 
 def test_a_profile_of_the_configuration_bounds_what_is_retrieved():
-    for keys, count in (({}, 2), ({"max_items": 1}, 1), ({"relevance_threshold": 0.99}, 1)):
+    for keys, count in (({}, 3), ({"max_items": 1}, 1), ({"relevance_threshold": 0.99}, 1)):
         config = {"profiles": {"own": {"relevance_threshold": 0.0, **keys}}}
         with client_parts.blocking(client_parts.config(**config), agent_type="own") as client:
             for text in TEXTS:
@@ -156,7 +157,8 @@ def test_top_k_says_how_many_where_a_call_does_not():
 
 
 def test_min_similarity_leaves_out_what_is_less_alike():
-    assert len(retrieved(retrieval={"min_similarity": 0.0})) == 2
+    assert len(retrieved(retrieval={"min_similarity": 0.0})) == 3
+    assert len(retrieved(retrieval={"min_similarity": 0.3})) == 2
     assert client_parts.texts(retrieved(retrieval={"min_similarity": 0.99})) == [TEXTS[0]]
 
 
@@ -168,6 +170,52 @@ def test_a_reranking_model_that_is_not_there_is_said_not_to_be_used(caplog, mode
     assert model.removeprefix("onnx:") in told
     assert f"memory.retrieval.reranking_model {model!r} is not used" in caplog.text
     assert len(found) == 2
+
+
+@pytest.fixture
+def sentence_transformers(tmp_path, monkeypatch):
+    """Install a package of that name which has one model, and prefers long texts."""
+    (tmp_path / "sentence_transformers.py").write_text(
+        "class CrossEncoder:\n"
+        "    def __init__(self, name, *, local_files_only):\n"
+        "        if not local_files_only or name != 'cross-encoder/ms-marco-MiniLM-L-6-v2':\n"
+        "            raise OSError(f'{name} is not in the cache')\n"
+        "    def predict(self, pairs, *, batch_size, show_progress_bar):\n"
+        "        return [float(len(text)) for _, text in pairs]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
+    yield
+    sys.modules.pop("sentence_transformers", None)
+
+
+@pytest.mark.usefixtures("sentence_transformers")
+@pytest.mark.parametrize("scheme", ["", "sentence-transformers:"])
+def test_a_reranking_model_of_hugging_face_is_used_where_it_is(scheme, caplog):
+    name = f"{scheme}cross-encoder/ms-marco-MiniLM-L-6-v2"
+    found = retrieved(retrieval={"reranking_model": name, "min_similarity": 0.3})
+    assert client_parts.texts(found) == [TEXTS[1], TEXTS[0]]
+    assert found.trace["not_used"] == []
+    assert caplog.text == ""
+
+
+@pytest.mark.usefixtures("sentence_transformers")
+def test_a_folder_of_the_working_tree_is_no_reranking_model(tmp_path, monkeypatch):
+    (tmp_path / "cross-encoder" / "ms-marco-MiniLM-L-6-v2").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    found = retrieved(retrieval={"reranking_model": "cross-encoder/ms-marco-MiniLM-L-6-v2"})
+    assert "is a folder here" in found.trace["not_used"][0]
+
+
+@pytest.mark.usefixtures("sentence_transformers")
+def test_a_reranking_model_that_was_not_downloaded_is_said_once(caplog):
+    config = client_parts.config(retrieval={"reranking_model": "org/other"})
+    with client_parts.blocking(config) as client:
+        client.store(TEXTS[0])
+        for _ in range(3):
+            found = client.retrieve("BWA alignment run")
+            assert found.trace["not_used"][0].startswith("reranking: The reranker 'org/other' is not on this machine")
+    assert len(caplog.records) == 1
 
 
 def written(path, storage, *texts):

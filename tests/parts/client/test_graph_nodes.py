@@ -190,6 +190,79 @@ def test_a_node_class_is_decorated_and_names_what_comes_next():
     assert (decision.content, decision.metadata["node"]) == ("PlanNode: next Answer", "PlanNode")
 
 
+class ExecuteNode:
+    def __init__(self, **given):
+        vars(self).update(given)
+
+    async def run(self, ctx):
+        raise NotImplementedError
+
+
+def decided(name, work, state=None):
+    """Return what is stored of a node class of that name whose `run` does some work."""
+
+    async def run(self, ctx):
+        return work(ctx.state)
+
+    node = memory_node(type(name, (), {"run": run}), agent_type="planner")
+
+    async def run_node(client):
+        held = state or State()
+        held.memory_client = client
+        await node().run(Context(held))
+
+    return client_parts.texts(with_client(run_node)[1])
+
+
+def test_a_node_class_stores_its_plan():
+    def work(state):
+        state.plan = ["search", "align"]
+        state.notes.append("Plan created with 2 steps")
+        return ExecuteNode()
+
+    @dataclass
+    class Noted(State):
+        notes: list[str] = field(default_factory=list)
+
+    assert decided("PlanNode", work, Noted()) == ["Plan: ['search', 'align']"]
+    assert decided("Synthesize", work, Noted()) == ["Plan: ['search', 'align']\nNotes: ['Plan created with 2 steps']"]
+
+
+def test_a_later_run_recalls_the_plan_of_a_node():
+    @memory_node(agent_type="planner", filters={"agent_type": "planner"}, scope="space")
+    class PlanNode:
+        async def run(self, ctx):
+            ctx.state.seen += client_parts.texts(recalled_memories())
+            ctx.state.plan.append(ctx.state.question)
+            return ExecuteNode()
+
+    async def work(client):
+        for run, question in enumerate(("Which kinase binds?", "How do reads align?")):
+            state = State(question=question, memory_client=client, memory_session_id=f"run-{run}")
+            await PlanNode().run(Context(state))
+        return state.seen
+
+    assert with_client(work)[0] == ["Plan: ['Which kinase binds?']"]
+
+
+def test_a_node_that_changes_nothing_stores_what_it_hands_on():
+    given = decided("SearchNode", lambda _: ExecuteNode(query="kinase", memory_client="left out"))
+    assert given == ["Query: kinase"]
+    assert decided("RouteNode", lambda _: ExecuteNode()) == ["RouteNode: next ExecuteNode"]
+    assert decided("IdleNode", lambda _: None) == []
+
+
+def test_a_node_stores_changed_keys_of_a_state_that_is_a_mapping():
+    @memory_node
+    async def synthesize(state):
+        state["answers"].append("ABL1 binds.")
+
+    async def work(client):
+        await synthesize({"question": "Which kinase binds?", "answers": [], "memory_client": client})
+
+    assert client_parts.texts(with_client(work)[1]) == ["Answers: ['ABL1 binds.']"]
+
+
 def test_a_step_asks_with_its_input_where_the_state_has_no_question():
     async def work(client):
         await client.store("kinase ABL1 binds")

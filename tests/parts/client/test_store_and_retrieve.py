@@ -231,6 +231,48 @@ def test_a_document_is_stored_with_all_it_says(client):
     assert client.get_related_memories(memory.id, types=["FOLLOWS"]) == []
 
 
+def test_a_document_is_stored_under_its_generated_id(client):
+    first, second = MemoryDocument(content="First step"), MemoryDocument(content="Second step")
+    third = MemoryDocument(content="Third step", follows=second.id)
+    assert len({first.id, second.id, third.id}) == 3
+    for document in (first, second, third):
+        assert client.store(document) == document.id
+    assert client_parts.texts(client.get_related_memories(second.id)) == ["Third step"]
+    (memory,) = client.retrieve("First step", top_k=1)
+    assert (memory.id, "document_id" in memory.metadata) == (first.id, False)
+
+
+def test_a_document_that_is_stored_again_is_another_memory(client):
+    document = MemoryDocument(content="BWA run one")
+    first = client.store(document)
+    document.content = "BWA run two"
+    assert client.store(document) != first == document.id
+    assert sorted(client_parts.texts(client.retrieve("BWA run"))) == ["BWA run one", "BWA run two"]
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda one: one.model_copy(update={"content": "BWA run two"}),
+        lambda one: one.model_copy(update={"content": "BWA run two"}, deep=True),
+        copy.copy,
+        copy.deepcopy,
+    ],
+)
+def test_copies_of_a_document_are_memories_of_their_own(client, copied):
+    template = MemoryDocument(content="BWA run one", memory_type="plan")
+    other = copied(template)
+    other.content = "BWA run two"
+    assert client.store(template) != client.store(other)
+    assert len(client.retrieve("BWA run")) == 2
+    assert copy.deepcopy(template).id == template.id
+
+
+def test_a_document_without_an_id_gets_one():
+    assert MemoryDocument(content="Step", id=None).id
+    assert MemoryDocument(content="Step", id="doc_7").model_copy(update={"content": "Other"}).id == "doc_7"
+
+
 @dataclass
 class HostDocument:
     content: str

@@ -6,7 +6,7 @@ from typing import Any
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
-from treering.core.objects import Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
+from treering.core.objects import SETTLED, Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
     Link,
@@ -35,12 +35,12 @@ from treering.core.writing.integrity import (
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
     """Change fields. Words that came through a less trusted channel bring the object down to that channel."""
     item = draft.expect(operation.id, operation.expected_revision)
-    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into", "disputed"} & operation.changes.keys()
+    fixed = (item.STAMPED | SETTLED) & operation.changes.keys()
     if fixed:
         raise InvalidPatch(
             f"{', '.join(sorted(fixed))} cannot be changed by an update.",
-            hint="A status changes by a transition, a scope by a move; ids, revisions, times and disputes are the "
-            "ledger's.",
+            hint="A status changes by a transition, a scope by a move, merged_into by a merge; ids, revisions, times "
+            "and disputes are the ledger's.",
             details={"fields": sorted(fixed)},
         )
     revised = rename_references(revise(item, operation.changes), draft.renamed)
@@ -161,10 +161,15 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
     """Replace knowledge by other knowledge that is believed."""
     item = draft.expect(operation.id, operation.expected_revision)
     by = draft.get(operation.by)
-    if not isinstance(item, Knowledge) or not isinstance(by, Knowledge) or item.id == by.id:
+    if item.id == by.id:
         raise InvalidPatch(
-            f"{by.id} cannot supersede {item.id}: both must be knowledge, and different.", hint="Name two know: ids."
+            f"{item.id} cannot supersede itself.",
+            hint="What replaces it has another payload or another valid_from. To change its words or evidence, "
+            "correct it: `crystallize` in mode `knowledge` with its id.",
+            details={"id": item.id},
         )
+    if not isinstance(item, Knowledge) or not isinstance(by, Knowledge):
+        raise InvalidPatch(f"{by.id} cannot supersede {item.id}: both must be knowledge.", hint="Name two know: ids.")
     if by.status not in {"active", "contested"}:
         raise InvalidPatch(
             f"{by.id} is {by.status}; only active knowledge can replace other knowledge.",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
-from treering.core.objects import Knowledge, Object, WorkItem, invalid_fields, name_held, title_of
+from treering.core.objects import SETTLED, Knowledge, Object, WorkItem, invalid_fields, name_held, title_of
 from treering.core.patch import (
     AddLink,
     Create,
@@ -309,7 +309,7 @@ def revise(item: Object, changes: dict[str, Any]) -> Object:
     try:
         return type(item).model_validate({**fields, **changes})
     except ValidationError as error:
-        problem = invalid_fields(error, known=sorted(fields))
+        problem = invalid_fields(error, model=type(item), refused=item.STAMPED | SETTLED)
         raise InvalidPatch(problem.message, hint=problem.hint, details=problem.details) from error
 
 

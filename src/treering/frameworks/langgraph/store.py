@@ -23,7 +23,7 @@ from langgraph.store.base import (
 )
 
 from treering.core.canonical import parse_time, render_time
-from treering.core.errors import Conflict
+from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
 from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.parts.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
@@ -115,6 +115,10 @@ def name_of(collection: RecordCollection, namespace: Namespace, key: str) -> Rec
 
 def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime) -> RecordDraft:
     """Return the record of an item that is put. `fields`: paths to what is searched, where it does not say itself."""
+    if not isinstance(put.value, Mapping | None):
+        raise InvalidInput(
+            f"value: {type(put.value).__name__} is not a dictionary.", hint="Store such as {'text': 'Uses uv.'}."
+        )
     value = dict(put.value or {})
     paths = fields if put.index is None else put.index or ()
     told: dict[str, Any] = {"namespace": [*put.namespace], "key": put.key, "value": value}

@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.objects import Channel
 from treering.parts.client.config import MemoryConfig
+from treering.parts.client.default_place import with_place
 from treering.parts.client.engines import GivenEmbedder
 from treering.parts.client.items.documents import MemoryDocument, NestedContext, RetrievedMemories, nested_context
 from treering.parts.client.items.recalling import Who
@@ -25,6 +26,7 @@ from treering.parts.client.records import Records
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.stores.engines.host import VectorStoreAdapter
+from treering.system.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -410,5 +412,6 @@ def _found_again(
 
 def _checked(config: MemoryConfig | Mapping[str, Any] | None) -> MemoryConfig:
     if config is None:
-        return MemoryConfig()
-    return config if isinstance(config, MemoryConfig) else MemoryConfig.read(config)
+        config = MemoryConfig()
+    read = config if isinstance(config, MemoryConfig) else MemoryConfig.read(config)
+    return with_place(read, Settings.read()) if read.enabled else read

@@ -11,6 +11,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.parts.client.items.documents import RELATIONS
 from treering.parts.client.profiles import (
     BUILT_IN,
+    MIN_SIMILARITY,
     AgentProfile,
     ConfigSection,
     ProfileConfig,
@@ -35,8 +36,8 @@ VECTOR_BACKENDS = (*BACKENDS, *HOST_STORES)
 class SqliteConfig(ConfigSection):
     """Where the space of the backend `sqlite` is."""
 
-    path: str = "memory"
-    """A path, or the name of a space in the data folder."""
+    path: str | None = None
+    """A path, or the name of a space in the data folder; null: a file of the project's own in the data folder."""
 
 
 class PostgresConfig(ConfigSection):
@@ -144,13 +145,13 @@ class RetrievalConfig(Switches):
     """What `retrieve` gives where a call does not say; the keys `enable_…` are switches for all agents."""
 
     top_k: int = Field(default=5, ge=1, le=200)
-    min_similarity: float = Field(default=0.7, ge=0, le=1)
+    min_similarity: float = Field(default=MIN_SIMILARITY, ge=0, le=1)
     """On the calibrated scale: 0.7 is the least that the embedder can tell from chance."""
     max_age_seconds: float | None = Field(default=604_800, gt=0)
     """What tells of something older is not retrieved; null: no limit."""
     enable_reranking: bool | None = True
     reranking_model: str | None = None
-    """`onnx:FOLDER`; null: the one that TREERING_RERANKER names, if any."""
+    """`onnx:FOLDER`, or a model of Hugging Face that is on this machine; null: the one TREERING_RERANKER names."""
 
 
 class Storage(ConfigSection):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeGuard, cast
 
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable, as_sentence
 from treering.models.embedders import EmbeddingFunction, FunctionEmbedder
 from treering.models.onnx import SCHEME
 from treering.parts.client.config import (
@@ -70,6 +70,7 @@ def check_engine(config: MemoryConfig, connection: object | None) -> None:
 
 def _check_server(config: MemoryConfig, engine: str, connection: object | None) -> None:
     if connection is not None:
+        _over(config, engine, connection)
         _warn_of_what_a_driver_has(config, engine)
     elif _url(config, engine) is None:
         raise lacks(engine)
@@ -95,11 +96,16 @@ def engine_of(
     if not name:
         return name, None
     if connection is not None:
-        database = getattr(getattr(config, name), "database", None)
-        return _given(config, name).url, OVER_CONNECTIONS[name].over(connection, database)
+        return _given(config, name).url, _over(config, name, connection)
     address = parse_engine_address(_faiss(config, beside)) if name == FAISS else _address(config, name)
     backend_of(address, WIRED_ENGINES).check()
     return address.url, None
+
+
+def _over(config: MemoryConfig, engine: str, connection: object) -> EngineBackend:
+    """Return what opens an engine over a driver. Connects to nothing. Raises `InvalidInput` for another driver."""
+    database = getattr(getattr(config, engine), "database", None)
+    return OVER_CONNECTIONS[engine].over(connection, database)
 
 
 def lacks(backend: str) -> InvalidInput:
@@ -112,7 +118,7 @@ def lacks(backend: str) -> InvalidInput:
 
 def not_used(what: str, why: str) -> None:
     """Warn of what a configuration says and nothing uses."""
-    _LOG.warning("memory.%s is not used: %s.", what, why)
+    _LOG.warning("memory.%s is not used: %s", what, as_sentence(why))
 
 
 def _warn_of_what_a_driver_has(config: MemoryConfig, engine: str) -> None:
@@ -212,7 +218,8 @@ def _of_neo4j(section: Neo4jConfig) -> dict[str, str]:
 GivenEmbedder = Embedder | EmbeddingFunction
 
 _KEY = "memory.vector_store.embedding_model"
-_SENTENCE = "sentence-transformers"
+SENTENCE = "sentence-transformers"
+"""Of Hugging Face's models: what runs them here, whether they embed or rerank."""
 _OWN = f"Or give the client an `embedder`: an Embedder, or a function of texts; or name {BUILT_IN_MODEL!r}."
 
 
@@ -255,14 +262,14 @@ def _function_name(function: object) -> str:
 
 def _named(name: str) -> str:
     """Return a model as `open_embedder` names it; one of Hugging Face's sentence transformers runs here."""
-    return f"{_SENTENCE}:{name}" if name.startswith(f"{_SENTENCE}/") else name
+    return f"{SENTENCE}:{name}" if name.startswith(f"{SENTENCE}/") else name
 
 
 def _check_package(name: str) -> None:
-    if name.startswith((f"{_SENTENCE}/", f"{_SENTENCE}:")):
+    if name.startswith((f"{SENTENCE}/", f"{SENTENCE}:")):
         if find_spec("sentence_transformers") is None:
             raise InvalidInput(
-                f"{_KEY}: {name!r} is not built in.", hint=f"Run: pip install 'treering[llm]' {_SENTENCE}. {_OWN}"
+                f"{_KEY}: {name!r} is not built in.", hint=f"Run: pip install 'treering[llm]' {SENTENCE}. {_OWN}"
             )
     elif ":" not in name:
         raise InvalidInput(

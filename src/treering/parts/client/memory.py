@@ -39,7 +39,7 @@ from treering.parts.client.items.recording import (
     operations_of,
 )
 from treering.parts.client.items.weighing import NO_RERANKER
-from treering.parts.client.profiles import AgentProfile
+from treering.parts.client.profiles import AgentProfile, shipped_threshold
 from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
@@ -87,14 +87,15 @@ class ClientMemory:
         An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
         `enable_async_writes=false` what the ledger raises.
         """
-        if not isinstance(content, str):
-            document = MemoryDocument.from_document(content)
-            content, metadata = document.content, {**document.told, **(metadata or {})}
-        entry = entry_of(self._engine, content, metadata, self._who)
-        if self._is_excluded(entry):
-            return ""
-        self._keep([entry])
-        return entry.id
+        if isinstance(content, str):
+            return self._stored(entry_of(self._engine, content, metadata, self._who))
+        document = MemoryDocument.from_document(content)
+        told = {**document.told, **(metadata or {})}
+        entry = entry_of(self._engine, document.content, told, self._who, identity=document.unused_id)
+        stored_id = self._stored(entry)
+        if stored_id:
+            document.mark_stored()
+        return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Keep those of some memories whose keys are new, in order, and return their ids.
@@ -102,7 +103,7 @@ class ClientMemory:
         What was stored under a key stays as it is, even archived or erased. Raises what `store` raises; then none is
         kept.
         """
-        entries = [entry_of(self._engine, one.content, one.metadata, self._who, key=one.key) for one in memories]
+        entries = [entry_of(self._engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
             self.flush()
             there = set(self._engine.ledger.heads([entry.id for entry in entries]))
@@ -126,6 +127,10 @@ class ClientMemory:
         conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
         none; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of one; by
         default that of the client's agent type, if there is one.
+
+        Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are left
+        out. Where filters leave no more than `top_k` memories all of them are returned, unless the threshold was set
+        to another value than the default.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Ask in words.")
@@ -135,6 +140,7 @@ class ClientMemory:
             return RetrievedMemories()
         self.flush()
         threshold = asking.relevance_threshold if asking else None
+        least = settings.min_similarity if threshold is None else threshold
         reach = reach_of(
             scope=scope,
             session_id=session_text(session_id),
@@ -147,7 +153,8 @@ class ClientMemory:
             query=query,
             limit=self._limit(top_k, asking),
             reach=reach,
-            min_similarity=settings.min_similarity if threshold is None else threshold,
+            min_similarity=least,
+            all_of_few=bool(filters) and least == shipped_threshold(asking),
             switches=asking.switches.over(settings) if asking else settings,
             priorities=asking.priorities if asking else (),
             no_reranker=self._no_reranker,
@@ -244,6 +251,12 @@ class ClientMemory:
     def close(self) -> None:
         """Write what is buffered, and end."""
         self._buffer.close()
+
+    def _stored(self, entry: MemoryEntry) -> str:
+        if self._is_excluded(entry):
+            return ""
+        self._keep([entry])
+        return entry.id
 
     def _is_excluded(self, entry: MemoryEntry) -> bool:
         return entry.metadata.get(AGENT) in self._config.excluded_agents

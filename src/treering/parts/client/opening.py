@@ -12,8 +12,10 @@ from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError
 from treering.core.objects import Channel
 from treering.parts.client.config import ENGINES, LEDGERS, MemoryConfig
+from treering.parts.client.default_place import with_place
 from treering.parts.client.engines import (
     DRIVERS,
+    SENTENCE,
     GivenEmbedder,
     at_usual_place,
     check_embedder,
@@ -29,7 +31,7 @@ from treering.parts.client.items.weighing import NO_RERANKER
 from treering.parts.client.memory import ClientMemory
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineSelection
-from treering.spaces.wiring import Opened, Opening, author, open_engine, postgres_of
+from treering.spaces.wiring import Opened, Opening, author, check_postgres, open_engine, postgres_of, reranker_named
 from treering.stores.engines.engine_address import EngineBackend, given_address
 from treering.stores.engines.host import HostStore, VectorStoreAdapter
 from treering.system.address import MEMORY, Address, file_address, parse_address
@@ -79,8 +81,10 @@ def check_places(config: MemoryConfig, given: GivenStores) -> None:
     for_ledger, for_engine = _share(config, given)
     if config.ledger == "postgres" and for_ledger is None and config.postgres.url is None:
         raise lacks("postgres")
-    if for_ledger is not None and config.postgres.url is not None:
-        not_used("postgres.url", "a connection was given, which has its own")
+    if for_ledger is not None:
+        check_postgres(for_ledger)
+        if config.postgres.url is not None:
+            not_used("postgres.url", "a connection was given, which has its own")
     if given.vector_store is None:
         check_engine(config, for_engine)
     elif config.engine in {*ENGINES, *LEDGERS}:
@@ -115,7 +119,7 @@ def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, obj
 
 
 def _sqlite(config: MemoryConfig, settings: Settings, _connection: object | None) -> tuple[Address, Path | None]:
-    address = parse_address(config.sqlite.path, named=settings.data_dir)
+    address = parse_address(with_place(config, settings).sqlite.path or "", named=settings.data_dir)
     return address, address.file
 
 
@@ -214,8 +218,9 @@ def open_memory(
 
 
 def check_parts(config: MemoryConfig, given: MemoryParts) -> None:
-    """Raise `InvalidInput` for a backend, an index, a model or a codec that cannot be had: for all at once."""
+    """Raise `InvalidInput` for what was given or named and cannot be used: for all of it at once."""
     checks: Sequence[Callable[[], None]] = (
+        partial(_check_kinds, given),
         partial(check_places, config, given.stores),
         partial(check_embedder, config, given.embedder),
         partial(_check_codec, config),
@@ -228,6 +233,25 @@ def check_parts(config: MemoryConfig, given: MemoryParts) -> None:
             " ".join(one.message for one in missing),
             hint=" ".join(one.hint for one in missing),
             details={"problems": [one.message for one in missing]},
+        )
+
+
+def _check_kinds(given: MemoryParts) -> None:
+    """Raise `InvalidInput` for an object that was given as what it is not."""
+    store, embedder, reranker = given.stores.vector_store, given.embedder, given.reranker
+    if store is not None and not isinstance(store, VectorStoreAdapter):
+        raise InvalidInput(
+            f"vector_store: {type(store).__name__} is not a VectorStoreAdapter.", hint="Give VectorStoreAdapter(STORE)."
+        )
+    if not (embedder is None or callable(embedder) or hasattr(embedder, "embed_documents")):
+        raise InvalidInput(
+            f"embedder: {type(embedder).__name__} is neither an Embedder nor a function of texts.",
+            hint="Give a function that returns a vector for each of some texts.",
+        )
+    if reranker is not None and not hasattr(reranker, "score"):
+        raise InvalidInput(
+            f"reranker: {type(reranker).__name__} has no method `score`.",
+            hint="Give an object with score(question, texts), or set retrieval.reranking_model.",
         )
 
 
@@ -249,10 +273,9 @@ def _reranker(config: MemoryConfig, given: MemoryParts, settings: Settings) -> t
     named = config.retrieval.reranking_model
     if given.reranker is not None or named is None:
         return given.reranker, NO_RERANKER
-    from treering.models.onnx import open_reranker
-
+    of_hugging_face = ":" not in named and "/" in named
     try:
-        return open_reranker(named, threads=settings.threads), NO_RERANKER
+        return reranker_named(f"{SENTENCE}:{named}" if of_hugging_face else named, settings.threads), NO_RERANKER
     except (InvalidInput, MissingExtra) as error:
         not_used(f"retrieval.reranking_model {named!r}", error.message)
         return None, error.message

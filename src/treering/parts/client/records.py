@@ -20,6 +20,7 @@ from treering.core.screening import instruction_flags
 from treering.parts.client.items.documents import CONTEXT, HAPPENED, SESSION, is_nested, normalised
 from treering.parts.client.items.recalling import MemoryQuery, recall
 from treering.parts.client.items.recording import first_line, text_drafts
+from treering.parts.client.json_values import check_json
 from treering.parts.client.profiles import Switches
 from treering.parts.client.record_names import (
     KeptRecord,
@@ -215,7 +216,8 @@ class Records:
         return changes
 
     def _told(self, draft: RecordDraft) -> dict[str, Any]:
-        """Return the fields of a source that say what the record says."""
+        """Return the fields of a source that say what the record says. Raises `InvalidInput` for what is not JSON."""
+        check_json(draft.value)
         flags = instruction_flags(draft.text)
         metadata = normalised(draft.metadata, now=self.engine.clock.now())
         if session_id := draft.name.collection.session_id:

@@ -251,7 +251,7 @@ def _checked_triples(triples: object, count: int) -> Mapping[int, Sequence[Tripl
     try:
         stated = _Stated.model_validate({"triples": triples}).triples
     except ValidationError as error:
-        raise invalid_fields(error, known=list(Triple.model_fields)) from error
+        raise invalid_fields(error, model=_Stated) from error
     if len(stated) != count:
         hint = "Give one list for each document; an empty one where nothing more is known."
         raise field_error("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)

@@ -181,7 +181,7 @@ def _entry(model: type[_Entry], data: object, where: str) -> _Entry:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problem = invalid_fields(error, known=sorted(model.model_fields))
+        problem = invalid_fields(error, model=model)
         raise InvalidInput(f"{where}: {problem.message}", hint=problem.hint, details=problem.details) from error
 
 

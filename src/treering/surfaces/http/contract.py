@@ -211,7 +211,7 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
         if isinstance(parsed, Envelope):
             parsed.add_replaced(replaced)
     except ValidationError as error:
-        raise invalid_fields(error, known=_known_beside(model, error)) from error
+        raise invalid_fields(error, model=model) from error
     problems = misfits(model, data)
     if problems:
         first = problems[0]
@@ -237,18 +237,6 @@ def _check_size(data: object) -> None:
                 details={"most": MOST_VALUES},
             )
         waiting += (value for value in inner if isinstance(value, dict | list))
-
-
-def _known_beside(model: type[BaseModel], error: ValidationError) -> list[str]:
-    """Name the fields there are beside the first unknown one, as deep as the models say."""
-    place = next((item["loc"] for item in error.errors() if item["type"] == "extra_forbidden"), ())
-    for name in place[:-1]:
-        field = model.model_fields.get(str(name))
-        inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            break
-        model = inner
-    return sorted(model.model_fields)
 
 
 # Whether data has exactly the types its JSON schema names.

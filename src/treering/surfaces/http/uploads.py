@@ -190,7 +190,7 @@ def _envelope(params: QueryParams) -> Envelope:
     try:
         asked = UploadQuery.model_validate(dict(params))
     except ValidationError as error:
-        raise invalid_fields(error, known=sorted(UploadQuery.model_fields)) from error
+        raise invalid_fields(error, model=UploadQuery) from error
     given: dict[str, Any] = {} if asked.scope is None else {"scope": asked.scope}
     options = {"wait": asked.wait == "true", "dry_run": asked.dry_run == "true"}
     return Envelope(mode="path", input={"path": asked.name}, options=options, **given)

@@ -1,14 +1,16 @@
 """Making the objects a caller describes, with the ids, times and defaults that are not the caller's to give."""
 
+from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
 from treering.core.canonical import PREFIXES, canonical_json, digest
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, InvalidPatch, nearest
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
 from treering.core.objects import (
     PAYLOADS,
+    SETTLED,
     Activity,
     Knowledge,
     MemorySource,
@@ -138,7 +140,7 @@ def make(call: Call, cls: type[_Made], fields: dict[str, Any]) -> _Made:
     try:
         return cls.model_validate({**fields, **stamp})
     except ValidationError as error:
-        raise invalid_fields(error, known=sorted(cls.model_fields)) from error
+        raise invalid_fields(error, model=cls, refused=cls.STAMPED | SETTLED) from error
 
 
 def _check_payload(fields: KnowledgeFields) -> None:
@@ -215,9 +217,19 @@ def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
 
 
 def changing(
-    item: Object, changes: dict[str, Any], status: str | None, *, revision: int | None, resolution: str = ""
+    item: Object,
+    changes: dict[str, Any],
+    status: str | None,
+    *,
+    revision: int | None,
+    resolution: str = "",
+    beside: Iterable[str] = (),
 ) -> list[Operation]:
-    """Return the operations that change fields and move to a status; none where both are as they were."""
+    """Return the operations that change fields and move to a status; none where both are as they were.
+
+    `beside`: what else the call takes. Raises `InvalidInput` for a name that it does not take, with the nearest.
+    """
+    _check_names(item, changes, beside)
     expected = revision or item.revision
     operations: list[Operation] = []
     if changes:
@@ -225,6 +237,19 @@ def changing(
     if status and status != item.status:
         operations.append(Transition(id=item.id, expected_revision=expected, to=status, resolution=resolution))
     return operations
+
+
+def _check_names(item: Object, changes: dict[str, Any], beside: Iterable[str]) -> None:
+    """Raise `InvalidPatch` for names that the object has not; the ledger refuses those that no update changes."""
+    fields = type(item).model_fields
+    wrong = [name for name in changes if name not in fields or name == "merged_into"]
+    if wrong:
+        problem = "Extra inputs are not permitted"
+        raise InvalidPatch(
+            f"{wrong[0]}: {problem}",
+            hint=nearest(wrong[0], sorted({*(fields.keys() - item.STAMPED - SETTLED), *beside})),
+            details={"fields": [{"field": name, "problem": problem, "kind": "extra_forbidden"} for name in wrong]},
+        )
 
 
 def _called(kind: str) -> str:

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from treering.core.canonical import normalise_text
 from treering.core.errors import InvalidInput
+from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
@@ -127,17 +128,61 @@ class SupersedeInput(Value):
 
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
-    """Replace knowledge by newer knowledge, keeping both and the reason."""
-    revision = given.revision or found_of(call, given.id, Knowledge).revision
+    """Replace knowledge by newer knowledge, keeping both and the reason.
+
+    New knowledge that says the same for the same time replaces nothing: its words and evidence go to what is there.
+    """
+    old = found_of(call, given.id, Knowledge)
+    revision = given.revision or old.revision
     operations: list[Operation] = []
     by = given.by or ""
     if given.knowledge:
         fields = given.knowledge.model_copy(update={"status": given.knowledge.status or "active"})
         item, created = draft_knowledge(call, fields)
+        if _says_the_same(item, old):
+            return _reword(call, old, item, frozenset(given.knowledge.model_fields_set), revision, options)
         operations += created
         by = item.id
     operations.append(Supersede(id=given.id, expected_revision=revision, by=by))
     return submit(call, operations, options, verb="crystallize", mode="supersede")
+
+
+def _says_the_same(item: Knowledge, old: Knowledge) -> bool:
+    validity = (item.valid_from, item.valid_until)
+    is_there = old.status not in {"superseded", "archived"}
+    return is_there and item.duplicate_key() == old.duplicate_key() and validity == (old.valid_from, old.valid_until)
+
+
+def _reword(
+    call: Call, old: Knowledge, item: Knowledge, given: frozenset[str], revision: int, options: WriteOptions
+) -> WriteReport:
+    """Change the words and the evidence of knowledge to those of a new one that says the same."""
+    described = item.model_copy(update={"evidence_refs": _united(old.evidence_refs, item.evidence_refs)})
+    changes = {
+        name: value
+        for name, value in described.model_dump(mode="json", include=set(_REWORDED & given)).items()
+        if getattr(described, name) != getattr(old, name)
+    }
+    status = "active" if item.status == "active" and old.status in {"candidate", "stale"} else None
+    operations = changing(old, changes, status, revision=revision)
+    if not operations:
+        raise InvalidInput(
+            f"{old.id} says the same already.",
+            hint="Give another payload or a later valid_from, or other words or evidence.",
+            details={"id": old.id},
+        )
+    what = ", ".join(sorted(changes)) or "status"
+    warning = f"{old.id} says the same for the same time: its {what} changed, and nothing was superseded."
+    return submit(call, operations, options, verb="crystallize", mode="supersede", warnings=(warning,))
+
+
+def _united(known: Sequence[EvidenceRef], more: Sequence[EvidenceRef]) -> tuple[EvidenceRef, ...]:
+    there = {(ref.source_id, ref.segment_id, ref.role) for ref in known}
+    return (*known, *(ref for ref in more if (ref.source_id, ref.segment_id, ref.role) not in there))
+
+
+_REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
+"""What may differ between knowledge that says the same."""
 
 
 def _correct(
@@ -151,7 +196,7 @@ def _correct(
     if isinstance(changes.get("payload"), dict):
         said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
         changes["payload"] = parse(type(item.payload), said, where="input.payload")
-    operations = changing(item, changes, status, revision=revision)
+    operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge")

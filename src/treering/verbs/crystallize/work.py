@@ -126,7 +126,8 @@ def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made)
     if made.ids:
         produced = tuple(changes.get("produced_object_refs", item.produced_object_refs))
         changes["produced_object_refs"] = merge_unique(produced, made.ids)
-    changed = changing(item, changes, given.status, revision=given.revision)
+    beside = {*ActivityInput.model_fields, *Outputs.model_fields}
+    changed = changing(item, changes, given.status, revision=given.revision, beside=beside)
     if not changed:
         raise InvalidInput(f"The input changes nothing of {item.id}.", hint="Give fields or a status beside the id.")
     return [*made.operations, *changed, *made.links(item.id)]
@@ -192,7 +193,14 @@ def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
     item = found_of(call, given.id or "", WorkItem)
     moves = given.status and given.status != item.status
     changes = given.fields if moves or not given.resolution else {**given.fields, "resolution": given.resolution}
-    operations = changing(item, changes, given.status, revision=given.revision, resolution=given.resolution)
+    operations = changing(
+        item,
+        changes,
+        given.status,
+        revision=given.revision,
+        resolution=given.resolution,
+        beside=WorkItemInput.model_fields,
+    )
     return item.id, operations
 
 
@@ -246,7 +254,8 @@ def _node_changes(call: Call, given: NodeInput) -> list[Operation]:
     if given.into and given.status not in (None, "merged"):
         raise InvalidInput("A node is merged or moved to another status, not both.", hint="Leave out 'status'.")
     # A merge changes the names of both, so it comes last.
-    operations = changing(item, given.fields, None if given.into else given.status, revision=given.revision)
+    status = None if given.into else given.status
+    operations = changing(item, given.fields, status, revision=given.revision, beside=NodeInput.model_fields)
     if given.into:
         operations.append(Merge(id=item.id, expected_revision=given.revision or item.revision, into=given.into))
     if not operations:

@@ -121,7 +121,7 @@ class SourceChanges:
         try:
             self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
-            raise invalid_fields(error, known=[]) from error
+            raise invalid_fields(error) from error
 
     def operations(self) -> tuple[Operation, ...]:
         """Return all operations. Evidence comes last: it names segments that are only there by then."""

@@ -9,9 +9,8 @@ from functools import partial, wraps
 from typing import Any, Literal, TypeVar
 
 from treering.core.errors import InvalidInput
-from treering.core.patch import shortened
 from treering.parts.client.client import MemorySystemClient
-from treering.parts.client.hooks.execution_history import MOST_CHARS, capped
+from treering.parts.client.hooks.execution_history import capped
 from treering.parts.client.hooks.memory_access import (
     NODE,
     SESSION,
@@ -25,6 +24,7 @@ from treering.parts.client.hooks.memory_access import (
     recalled_memories,
     with_or_without_first,
 )
+from treering.parts.client.hooks.node_decisions import Fields, decision_text, fields_as_text
 from treering.parts.client.items.documents import MemoryDocument, RetrievedMemories
 from treering.parts.client.items.recalling import RecallScope
 
@@ -74,8 +74,9 @@ def memory_node(
     `client`: by default that of the state or the dependencies. `name`: by default the node's own. `agent_type`: whose
     memory it is; by default that of the dependencies' profile. `query`: what to look for, from the context; by default
     the state's `question`, else the input, where they are texts. `content`: what to store, from context and result, or
-    `None` for nothing; by default the result. `memory_type`: what kind of memory that is. `top_k`, `filters`, `scope`:
-    as of `retrieve`; with `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
+    `None` for nothing; by default the result, or what the node changed in the state where it returns the next node:
+    `Plan: […]` of a `PlanNode` that sets `state.plan`. `memory_type`: what kind of memory that is. `top_k`, `filters`,
+    `scope`: as of `retrieve`; with `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
 
     What goes wrong with the memory is logged: without memories retrieved the node runs with none. Of a node that fails
     the failure is stored, and raised again.
@@ -108,6 +109,7 @@ def _with_memory(function: Callable[..., Any], name: str, hook: _Hook) -> Callab
         if access is None:
             return await function(*given, **named)
         recalled = await attempted(_recalled(access, hook, ctx), "Retrieving memories for a node")
+        before = await attempted(_state_before(hook, ctx), "Reading the state of a node")
         token = NODE.set(NodeMemory(access, recalled or RetrievedMemories()))
         try:
             result = await function(*given, **named)
@@ -116,7 +118,7 @@ def _with_memory(function: Callable[..., Any], name: str, hook: _Hook) -> Callab
             raise
         finally:
             NODE.reset(token)
-        await attempted(_store_decision(access, hook, name, ctx, result), "Storing what a node did")
+        await attempted(_store_decision(access, hook, name, ctx, result, before or {}), "Storing what a node did")
         return result
 
     return run
@@ -136,10 +138,17 @@ async def _recalled(access: MemoryAccess, hook: _Hook, ctx: Any) -> RetrievedMem
     )
 
 
-async def _store_decision(access: MemoryAccess, hook: _Hook, name: str, ctx: Any, result: Any) -> None:
+async def _state_before(hook: _Hook, ctx: Any) -> Fields:
+    return fields_as_text(_state_of(ctx)) if hook.store and hook.content is None else {}
+
+
+async def _store_decision(access: MemoryAccess, hook: _Hook, name: str, ctx: Any, result: Any, before: Fields) -> None:
     if not hook.store:
         return
-    content = hook.content(ctx, result) if hook.content else f"{name}: {_result_text(result)}"
+    if hook.content:
+        content = hook.content(ctx, result)
+    else:
+        content = decision_text(name, result, before, fields_as_text(_state_of(ctx)))
     if content:
         document = MemoryDocument(content=content) if isinstance(content, str) else content
         metadata = {**_metadata(access, name, ctx), "memory_type": hook.memory_type, "success": True, **document.told}
@@ -161,15 +170,6 @@ def _metadata(access: MemoryAccess, name: str, ctx: Any) -> dict[str, Any]:
         "agent_type": access.agent_type,
     }
     return {key: value for key, value in known.items() if value is not None}
-
-
-def _result_text(result: Any) -> str:
-    """Return the result of a node as text: of pydantic-graph's `End` its data, of a next node its name."""
-    if type(result).__name__ == "End" and hasattr(result, "data"):
-        result = result.data
-    if callable(getattr(result, "run", None)):
-        return f"next {type(result).__name__}"
-    return shortened(str(capped(result)), MOST_CHARS)
 
 
 def _question(ctx: Any) -> str | None:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+from uuid import uuid4
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from treering.core.canonical import digest, parse_time, render_time
+from treering.core.canonical import digest, make_id, parse_time, render_time
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Source
@@ -203,14 +204,21 @@ class RetrievedMemories(list[MemoryItem]):
         self.trace: Mapping[str, Any] = trace or {}
 
 
+def _new_id() -> str:
+    return make_id("source", at=datetime.now(UTC), entropy=uuid4().bytes)
+
+
 class MemoryDocument(BaseModel):
     """A memory with its kind, who made it, and what it is related to."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     content: str
-    id: str | None = None
-    """The host's own id of the document; kept as metadata `document_id`. Relations name ids that `store` gave."""
+    id: str = Field(default_factory=_new_id)
+    """The id the memory is stored under, once; a host's own id is kept as metadata `document_id` instead.
+
+    Relations name ids of stored memories.
+    """
     metadata: dict[str, Any] = Field(default_factory=dict)
     memory_type: str | None = None
     """`execution_trace tool_execution decision tool_result failure_analysis plan`, or any other word."""
@@ -232,6 +240,42 @@ class MemoryDocument(BaseModel):
     """The host's parts of the text. They are kept as metadata; the text is searched as a whole."""
     embedding: Any = None
     """The host's vector. It is not kept: the space makes vectors of its own model."""
+
+    _is_stored: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_id(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("id", "") is None:
+            return {name: value for name, value in given.items() if name != "id"}
+        return given
+
+    def __copy__(self) -> Self:
+        """Return a copy, which is another memory: it gets another id, unless the host named one."""
+        return super().__copy__()._with_fresh_id()
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return a deep copy. Hosts copy their state so: the copy of a stored memory has its id."""
+        copied = super().__deepcopy__(memo)
+        return copied if self._is_stored else copied._with_fresh_id()
+
+    @property
+    def unused_id(self) -> str | None:
+        """The generated id; `None` if the host named one, or a memory was stored under it already."""
+        return None if self._has_own_id or self._is_stored else self.id
+
+    def mark_stored(self) -> None:
+        """Note that a memory is stored under the generated id."""
+        self._is_stored = True
+
+    @property
+    def _has_own_id(self) -> bool:
+        return "id" in self.model_fields_set
+
+    def _with_fresh_id(self) -> Self:
+        if not self._has_own_id:
+            self.__dict__["id"], self._is_stored = _new_id(), False
+        return self
 
     @classmethod
     def from_document(cls, document: Any) -> "MemoryDocument":
@@ -256,7 +300,7 @@ class MemoryDocument(BaseModel):
         """All it says besides its content, as metadata."""
         left_out = {"content", "metadata", "id", "embedding"}
         fields = {name: value for name, value in self if name not in left_out and _is_told(self, name, value)}
-        own = {"document_id": self.id} if self.id else {}
+        own = {"document_id": self.id} if self._has_own_id else {}
         return {**self.metadata, **own, **fields}
 
 

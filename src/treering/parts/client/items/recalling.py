@@ -1,14 +1,13 @@
 """Retrieving: filters, then candidates from search, calibrated and weighed by the switches of a profile."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import sqrt
 from typing import Any, Literal
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.filters import METADATA, And, Compare, Filter, Not, matches, over_lists, parse_filter
+from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, matches, over_lists, parse_filter
 from treering.core.objects import Source
 from treering.core.scope import ROOT
 from treering.parts.client.items.documents import (
@@ -26,14 +25,18 @@ from treering.parts.client.items.documents import (
     plain_value,
     scope_of,
 )
+from treering.parts.client.items.similarity import RELATED, QueryWords, similarity
 from treering.parts.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.parts.client.profiles import Switches
-from treering.ports.ledger import ObjectRequest, head_of
-from treering.ports.passages import Reach
+from treering.ports.ledger import ObjectRequest, Selection, head_of
+from treering.ports.passages import PassageRequest, Reach
+from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import is_shown, passages_of, record_of
+from treering.retrieval.index.rounds import nearest
 from treering.retrieval.search.fusion import VECTORS, Fused
+from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import retrieve
-from treering.retrieval.text.analysis import index_text, telling_terms
+from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.reading import note_recalled, question_of, warnings_of
@@ -143,6 +146,8 @@ _POOL = 2
 """Candidates that are weighed against each other, for each memory wanted; search adds half as many in reserve."""
 _LEAST = 20
 _MOST = 200
+_MOST_UNRELATED = 500
+"""Passages or memories that are compared with a query, besides what search takes for related to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,33 +161,46 @@ class MemoryQuery:
     switches: Switches
     priorities: tuple[str, ...] = ()
     no_reranker: str = NO_RERANKER
+    all_of_few: bool = False
+    """Whether memories below `min_similarity` are given, too, where no more than `limit` are in reach."""
+
+    @property
+    def wants_unrelated(self) -> bool:
+        """Whether memories are wanted that search takes for unrelated to the query."""
+        return self.all_of_few or self.min_similarity < RELATED
 
 
 def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best."""
     call = Call(engine, asked.reach.scope)
     question = question_of(call, asked.query, now=asked.reach.now)
-    pool = min(max(asked.limit * _POOL, _LEAST), _MOST)
     found = retrieve(
         question,
         index=engine.index,
         ledger=engine.ledger,
         reach=asked.reach,
-        limit=pool,
+        limit=min(max(asked.limit * _POOL, _LEAST), _MOST),
         by_source=1,
         repeating=True,
         whole=True,
     )
     note_recalled(engine, found.hits[: asked.limit])
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
-    sought = frozenset(telling_terms(asked.query))
-    near, far = [], 0
-    for hit in found.hits:
-        like = similarity(sought, hit.text, hit.fused, unrelated_below=engine.embedder.unrelated_below)
-        if like < asked.min_similarity:
-            far += 1
-        elif hit.source:
-            near.append(FoundMemory(hit.source, content_of(hit.source), hit.score / best, like))
+    words, unrelated_below = _query_words(engine, asked), engine.embedder.unrelated_below
+    candidates = [
+        FoundMemory(
+            hit.source,
+            content_of(hit.source),
+            hit.score / best,
+            similarity(words, hit.text, _cosine(hit.fused), unrelated_below=unrelated_below),
+        )
+        for hit in found.hits
+        if hit.source
+    ]
+    if asked.wants_unrelated and len(candidates) <= asked.limit:
+        candidates += _unrelated(engine, question, asked.reach, words, candidates)
+    few = asked.all_of_few and len(candidates) <= asked.limit
+    near = [one for one in candidates if few or one.similarity >= asked.min_similarity]
     weighing = Weighing(
         query=asked.query,
         now=asked.reach.now or engine.clock.now(),
@@ -194,13 +212,76 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     )
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
-        "candidates": len(found.hits),
-        "below_min_similarity": far,
+        "candidates": len(candidates),
+        "below_min_similarity": len(candidates) - len(near),
         "switches": list(asked.switches.names),
         "warnings": [*warnings_of(question), *ranked.warnings],
         "not_used": list(ranked.not_used),
     }
     return RetrievedMemories([item_of(one.source, one.similarity) for one in ranked.found[: asked.limit]], trace=trace)
+
+
+def _query_words(engine: Engine, asked: MemoryQuery) -> QueryWords:
+    terms = tuple(sorted(set(telling_terms(asked.query))))
+    (found,) = engine.index.text.search([TextRequest(asked.reach, 0, counted=terms)])
+    return QueryWords.of(asked.query, found.counts, found.passages)
+
+
+def _cosine(fused: Fused) -> float | None:
+    near = fused.parts.get(VECTORS)
+    return near.raw if near else None
+
+
+def _unrelated(
+    engine: Engine, question: Question, reach: Reach, words: QueryWords, related: Sequence[FoundMemory]
+) -> list[FoundMemory]:
+    """Return memories in reach that search takes for unrelated to a query, the most similar first, then the newest.
+
+    They score below the related ones, so that a lower threshold adds memories and changes no order.
+    """
+    count = engine.index.passages.count(reach)
+    if count <= sum(len(passages_of(one.source)) for one in related):
+        return []
+    cosines = _cosines(engine, question, reach, limit=min(count, _MOST_UNRELATED))
+    known = {one.source.id for one in related}
+    sources = _sources(engine, [identity for identity in cosines if identity not in known])
+    if len(cosines.keys() | known) < min(count, _MOST_UNRELATED):
+        sources = _newest(engine, reach) | sources  # some have no vector yet
+    floor = min((one.score for one in related), default=1.0)
+    unrelated = []
+    for source in sorted(sources.values(), key=lambda one: one.id, reverse=True):
+        if source.id not in known and _visible(source, reach):
+            text, cosine = content_of(source), cosines.get(source.id)
+            like = similarity(words, text, cosine, unrelated_below=engine.embedder.unrelated_below)
+            unrelated.append(FoundMemory(source, text, floor * (1 + like) / 2, like))
+    return sorted(unrelated, key=lambda one: -one.similarity)
+
+
+def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) -> dict[str, float]:
+    """Return the cosine of the nearest passage of each memory that has a vector."""
+    if question.meaning is None:
+        return {}
+    (near,) = nearest([question.meaning.request(reach=reach, limit=limit)], engine.index)
+    by_key = question.meaning.cosines(near)
+    (read,) = engine.index.passages.read([PassageRequest(tuple(by_key), reach)])
+    cosines: dict[str, float] = {}
+    for key in read.visible:
+        identity = read.heads[key].object_id
+        cosines[identity] = max(cosines.get(identity, -1.0), by_key[key])
+    return cosines
+
+
+def _newest(engine: Engine, reach: Reach) -> dict[str, Source]:
+    """Read the newest memories in the scopes of a reach."""
+    where = _of_ledger(reach.where)
+    wanted = Selection(reach.scope, reach.descend, ("source",), where, newest=_MOST_UNRELATED)
+    return {one.id: one for one in engine.ledger.select(wanted) if isinstance(one, Source)}
+
+
+def _of_ledger(where: Filter) -> Filter:
+    """Return those of the conditions of a filter that a ledger knows: what all of them let pass, they let pass."""
+    parts = where.parts if isinstance(where, And) else (where,)
+    return And(tuple(one for one in parts if isinstance(one, Compare) and one.field in FIELDS - {"role"}))
 
 
 def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
@@ -214,36 +295,3 @@ def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
 def _visible(source: Source, reach: Reach) -> bool:
     """Tell whether a memory that was not searched for may be shown to a read: state, scope and filters."""
     return is_shown(head_of(source), reach) and matches(reach.where, record_of(passages_of(source)[0]))
-
-
-# How like a memory is to a query, on one scale from 0 to 1 for every embedder.
-
-
-RELATED = 0.7
-_SURE = 0.6
-"""So far on the way from chance to identity, a text is as like as can be."""
-_FAR = 0.5
-"""So far below chance, relative to the way above it, a text has nothing in common."""
-
-
-def of_cosine(cosine: float, *, unrelated_below: float) -> float:
-    """Bring a cosine to the scale: `unrelated_below`, which belongs to the embedder, is 0.7."""
-    room = max(1.0 - unrelated_below, 1e-6)
-    above = (cosine - unrelated_below) / room
-    if above >= 0:
-        return RELATED + (1 - RELATED) * min(1.0, above / _SURE)
-    return RELATED * max(0.0, 1 + above / _FAR)
-
-
-def of_words(sought: Collection[str], text: str) -> float:
-    """Bring the part of a query's words that stand in a text to the scale: half of them are 0.7."""
-    if not sought:
-        return 0.0
-    return sqrt(len(frozenset(sought).intersection(index_text(text).split())) / len(sought))
-
-
-def similarity(sought: Collection[str], text: str, fused: Fused, *, unrelated_below: float) -> float:
-    """Tell how like a text is to a query that found it. `sought`: the words of the query that tell."""
-    near = fused.parts.get(VECTORS)
-    by_meaning = of_cosine(near.raw, unrelated_below=unrelated_below) if near else 0.0
-    return by_meaning if by_meaning == 1 else max(by_meaning, of_words(sought, text))

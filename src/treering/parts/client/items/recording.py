@@ -91,11 +91,11 @@ def keyed_id(key: str) -> str:
 
 
 def entry_of(
-    engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who, *, key: str | None = None
+    engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who, *, identity: str | None = None
 ) -> MemoryEntry:
     """Return what is stored of a text: without text recalled from a space and without secrets.
 
-    `key`: gives its id; without one it has an id of its own.
+    `identity`: its id; by default a new one.
     Raises `InvalidInput` where it is not text, too long, or nothing is left of it.
     """
     if not isinstance(content, str) or not content.strip():
@@ -123,8 +123,7 @@ def entry_of(
     told.pop(CONTEXT, None)
     if is_nested(session_id):
         told[CONTEXT] = session_id
-    identity = fresh_id("source", engine.clock) if key is None else keyed_id(key)
-    return MemoryEntry(identity, text, told, now)
+    return MemoryEntry(identity or fresh_id("source", engine.clock), text, told, now)
 
 
 def check_writable(engine: Engine, entry: MemoryEntry) -> None:

@@ -17,7 +17,7 @@ from treering.core.characters import well_formed
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.screening import screened
 from treering.models.onnx import BgeSmall
-from treering.parts.client.items.recalling import of_cosine, of_words
+from treering.parts.client.items.similarity import QueryWords, of_cosine
 from treering.parts.wiki.memories import mongo_rows
 from treering.parts.wiki.memories.mongo_rows import INDEXES, SearchIndexes, State, text_stage, vector_stage
 from treering.parts.wiki.memories.wiki_memory import (
@@ -32,7 +32,6 @@ from treering.parts.wiki.memories.wiki_memory import (
 )
 from treering.ports.models import Embedder, Vector
 from treering.ports.runtime import Clock
-from treering.retrieval.text.analysis import telling_terms
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.turns import cleaned
 
@@ -160,7 +159,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         limit: int,
         score_threshold: float,
     ) -> FoundWikiMemories:
-        weigh = _Weighing(frozenset(telling_terms(query)), vector, self._embedder)
+        weigh = _Weighing(QueryWords.of(query), vector, self._embedder)
         with _answering():
             where = {**self._seen(repository), **named}
             found, searched = self._candidates(query, vector, where, limit)
@@ -336,13 +335,13 @@ class MongoWikiMemories(EmbeddedWikiMemories):
 class _Weighing:
     """Tells how like a document is to a query: its score, and its cosine."""
 
-    def __init__(self, sought: frozenset[str], vector: Vector, embedder: Embedder) -> None:
-        self._sought = sought
+    def __init__(self, words: QueryWords, vector: Vector, embedder: Embedder) -> None:
+        self._words = words
         self._vector = vector
         self._embedder = embedder
 
     def __call__(self, row: Mapping[str, Any]) -> tuple[float, float]:
-        by_words = of_words(self._sought, str(row.get(mongo_rows.CONTENT, "")))
+        by_words = self._words.similarity(str(row.get(mongo_rows.CONTENT, "")))
         near = mongo_rows.vector_of(row, model=self._embedder.model_id, dimension=self._embedder.dimension)
         if near is None:
             return by_words, -1.0

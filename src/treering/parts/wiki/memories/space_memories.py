@@ -12,8 +12,9 @@ from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.parts.client.items.documents import MemoryItem, item_of
-from treering.parts.client.items.recalling import MemoryQuery, Who, of_cosine, recall
+from treering.parts.client.items.recalling import MemoryQuery, Who, recall
 from treering.parts.client.items.recording import entry_of, source_of
+from treering.parts.client.items.similarity import of_cosine
 from treering.parts.client.profiles import Switches
 from treering.parts.wiki.memories.wiki_memory import (
     FILES,

@@ -1,0 +1,83 @@
+import client_parts
+import pytest
+
+from treering.parts.client.items.similarity import RELATED, QueryWords, of_cosine
+
+NOTES = [
+    "Uses Vitest for all testing.",
+    "Deploys happen on Friday from the release branch.",
+    "The staging service listens on port 8080.",
+    "The billing service listens on port 9090.",
+    "The mail service has a release branch of its own.",
+    "Which port a service has is set in the chart.",
+    "Fonzie: 10.2.3.4, behind the bastion.",
+    "Quokka is what we call the nightly export.",
+]
+
+
+@pytest.fixture
+def notes():
+    with client_parts.blocking() as client:
+        for note in NOTES:
+            client.store(note)
+        yield client
+
+
+def similarity(client, query, note):
+    every = client.retrieve(query, 50, profile=client_parts.EVERYTHING)
+    return next(one.similarity_score for one in every if one.content == note)
+
+
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("What are we using Redis for?", 0),
+        ("what do we use redis for", 0),
+        ("Which service uses Kafka?", 2),
+        ("Why do deploys of Grafana need approval?", 1),
+        ("Do we need to discuss the mail quota of Hetzner?", 4),
+    ],
+)
+def test_a_common_word_is_no_answer_to_a_rare_one(notes, query, note):
+    assert similarity(notes, query, NOTES[note]) < RELATED
+    assert NOTES[note] not in client_parts.texts(notes.retrieve(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("Which port and service does fonzie use?", 6),
+        ("the release and the service for quokka", 7),
+        ("do we need fonzie on that port", 6),
+        ("What are we using Vitest for?", 0),
+        ("Which service is Quokka?", 7),
+    ],
+)
+def test_a_rare_word_among_others_is_found(notes, query, note):
+    assert similarity(notes, query, NOTES[note]) >= RELATED
+    assert client_parts.texts(notes.retrieve(query))[0] == NOTES[note]
+
+
+def test_a_word_of_one_memory_outweighs_a_word_of_many():
+    words = QueryWords.of("tarantula port service", {"tarantula": 1, "port": 40, "servic": 60}, 100)
+    assert words.similarity("tarantula") > words.similarity("port of a service")
+    assert words.similarity("port") < RELATED
+
+
+def test_the_scale_reaches_from_no_word_to_all_words():
+    words = QueryWords.of("kinase binding assay")
+    texts = ["zebra", "kinase", "kinase binding", "the kinase binding assay"]
+    scores = [words.similarity(text) for text in texts]
+    assert scores == sorted(scores)
+    assert scores[0] == 0
+    assert scores[1] < RELATED < scores[2] < scores[3] == 1
+
+
+@pytest.mark.parametrize("query", ["", "?", "use", "what is the"])
+def test_a_query_without_telling_words_has_a_similarity(query):
+    assert 0 <= QueryWords.of(query).similarity("We use pnpm.") <= 1
+
+
+@pytest.mark.parametrize(("cosine", "expected"), [(0.62, RELATED), (1.0, 1.0), (-1.0, 0.0)])
+def test_a_cosine_has_its_place_on_the_scale(cosine, expected):
+    assert of_cosine(cosine, unrelated_below=0.62) == pytest.approx(expected)

@@ -1,0 +1,120 @@
+import client_parts
+import pytest
+
+from treering.client import AgentProfile, MemoryConfig
+from treering.models.static_model import StaticEmbedder
+
+MEMORIES = {
+    "failure_analysis": "Failure patterns detected: {'timeout': 3, 'network': 1}",
+    "plan": "Plan: ['align reads with BWA', 'call variants with GATK']",
+    "execution_trace": "Tool pubmed_search - Step literature\nResult: {'papers': 14}",
+    "tool_execution": "Tool blast executed with params: {'db': 'nr'}\nError: connection refused",
+    "decision": "STAR replaces HISAT2, for splice junctions.",
+    "tool_result": "ABL1 binds imatinib with a Kd of 1 nM.",
+}
+QUESTIONS = {
+    "failure_analysis": "what went wrong last time",
+    "plan": "how did we approach this before",
+    "execution_trace": "have I run this already",
+    "tool_execution": "why is nothing coming back",
+    "decision": "did anybody choose an aligner",
+    "tool_result": "what did we find out",
+}
+
+
+def remembering(given=None, **options):
+    client = client_parts.blocking(given, **options)
+    for memory_type, text in MEMORIES.items():
+        client.store(text, {"memory_type": memory_type})
+    return client
+
+
+def with_threshold(least):
+    return AgentProfile(agent_type="any", relevance_threshold=least)
+
+
+@pytest.mark.parametrize("has_vectors", [False, True])
+@pytest.mark.parametrize("memory_type", MEMORIES)
+def test_a_filter_that_leaves_one_memory_finds_it(memory_type, has_vectors):
+    with remembering() as client:
+        if has_vectors:
+            client.catch_up()
+        found = client.retrieve(QUESTIONS[memory_type], filters={"memory_type": memory_type})
+        assert client_parts.texts(found) == [MEMORIES[memory_type]]
+
+
+@pytest.mark.parametrize("name", ["planner", "executor", "prime", "deepsearch", "bioinformatics"])
+def test_a_built_in_profile_finds_what_a_filter_leaves(name):
+    with remembering(agent_type=name) as client:
+        found = client.retrieve("what went wrong last time", filters={"memory_type": ["failure_analysis", "plan"]})
+        assert len(found) == 2
+
+
+def test_a_filter_that_leaves_many_memories_keeps_the_threshold():
+    with remembering() as client:
+        every = {"memory_type": list(MEMORIES)}
+        assert client.retrieve("zebra migration", filters=every) == []
+        assert len(client.retrieve("zebra migration", top_k=6, filters=every)) == 6
+
+
+def test_without_a_filter_unrelated_memories_are_left_out():
+    with remembering() as client:
+        assert client.retrieve("what went wrong last time") == []
+
+
+@pytest.mark.parametrize("least", [0.71, 0.9, 1])
+def test_a_threshold_that_was_set_holds_for_few_memories(least):
+    own = {"failure_analysis"}
+    with remembering(client_parts.config(retrieval={"min_similarity": least})) as client:
+        assert client.retrieve("what went wrong", filters={"memory_type": list(own)}) == []
+        assert client.retrieve("what went wrong", filters={"memory_type": list(own)}, profile="planner") != []
+        profile = with_threshold(least)
+        assert client.retrieve("what went wrong", filters={"memory_type": list(own)}, profile=profile) == []
+
+
+@pytest.mark.parametrize("has_vectors", [False, True])
+def test_a_threshold_of_zero_ranks_every_memory(has_vectors):
+    with remembering(client_parts.config(retrieval={"min_similarity": 0, "top_k": 10})) as client:
+        if has_vectors:
+            client.catch_up()
+        found = client.retrieve("is the tool blast there")
+        assert len(found) == len(MEMORIES)
+        assert found[0].content == MEMORIES["tool_execution"]
+        assert found.trace["below_min_similarity"] == 0
+
+
+def test_a_lower_threshold_adds_memories_behind_the_others():
+    with remembering() as client:
+        client.catch_up()
+        high, middle, low = (
+            client_parts.texts(client.retrieve("timeout of the tool", 10, profile=with_threshold(least)))
+            for least in (0.7, 0.4, 0)
+        )
+        assert 0 < len(high) <= len(middle) < len(low) == len(MEMORIES)
+        assert low[: len(high)] == middle[: len(high)] == high
+
+
+def test_a_threshold_between_is_obeyed_by_meaning():
+    with remembering(embedder=StaticEmbedder()) as client:
+        client.catch_up()
+        for least in (0.2, 0.5, 0.65):
+            found = client.retrieve("which program aligns reads", 10, profile=with_threshold(least))
+            assert all(one.similarity_score >= least for one in found)
+        every = client.retrieve("which program aligns reads", 10, profile=with_threshold(0))
+        assert len(every) == len(MEMORIES) > sum(one.similarity_score >= 0.2 for one in every)
+
+
+def test_a_memory_of_another_session_or_withdrawn_is_never_added():
+    with client_parts.blocking(client_parts.config(retrieval={"min_similarity": 0})) as client:
+        client.store("Kept apart", {"session_id": "other"})
+        withdrawn = client.store("Withdrawn")
+        client.store("Seen", {"session_id": "mine"})
+        client.delete(withdrawn)
+        assert client_parts.texts(client.retrieve("zebra", session_id="mine")) == ["Seen"]
+
+
+def test_the_documented_default_is_the_shipped_threshold():
+    assert MemoryConfig().retrieval.min_similarity == 0.7
+    document = MemoryConfig.read({"retrieval": {"min_similarity": 0.7}})
+    with remembering(document.model_copy(update={"backend": "in_memory"})) as client:
+        assert client.retrieve("what went wrong last time", filters={"memory_type": "failure_analysis"})
