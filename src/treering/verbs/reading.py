@@ -24,7 +24,7 @@ from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
+from treering.retrieval.search.reranking import MOST_PAIRS
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.text.typed_words import TypedWords, WordsKnown
@@ -335,8 +335,8 @@ class Explanations:
             told["role"] = head.place_role
         if hit.reply:
             told["reply"] = "The hit ends in a question; the next turn is somebody else's."
-        if hit.falls_for_repeating:
-            told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+        if hit.repeating_factor < 1:
+            told["repeats_question"] = {"factor": round(hit.repeating_factor, 4)}
         if hit.adjustment is not None:
             told["feedback"] = {
                 "persons": round(hit.adjustment.persons, 4),

@@ -31,8 +31,8 @@ from treering.retrieval.search.packing import (
 )
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
-from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.trust import Wording
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
