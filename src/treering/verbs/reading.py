@@ -417,7 +417,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     told = WordsKnown.of(words, found.counts).told()
-    if question.lag.without:
+    if question.lag.without and question.is_known:  # a vector would not find what it does not know
         hint = f"{told} Vectors are still being made; ask again.".lstrip()
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:

@@ -1,11 +1,17 @@
 """How rare the terms of a question are in a space (idf), and how much of a question a text covers by that."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log2, sqrt
 
 from treering.ports.search import MOST_COUNTED, TextFound
 from treering.retrieval.search.question import Meaning
+
+LETTERS_IN_A_WORD = 4
+"""Letters of a word in Thai, Lao, Burmese and Khmer, about: dictionaries of Thai have 4 to 5."""
+
+_LETTERS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,2}")
 
 NEAR_SHARE = 0.1
 """Part of the way from unrelated (`Embedder.unrelated_below`) to the same at which a text counts as near.
@@ -40,17 +46,21 @@ class IdfWeights:
     def coverage(self, terms: Iterable[str]) -> float:
         """Return how much of a question a text with these terms covers: the share of the weights that it has.
 
-        Times the square root of how many there are: the longer a question, the smaller a part of it any answer
+        Times the square root of how many words there are: the longer a question, the smaller a part of it any answer
         repeats.
         """
-        total = sum(self.weights.values())
-        shared = sum(self.weights[term] for term in self.weights.keys() & set(terms))
-        return sqrt(len(self.weights)) * shared / total if total else 0.0
+        return sqrt(self._words) * self.share(terms)
 
     def share(self, terms: Iterable[str]) -> float:
         """Return what part of the weights some terms have."""
         total = sum(self.weights.values())
         return sum(self.weights[term] for term in self.weights.keys() & set(terms)) / total if total else 0.0
+
+    @property
+    def _words(self) -> float:
+        """About how many words the terms are: pairs of letters of a script without spaces are parts of words."""
+        pairs = sum(_LETTERS.fullmatch(term) is not None for term in self.weights)
+        return len(self.weights) - pairs + max(1.0, pairs / LETTERS_IN_A_WORD) if pairs else len(self.weights)
 
     def undated(self) -> "IdfWeights":
         """Return the weights without the words of dates: when a turn was said it seldom says itself."""
