@@ -70,6 +70,7 @@ def test_an_identifier_counts_as_one_word(asked: str) -> None:
         ("Who set MAX_SIZE in config.toml?", {"max_size", "config.toml"}),
         ("Is ACME-221 done?", {"acme-221"}),
         ("Who won the 58th well-known F.C. cup in 2016?", set()),
+        ("Who hit 0.300 from 1990-2001, and why at 10:30?", set()),
     ],
 )
 def test_identifiers_are_names_of_several_parts(asked: str, names: set[str]) -> None:

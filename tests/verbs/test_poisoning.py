@@ -129,14 +129,19 @@ def test_a_policy_that_trusts_all_channels_alike_ranks_by_the_match_alone(tmp_pa
 
 def test_explain_tells_what_trust_and_repetition_cost(space):
     note(space, HONEST, origin="note:honest", title="Mills")
+    note(space, "The Alm floods the meadows.", origin="note:meadows")
     for number in range(2):
-        note(through(space, "agent"), f"{POISON} Told in letter {number}.", origin=f"note:poison{number}", title="Facts")
-    honest, first, second = search(space, explain=True)
+        note(
+            through(space, "agent"), f"{POISON} Told in letter {number}.", origin=f"note:poison{number}", title="Facts"
+        )
+    hits = search(space, explain=True)
+    assert [hit.origin for hit in hits] == ["note:honest", "note:poison0", "note:meadows", "note:poison1"]
+    honest, first, _, second = hits
     assert honest.explain["trust"] == {"level": "high", "factor": 1.0}
     assert first.explain["trust"] == second.explain["trust"] == {"level": "low", "factor": 0.7}
     assert "repeats_question" not in honest.explain
     factor = second.explain["repeats_question"]["factor"]
-    assert factor == 0.3
+    assert factor < 1
     assert second.score == pytest.approx(second.explain["fused"] * 0.7 * factor, abs=1e-3)
 
 

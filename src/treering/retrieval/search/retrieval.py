@@ -39,7 +39,7 @@ from treering.retrieval.search.reranking import (
 )
 from treering.retrieval.search.trust import (
     LEAST_RIVALS,
-    Claim,
+    FoundText,
     Trusted,
     Weighed,
     Wording,
@@ -48,7 +48,7 @@ from treering.retrieval.search.trust import (
     needs_weighing,
     repetition_flags,
     trust_in,
-    weigh_claims,
+    weigh_by_trust,
 )
 
 # Reading candidates of a search from the ledger: their states, and the words of some of them.
@@ -472,12 +472,12 @@ def _read(
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        claims = [_claim(hit) for hit in hits]
+        texts = list(map(_found_text, hits))
         by_trust: Sequence[Hit] = hits
-        if needs_weighing(claims, question.text):
-            if idf is None and any(claim.repeats for claim in claims):
+        if needs_weighing(texts, question.text):
+            if idf is None and any(one.repeats for one in texts):
                 idf = yield from _idf_of(question, reader.reach)
-            by_trust = list(map(_by_claim, hits, weigh_claims(claims, question.text, idf or IdfWeights())))
+            by_trust = list(map(_weighed_hit, hits, weigh_by_trust(texts, question.text, idf or IdfWeights())))
         weighed = sorted(by_trust, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
         others = sum(not hit.repeats_with_less_trust for hit in hits)
@@ -497,11 +497,11 @@ def _idf_of(question: Question, reach: Reach) -> Steps[IdfWeights]:
     return IdfWeights.of(question.terms.words, counted)
 
 
-def _claim(hit: Hit) -> Claim:
-    return Claim(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}", hit.score, hit.trusted, hit.repeats)
+def _found_text(hit: Hit) -> FoundText:
+    return FoundText(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}", hit.score, hit.trusted, hit.repeats)
 
 
-def _by_claim(hit: Hit, weighed: Weighed) -> Hit:
+def _weighed_hit(hit: Hit, weighed: Weighed) -> Hit:
     return replace(hit, score=weighed.score, trusted=weighed.trusted, repeating_factor=weighed.repeating)
 
 
@@ -516,7 +516,7 @@ def _still_to_read(
         missing = limit - len(choice.keys)
         return min(len(rest), ceil(missing * _AT_FIRST * len(read) / len(choice.keys)))
     least = min((hit.trusted.weight for hit in read), default=0.0)
-    may_be_named = bool(identifiers_in(question.text))  # then trust may not count: see `weigh_claims`
+    may_be_named = bool(identifiers_in(question.text))  # then trust may not count: see `weigh_by_trust`
     highest = ((one.score / one.trusted.factor if may_be_named else one.score, one) for one in rest)
     may_change = (score > choice.open_above or one.trusted.weight > least for score, one in highest)
     return max((at for at, may in enumerate(may_change, start=1) if may), default=0)

@@ -7,7 +7,7 @@ answers, and keeps its place.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import ceil, inf, nextafter
@@ -16,12 +16,6 @@ from treering.core.policy import Policy, TrustLevel, trust_of
 from treering.core.screening import without_disguise
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.text.analysis import content_words, index_text, stretches_of
-
-REPEATING_WEIGHT = 0.3
-"""What the score of each further text counts for that repeats the question while more trusted ones answer it, too.
-
-The first of them comes directly behind the best more trusted text: five forged copies would push out what is honest.
-"""
 
 MOST_UNANSWERED = 0.5
 """Part of the idf weight of the words of the question in a less trusted text that more trusted ones may lack, and
@@ -39,7 +33,10 @@ of one text make its other words a little less rare than those that only they ha
 """
 
 MOST_PLACES = 2
-"""Texts that come before one that repeats the question and would not otherwise: it stays among the first three."""
+"""Texts that come before one that repeats the question and would not otherwise: it stays among the first three.
+
+As many come between one and the next that repeats it: five forged copies would push out what is honest.
+"""
 
 LEAST_RIVALS = 10
 """Texts that are read for that at least, if there are so many: the fewer are read, the less they have together."""
@@ -124,19 +121,30 @@ class Wording:
         return sum(islice(missing, most + 1)) <= most
 
 
-_PART_OF_NAMES = re.compile(r"\d.*[./:\-]|[./:\-].*\d|[/_]|\w{2,}\.\w{2,}")
+MAX_NAMES = 16
+"""Names of a question that are looked for in the texts: a pasted log has hundreds."""
+
+_PARTS = re.compile(r"\d.*[./:\-]|[./:\-].*\d|[/_]|\w{2,}\.\w{2,}")
+_NUMBER_OR_RANGE = re.compile(r"\d+[./:\-]{1,2}\d+")
 
 
 def identifiers_in(question: str) -> frozenset[str]:
-    """Return the names in a question that mean one thing as a whole, folded: an address, an id, a path, a ticket.
+    """Return the first names in a question that mean one thing as a whole, folded: an address, an id, a path, a ticket.
 
-    Those are names of several parts with a digit, a slash, an underscore, or a dot between two words.
+    Those are names of several parts with a digit, a slash, an underscore, or a dot between two words; but not two
+    numbers, such as a range of years.
     """
-    return frozenset(name.casefold() for name in stretches_of(question[:_LONGEST]) if _PART_OF_NAMES.search(name))
+    names = (name for name in stretches_of(question[:_LONGEST]) if _PARTS.search(name))
+    return frozenset(islice((name.casefold() for name in names if not _NUMBER_OR_RANGE.fullmatch(name)), MAX_NAMES))
+
+
+def is_name(question: str) -> bool:
+    """Return whether a question is an identifier and nothing else."""
+    return len(stretches_of(question[:_LONGEST])) == 1 == len(identifiers_in(question))
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class FoundText:
     """A text that was found, as it is weighed against others. `repeats`: it repeats the question."""
 
     text: str
@@ -148,14 +156,24 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The score of a claim, the trust that counts for it, and what repeating the question takes from its score."""
+    """The score of a text, the trust that counts for it, and what repeating the question takes from its score."""
 
     score: float
     trusted: Trusted
     repeating: float = 1.0
 
 
-def weigh_claims(claims: Sequence[Claim], question: str, idf: IdfWeights) -> list[Weighed]:
+def needs_weighing(found: Sequence[FoundText], question: str) -> bool:
+    """Return whether `weigh_by_trust` may change anything: a less trusted text repeats or names what is asked."""
+    if is_name(question):
+        return True
+    most = max((one.trusted.weight for one in found), default=0.0)
+    less = [one for one in found if one.trusted.weight < most]
+    names = identifiers_in(question) if less else frozenset()
+    return any(one.repeats or _names_in(one.text, names) for one in less)
+
+
+def weigh_by_trust(found: Sequence[FoundText], question: str, idf: IdfWeights) -> list[Weighed]:
     """Weigh texts against those of them that are more trusted, in the order given.
 
     What has a name of the question that none of those has (`identifiers_in`) is not compared by trust: they answer
@@ -163,64 +181,62 @@ def weigh_claims(claims: Sequence[Claim], question: str, idf: IdfWeights) -> lis
     question is a name and nothing else, what does not have it comes behind what does.
     """
     names = identifiers_in(question)
-    weighed = [Weighed(claim.score, claim.trusted) for claim in claims]
-    repeating: dict[int, float] = {}
-    for at, claim in enumerate(claims):
-        rivals = [other for other in claims if other.trusted.weight > claim.trusted.weight]
-        if not rivals:
-            continue
-        if any(_has(claim.text, name) and not any(_has(one.text, name) for one in rivals) for name in names):
-            weighed[at] = Weighed(claim.score / claim.trusted.factor, replace(claim.trusted, factor=1.0))
-        elif claim.repeats and (best := _best_answer(rivals, claim, idf)):
-            repeating[at] = best.score
-    others = sorted((claim.score for at, claim in enumerate(claims) if at not in repeating), reverse=True)
-    for place, at in enumerate(sorted(repeating, key=lambda at: -claims[at].score)):
-        before = claims[at].score
-        behind = max([repeating[at], *[one for one in others if one <= before][MOST_PLACES - 1 : MOST_PLACES]])
-        score = min(before, nextafter(behind, 0.0), before * REPEATING_WEIGHT if place else before)
-        weighed[at] = Weighed(score, claims[at].trusted, score / before if before else 1.0)
-    return _named_first(claims, weighed, min(names)) if is_name(question) else weighed
+    having = [_names_in(one.text, names) for one in found]
+    weighed = [Weighed(one.score, one.trusted) for one in found]
+    best_rivals: dict[int, float] = {}
+    for at, one in enumerate(found):
+        rivals = [place for place, other in enumerate(found) if other.trusted.weight > one.trusted.weight]
+        if rivals and having[at].difference(*(having[place] for place in rivals)):
+            weighed[at] = Weighed(one.score / one.trusted.factor, replace(one.trusted, factor=1.0))
+        elif rivals and one.repeats and (best := _best_answer([found[place] for place in rivals], one, idf)):
+            best_rivals[at] = best.score
+    weighed = _behind_rivals(weighed, best_rivals)
+    return _named_first(weighed, list(map(bool, having))) if is_name(question) else weighed
 
 
-def is_name(question: str) -> bool:
-    """Return whether a question is an identifier and nothing else."""
-    return len(stretches_of(question[:_LONGEST])) == 1 == len(identifiers_in(question))
+def _behind_rivals(weighed: Sequence[Weighed], best_rivals: Mapping[int, float]) -> list[Weighed]:
+    """Put each text that repeats the question behind its best rival, by that one's score, and behind the one before."""
+    others = sorted((one.score for at, one in enumerate(weighed) if at not in best_rivals), reverse=True)
+    lowered, ahead = list(weighed), 0
+    for at in sorted(best_rivals, key=lambda at: -weighed[at].score):
+        before = weighed[at].score
+        already = sum(score >= before for score in others)
+        behind_rival = min(sum(score >= best_rivals[at] for score in others), already + MOST_PLACES)
+        ahead = min(max(already, behind_rival, ahead), len(others))
+        score = min(before, nextafter(others[ahead - 1], 0.0)) if ahead else before
+        lowered[at] = replace(weighed[at], score=score, repeating=score / before if before else 1.0)
+        ahead += MOST_PLACES
+    return lowered
 
 
-def needs_weighing(claims: Sequence[Claim], question: str) -> bool:
-    """Return whether `weigh_claims` may change anything: whether a less trusted text repeats or names what is asked."""
-    if is_name(question):
-        return True
-    most = max((claim.trusted.weight for claim in claims), default=0.0)
-    less = [claim for claim in claims if claim.trusted.weight < most]
-    names = identifiers_in(question) if less else frozenset()
-    return any(claim.repeats or any(_has(claim.text, name) for name in names) for claim in less)
-
-
-def _named_first(claims: Sequence[Claim], weighed: Sequence[Weighed], name: str) -> list[Weighed]:
-    """Lower the scores of all texts without a name alike, so that none comes before one that has it."""
-    having = [_has(claim.text, name) for claim in claims]
-    least = min((one.score for one, has in zip(weighed, having, strict=True) if has), default=inf)
-    best = max((one.score for one, has in zip(weighed, having, strict=True) if not has), default=0.0)
+def _named_first(weighed: Sequence[Weighed], named: Sequence[bool]) -> list[Weighed]:
+    """Lower the scores of all texts without the name alike, so that none comes before one that has it."""
+    least = min((one.score for one, has in zip(weighed, named, strict=True) if has), default=inf)
+    best = max((one.score for one, has in zip(weighed, named, strict=True) if not has), default=0.0)
     part = min(1.0, nextafter(least / best, 0.0)) if best else 1.0
-    return [one if has else replace(one, score=one.score * part) for one, has in zip(weighed, having, strict=True)]
+    return [one if has else replace(one, score=one.score * part) for one, has in zip(weighed, named, strict=True)]
 
 
-def _best_answer(rivals: Sequence[Claim], claim: Claim, idf: IdfWeights) -> Claim | None:
+def _best_answer(rivals: Sequence[FoundText], found: FoundText, idf: IdfWeights) -> FoundText | None:
     """Return the best more trusted text that answers, too, if the words of the question in a text are theirs as well.
 
     Together they need most of those words, and one of the rarest; the best of them has such a one itself.
     """
     terms = [frozenset(index_text(one.text).split()) & idf.weights.keys() for one in rivals]
-    own, theirs = idf.weights.keys() & index_text(claim.text).split(), frozenset[str]().union(*terms)
+    own, theirs = idf.weights.keys() & index_text(found.text).split(), frozenset[str]().union(*terms)
     if idf.share(own - theirs) > MOST_UNANSWERED * idf.share(own):
         return None
     least = AS_RARE * max((idf.weights[term] for term in own), default=0.0)
     rarest = {term for term in own if idf.weights[term] >= least}
-    naming = (one for one, having in zip(rivals, terms, strict=True) if rarest & having)
+    naming = (one for one, said in zip(rivals, terms, strict=True) if rarest & said)
     return max(naming, key=lambda one: one.score, default=None)
 
 
-def _has(text: str, name: str) -> bool:
-    """Return whether a text has a name whole, or at the end of a longer one, such as a path."""
-    return re.search(rf"(?<![\w.\-]){re.escape(name)}(?!\w|[.\-/:]\w)", text.casefold()) is not None
+def _names_in(text: str, names: Set[str]) -> frozenset[str]:
+    """Return the names that a text has whole, or at the end of a longer one, such as a path."""
+    folded = text.casefold() if names else ""
+    return frozenset(
+        name
+        for name in names
+        if name in folded and re.search(rf"(?<![\w.\-]){re.escape(name)}(?!\w|[.\-/:]\w)", folded)
+    )
