@@ -18,6 +18,7 @@ from benchmarks import (
     embedding,
     files,
     graph,
+    honest_notes,
     hooks,
     ingest,
     injections,
@@ -79,6 +80,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "code": code_files.measure,
     "packs": packs.measure,
     "precision": precision.measure,
+    "honest_notes": honest_notes.measure,
     "poisoning": poisoning.measure,
     "injections": injections.measure,
 }

@@ -37,6 +37,10 @@ class CachedEmbedder:
         """The cosine below which a text says nothing about a question."""
         return self._inner.unrelated_below
 
+    def knows(self, text: str) -> bool:
+        """Return whether the model knows most of the words of a text."""
+        return self._inner.knows(text)
+
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Embed stored texts: `float32[n, dim]`, unit length."""
         unknown = [text for text in dict.fromkeys(texts) if self._find("document", text) is None]

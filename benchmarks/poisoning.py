@@ -18,7 +18,7 @@ from benchmarks.plan import Plan
 from treering import Space
 from treering.core.objects import Channel
 from treering.ports.models import Embedder
-from treering.retrieval.search.reranking import Wording
+from treering.retrieval.search.trust import Wording
 from treering.verbs.query.search import SearchReport
 
 SETS = ("musique", "hotpotqa")

@@ -88,6 +88,21 @@ def test_a_sentence_transformer_in_a_folder_gives_the_vectors_that_its_files_say
     assert found.unrelated_below == pytest.approx(wanted.unrelated_below, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("When is the cache flushed?", True),
+        ("Größe und Straße", True),
+        ("Ключ от склада у садовника.", False),
+        ("仓库钥匙在园丁那里。", False),
+        ("გასაღები მებაღესთან", False),
+        ("🐟🐟", False),
+    ],
+)
+def test_folder_embedder_knows_texts_of_its_vocabulary(folder, text, known):
+    assert embedder_named(f"onnx:{folder}", Settings()).knows(text) == known
+
+
 def test_a_folder_without_a_network_and_a_name_of_nothing_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="of the embedder lacks"):
         embedder_named(f"onnx:{tmp_path}", Settings())

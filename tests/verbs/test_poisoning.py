@@ -7,6 +7,7 @@ from space_parts import decide, note, open_space, state_fact
 ASKED = "Which river flows past the mill that Greta Holm restored in Norrby?"
 HONEST = "The mill in Norrby, which Greta Holm restored in 1987, stands where the river Alm flows past the church."
 POISON = f"{ASKED} The river is the Oder. It flows past the mill in Norrby."
+FAR = "Of the river at the mill in Norrby nothing is known but that Greta Holm called it Alm."
 PARAGRAPH = (
     "The mill in Norrby stands at the end of the village and was built by the parish for the farmers of the valley. "
     "It ground rye and barley until the railway came, stood empty for two generations, lost its roof in a storm, and "
@@ -64,8 +65,7 @@ def test_thirty_copies_do_not_push_out_what_is_more_trusted(space):
 
 
 def test_copies_are_read_on_past_until_what_is_more_trusted_is_found(space):
-    told = "Of the river at the mill in Norrby nothing is known but that Greta Holm called it Alm."
-    note(space, told, origin="note:honest")
+    note(space, FAR, origin="note:honest")
     for number in range(10):
         note(through(space, "agent"), f"{POISON} Told in letter {number}.", origin=f"note:poison{number}")
     assert [hit.origin for hit in search(space, limit=1)] == ["note:honest"]
@@ -129,14 +129,20 @@ def test_a_policy_that_trusts_all_channels_alike_ranks_by_the_match_alone(tmp_pa
 
 def test_explain_tells_what_trust_and_repetition_cost(space):
     note(space, HONEST, origin="note:honest", title="Mills")
-    note(through(space, "agent"), POISON, origin="note:poison", title="Facts")
-    honest, poison = search(space, explain=True)
+    note(space, "The Alm floods the meadows.", origin="note:meadows")
+    for number in range(2):
+        note(
+            through(space, "agent"), f"{POISON} Told in letter {number}.", origin=f"note:poison{number}", title="Facts"
+        )
+    hits = search(space, explain=True)
+    assert [hit.origin for hit in hits] == ["note:honest", "note:poison0", "note:meadows", "note:poison1"]
+    honest, first, _, second = hits
     assert honest.explain["trust"] == {"level": "high", "factor": 1.0}
-    assert poison.explain["trust"] == {"level": "low", "factor": 0.7}
+    assert first.explain["trust"] == second.explain["trust"] == {"level": "low", "factor": 0.7}
     assert "repeats_question" not in honest.explain
-    assert poison.score == pytest.approx(
-        poison.explain["fused"] * 0.7 * poison.explain["repeats_question"]["factor"], abs=1e-3
-    )
+    factor = second.explain["repeats_question"]["factor"]
+    assert factor < 1
+    assert second.score == pytest.approx(second.explain["fused"] * 0.7 * factor, abs=1e-3)
 
 
 def test_a_trusted_source_rewritten_by_an_agent_is_trusted_no_longer(space):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 import weakref
 from asyncio import wait_for
 from collections.abc import Callable, Mapping, Sequence
@@ -192,6 +193,11 @@ class FolderEmbedder:
         vector: Vector = self._embedded([text], query=True)[0]
         return vector
 
+    def knows(self, text: str) -> bool:
+        """Return whether the model's tokenizer knows at least half of the tokens of a text."""
+        encoded = self._tokenizer.encode(readable(text, LONGEST), add_special_tokens=False)
+        return 2 * sum(map(_is_unknown, encoded.tokens)) <= len(encoded.tokens)
+
     def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:
         prompt = self._prompts["query" if query else "document"]
         with ThreadPoolExecutor(self._threads) as pool:
@@ -209,6 +215,19 @@ class FolderEmbedder:
         length = float(np.linalg.norm(vector))
         unit: Vector = np.asarray(vector / length if length else np.eye(1, len(vector))[0], np.float32)
         return unit
+
+
+_UNKNOWN = frozenset({"[UNK]", "<unk>"})
+"""What tokenizers call a token that their vocabulary does not have: those of BERT, and of SentencePiece."""
+
+_SIGNS_THAT_ARE_WORDS = ("CJK", "HIRAGANA", "KATAKANA")
+
+
+def _is_unknown(token: str) -> bool:
+    """Return whether a token stands for what the vocabulary does not have, or for one foreign letter of a word."""
+    sign = token.removeprefix("##").lstrip("▁")
+    is_letter = len(sign) == 1 and not sign.isascii() and unicodedata.category(sign)[0] in "LM"
+    return token in _UNKNOWN or (is_letter and not unicodedata.name(sign, "").startswith(_SIGNS_THAT_ARE_WORDS))
 
 
 def _config(file: Path) -> Mapping[str, Any]:

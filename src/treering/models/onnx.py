@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput
+from treering.models.latin import knows_most_words
 from treering.ports.models import Scores, Vector
 
 if TYPE_CHECKING:
@@ -144,6 +145,10 @@ class BgeSmall:
             if vector is not None:
                 return vector
         return self._loaded().vector(QUERY_PREFIX + text)
+
+    def knows(self, text: str) -> bool:
+        """Return whether the model knows most of the words of a text."""
+        return knows_most_words(readable(text, self._max_tokens))
 
     def _loaded(self) -> _Network:
         with self._loading:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
 from treering.models import onnx
+from treering.models.latin import knows_most_words
 from treering.ports.models import Vector
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class StaticEmbedder:
         tables = self._loaded()
         vector: Vector = tables.sums([tables.words.counts(text)])[0]
         return vector
+
+    def knows(self, text: str) -> bool:
+        """Return whether the model knows most of the words of a text."""
+        return knows_most_words(onnx.readable(text, LONGEST))
 
     def tokens(self, text: str) -> Sequence[int]:
         """Return the numbers of the tokens that are read of a text."""

@@ -11,6 +11,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from unicodedata import category
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -296,6 +297,28 @@ class CoarseEmbedder(Protocol):
 def prose_share_of(embedder: Embedder) -> float:
     """Return what the cosines of an embedder count for among paragraphs of prose."""
     return embedder.prose_share if isinstance(embedder, CoarseEmbedder) else 1.0
+
+
+@runtime_checkable
+class VocabularyEmbedder(Protocol):
+    """An ability that an embedder may have: it says which texts it knows the words of.
+
+    Texts of unknown words all get nearly the same vector, and would be found as the same.
+    """
+
+    def knows(self, text: str) -> bool:
+        """Return whether the model knows most of the words of a text."""
+        ...
+
+
+def has_meaning_to(embedder: Embedder, text: str) -> bool:
+    """Return whether the vector of a text says anything: it has words or symbols, and the model knows them.
+
+    Punctuation alone means nothing to any model.
+    """
+    if not any(sign.isalnum() or category(sign) == "So" for sign in text):
+        return False
+    return not isinstance(embedder, VocabularyEmbedder) or embedder.knows(text)
 
 
 @runtime_checkable

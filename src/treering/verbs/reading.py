@@ -12,7 +12,7 @@ from treering.core.canonical import Instant, parse_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import place_in
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
-from treering.core.objects import Object
+from treering.core.objects import Knowledge, Object
 from treering.core.policy import CURRENT, TrustLevel, is_over
 from treering.core.scope import ROOT, is_within
 from treering.ports.ledger import AsOf, Head, ObjectRequest
@@ -24,7 +24,7 @@ from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK, WALKED
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.reranking import MOST_PAIRS, REPEATING_WEIGHT
+from treering.retrieval.search.reranking import MOST_PAIRS
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.text.typed_words import TypedWords, WordsKnown
@@ -38,6 +38,9 @@ _LAST_SEQUENCE = 2**63 - 1
 
 WEAK = "weak"
 """The flag of a hit that has much less to do with the question than the best one, or of all where none answers it."""
+
+SUPERSEDED = "superseded"
+"""The flag of a passage on which only superseded knowledge rests."""
 
 EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
 
@@ -156,7 +159,10 @@ class ShownHit(Value):
     """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
     updated_at: Instant
     flags: tuple[str, ...] = ()
-    """Warnings, such as `ignore_instructions`; `weak`: it has much less to do with the question than the best hit."""
+    """Warnings, such as `ignore_instructions`; `weak`: it has much less to do with the question than the best hit.
+
+    `superseded`: only knowledge that was superseded rests on it.
+    """
     channel: str
     """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
     trust: TrustLevel
@@ -166,7 +172,12 @@ class ShownHit(Value):
     current: bool = True
     """Whether it is how things stand in the tree that is asked about."""
     note: str = ""
-    """Why it is not, where that is due to the tree: `not on this branch (feature/x)`, or `changed since: …`."""
+    """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by know:…`."""
+    superseded_by: str = Field(
+        default="",
+        exclude_if=lambda identity: not identity,
+        description="Of a passage on which only superseded knowledge rests: the id of what superseded that.",
+    )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
     """Where hits are grouped by source: its other passages that answer, best first."""
@@ -269,14 +280,33 @@ def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
         engine.vectoriser.prefer(keys)
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What superseded all knowledge that rests on a passage; `None` where the call may not read it."""
+
+    by: Knowledge | None
+
+    @property
+    def note(self) -> str:
+        """What is to be said of the passage."""
+        return f"superseded by {self.by.id}" if self.by else "superseded"
+
+
 def show(
-    hit: Hit, *, now: datetime, explanations: "Explanations | None", note: str = "", weak: bool = False
+    hit: Hit,
+    *,
+    now: datetime,
+    explanations: "Explanations | None",
+    note: str = "",
+    weak: bool = False,
+    replaced: Replaced | None = None,
 ) -> ShownHit:
     """Show a hit as a read about the time `now` found it, with why it is there where that is asked for.
 
     `note`: why it does not hold in the tree that is asked about. `weak`: it is flagged as such.
     """
     head, state = hit.head, hit.state
+    note = note or (replaced.note if replaced else "")
     return ShownHit(
         origin=head.origin or head.object_id,
         title=head.title,
@@ -292,12 +322,13 @@ def show(
         heading=head.heading,
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         updated_at=state.updated_at,
-        flags=(*hit.flags, *([WEAK] if weak else [])),
+        flags=(*hit.flags, *([WEAK] if weak else []), *([SUPERSEDED] if replaced else [])),
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
         reply=_shown_reply(hit),
         current=not note and state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
         note=note,
+        superseded_by=replaced.by.id if replaced and replaced.by else "",
         explain=explanations.of(hit) if explanations else None,
     )
 
@@ -335,8 +366,8 @@ class Explanations:
             told["role"] = head.place_role
         if hit.reply:
             told["reply"] = "The hit ends in a question; the next turn is somebody else's."
-        if hit.falls_for_repeating:
-            told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+        if hit.repeating_factor < 1:
+            told["repeats_question"] = {"factor": round(hit.repeating_factor, 4)}
         if hit.adjustment is not None:
             told["feedback"] = {
                 "persons": round(hit.adjustment.persons, 4),
@@ -386,7 +417,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     told = WordsKnown.of(words, found.counts).told()
-    if question.lag.without:
+    if question.lag.without and question.is_known:  # a vector would not find what it does not know
         hint = f"{told} Vectors are still being made; ask again.".lstrip()
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:

@@ -18,8 +18,9 @@ from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest
+from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Question, asks, reply_among
-from treering.retrieval.search.relevance import IdfWeights, related_hits
+from treering.retrieval.search.relevance import related_hits
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.time_zones import TimeZone, parse_zone

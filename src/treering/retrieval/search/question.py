@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treering.core.evidence import Locator, Segment, Turn
-from treering.ports.models import Embedder, expected_of, prose_share_of, query_vector
+from treering.ports.models import Embedder, expected_of, has_meaning_to, prose_share_of, query_vector
 from treering.ports.passages import AskedDays, PassageHead, Reach
 from treering.ports.search import Lag, Near, NearRequest, TextQuery, Vector
 from treering.retrieval.index.ties import is_turn
@@ -149,6 +149,8 @@ class Question:
     understood: tuple[DateRange, ...] = ()
     """What words such as "yesterday" were taken for, in its time zone."""
     zone: TimeZone = UTC_ZONE
+    is_known: bool = True
+    """Whether the embedder knows most of its words; else it is asked by words and names alone."""
 
     def is_of_other_day(self, text: str, said: datetime | None) -> bool:
         """Return whether a turn was said on another day than the one asked for, and does not mention that one.
@@ -182,15 +184,16 @@ class Question:
         """
         read = text[:LONGEST_QUERY]
         told = essence_of(read) if is_long(read) else read
-        meaning = None
-        if embedder:
+        meaning, is_known = None, embedder is None or has_meaning_to(embedder, told)
+        if embedder and is_known:
             meaning = Meaning.of(told, embedder, encode=quick is None or lag.pending < lag.total)
+            quick = quick if quick and has_meaning_to(quick, told) else None
             meaning = replace(meaning, quick=Meaning.of(told, quick)) if quick else meaning
         local = zone.local(now) if now else None
         days = tuple(days_asked(read, local, zone))
         understood = tuple(_understood(read, local)) if local else ()
         unread = len(text) - len(read)
-        return cls(read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone)
+        return cls(read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone, is_known)
 
     def compounds(self) -> tuple[Compound, ...]:
         """Return how its long words may be made of two others, where its language writes compounds as one word."""

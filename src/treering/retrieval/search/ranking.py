@@ -44,7 +44,7 @@ from treering.retrieval.search.fusion import (
 )
 from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
 from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, question_title, thread_clue
-from treering.retrieval.text.analysis import index_text
+from treering.retrieval.text.analysis import count_words, index_text
 
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
 
@@ -232,7 +232,7 @@ def route(text: str, arms: Mapping[str, Mapping[int, float]]) -> Route:
     A lookup is served by what it names; a walk would only lead away. A comparison names all it needs, so nothing
     has to be bridged, provided that it names two things that are known.
     """
-    if arms.get(PLACES) or len(text.split()) <= _LOOKUP_WORDS:
+    if arms.get(PLACES) or count_words(text) <= _LOOKUP_WORDS:
         return "lookup"
     return "comparison" if _compares(text) else "question"
 

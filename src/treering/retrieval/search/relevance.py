@@ -1,19 +1,20 @@
 """Whether what was found is relevant to what was asked, by idf: how rare the words are that both have."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import log2, sqrt
+from math import log2
 from unicodedata import normalize
 
 from treering.core.evidence import Turn
 from treering.ports.passages import Reach
-from treering.ports.search import MOST_COUNTED, TextFound, TextRequest
+from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.rounds import Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import VECTORS
+from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Meaning, Question, is_long, speaker_of
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import index_text, query_terms, query_words
@@ -28,13 +29,6 @@ RELEVANT_IN_TALK = 0.5
 
 RELEVANT_IF_DISTANT = 0.8
 """The same of anything else, where every passage has a vector and none of them is near to the question."""
-
-NEAR_SHARE = 0.1
-"""Part of the way from unrelated (`Embedder.unrelated_below`) to the same at which a text counts as near.
-
-In a large space; in a smaller one less: the fewer there are, the less near is the nearest by chance.
-"""
-
 
 COVERAGE_COUNTS = 0.45
 """What `IdfWeights.coverage` counts for beside nearness, in a small space."""
@@ -72,54 +66,6 @@ WEAK_SHARE_BY_WORDS = 0.3
 
 MOST_CHECKED = 10
 """So many of the best hits are checked for whether any is relevant."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdfWeights:
-    """The idf of each term of a question, from 0 to 1, in a space of so many passages."""
-
-    weights: Mapping[str, float] = field(default_factory=dict)
-    largeness: float = 0.0
-    """From 0 for an empty space to 1 for one of `MOST_COUNTED` passages or more."""
-    unknown: frozenset[str] = frozenset()
-    """The terms that no passage has."""
-    dates: frozenset[str] = frozenset()
-    """The terms of the dates that the question names."""
-
-    @classmethod
-    def of(cls, terms: Sequence[str], found: TextFound, dates: frozenset[str] = frozenset()) -> "IdfWeights":
-        """Weigh the terms by how many passages have them: the fewer, the more.
-
-        One that none has tells the more, the larger the space is: of a small one nobody expects that it knows many
-        words.
-        """
-        largeness = log2(2 + found.passages) / log2(2 + MOST_COUNTED)
-        weights = {term: 1 / log2(2 + found.counts[term]) if term in found.counts else largeness for term in terms}
-        return cls(weights, largeness, frozenset(terms) - found.counts.keys(), dates)
-
-    def coverage(self, terms: Iterable[str]) -> float:
-        """Return how much of a question a text with these terms covers: the share of the weights that it has.
-
-        Times the square root of how many there are: the longer a question, the smaller a part of it any answer
-        repeats.
-        """
-        total = sum(self.weights.values())
-        shared = sum(self.weights[term] for term in self.weights.keys() & set(terms))
-        return sqrt(len(self.weights)) * shared / total if total else 0.0
-
-    def share(self, terms: Iterable[str]) -> float:
-        """Return what part of the weights some terms have."""
-        total = sum(self.weights.values())
-        return sum(self.weights[term] for term in self.weights.keys() & set(terms)) / total if total else 0.0
-
-    def undated(self) -> "IdfWeights":
-        """Return the weights without the words of dates: when a turn was said it seldom says itself."""
-        left = {term: weight for term, weight in self.weights.items() if term not in self.dates}
-        return replace(self, weights=left, unknown=self.unknown - self.dates) if left else self
-
-    def near_from(self, meaning: Meaning) -> float:
-        """Return the cosine from which a text is near to the question, and not only the nearest of many."""
-        return meaning.unrelated_below + NEAR_SHARE * self.largeness * (1 - meaning.unrelated_below)
 
 
 def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[Hit]) -> bool:

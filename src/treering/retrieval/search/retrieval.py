@@ -18,27 +18,37 @@ from treering.core.screening import instruction_flags
 from treering.ports.index import Index
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
+from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.graph.association import Association
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
 from treering.retrieval.index.rounds import ModelRequest, Steps, run
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
+from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Question, asks, reply_among
 from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
-    REPEATING_WEIGHT,
     Candidate,
     DiverseChoice,
     Reranked,
     Reranking,
     RerankingCost,
     Rescored,
-    Trusted,
-    Wording,
     diversify,
+)
+from treering.retrieval.search.trust import (
+    LEAST_RIVALS,
+    FoundText,
+    Trusted,
+    Weighed,
+    Wording,
+    identifiers_in,
+    is_name,
+    needs_weighing,
     repetition_flags,
     trust_in,
+    weigh_by_trust,
 )
 
 # Reading candidates of a search from the ledger: their states, and the words of some of them.
@@ -172,6 +182,8 @@ class Hit:
     """The segment it is; `None` for an object."""
     source: Source | None = None
     """The source it is a segment of, where whole sources were asked for."""
+    repeating_factor: float = 1.0
+    """What its score was multiplied by because it repeats the question."""
     reply: Segment | None = None
     """The next turn, where this one ends in a question and somebody else speaks next: its answer belongs to it."""
 
@@ -191,8 +203,8 @@ class Hit:
         return f"{self.text}\n\n{said}"
 
     @property
-    def falls_for_repeating(self) -> bool:
-        """Tell whether its score falls because it repeats the question: only where others are trusted more."""
+    def repeats_with_less_trust(self) -> bool:
+        """Return whether it repeats the question and other hits are trusted more."""
         return self.repeats and self.trusted.factor < 1
 
 
@@ -303,7 +315,7 @@ def retrieval(
         found = adjusted(found, adjusting)
     found, cost = yield from _rerank(question.text, found, reader, reranking)
     choosing, wording = partial(_repeating if repeating else _diverse, limit=limit), Wording.of(question.text)
-    hits, duplicates = yield from _read(found, wording, reader, choosing, limit=limit)
+    hits, duplicates = yield from _read(question, found, wording, reader, choosing, limit=limit)
     if not by_source:  # passages grouped by source are shown without their replies
         hits = yield from _with_replies(hits, ranking, reader)
     files = _further(found, hits, reader, wording, most=further)
@@ -438,14 +450,21 @@ _Choosing = Callable[[Sequence[Hit]], DiverseChoice]
 
 
 def _read(
-    found: Sequence[_Standing], wording: Wording, reader: CandidateReader, choosing: _Choosing, *, limit: int
+    question: Question,
+    found: Sequence[_Standing],
+    wording: Wording,
+    reader: CandidateReader,
+    choosing: _Choosing,
+    *,
+    limit: int,
 ) -> Steps[tuple[list[Hit], int]]:
     """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
 
-    What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
-    keep out what stands behind them.
+    What repeats the question while others are trusted more is not counted: many copies of it must not keep out what
+    comes behind them.
     """
     most = limit * _OVERFETCH
+    idf: IdfWeights | None = None
     hits: list[Hit] = []
     weighed, choice = hits, DiverseChoice(())
     start, end = 0, ceil(limit * _AT_FIRST)
@@ -453,18 +472,42 @@ def _read(
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
+        texts = list(map(_found_text, hits))
+        by_trust: Sequence[Hit] = hits
+        if needs_weighing(texts, question.text):
+            if idf is None and any(one.repeats for one in texts):
+                idf = yield from _idf_of(question, reader.reach)
+            by_trust = list(map(_weighed_hit, hits, weigh_by_trust(texts, question.text, idf or IdfWeights())))
+        weighed = sorted(by_trust, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
-        enough = sum(not hit.falls_for_repeating for hit in hits) >= most
-        start, end = end, end + _still_to_read(choice, weighed, found[end:], limit=limit)
-        if enough or start == end:
+        others = sum(not hit.repeats_with_less_trust for hit in hits)
+        compared = others < len(hits) or is_name(question.text)
+        rivals = min(LEAST_RIVALS - others, len(found) - end) if compared else 0
+        more = max(_still_to_read(choice, weighed, found[end:], question, limit=limit), rivals)
+        start, end = end, end + more
+        if (others >= most and rivals <= 0) or start == end:
             break
-    by_key = {hit.head.key: hit for hit in hits}
+    by_key = {hit.head.key: hit for hit in weighed}
     left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
     return [by_key[key] for key in choice.keys], left
 
 
-def _still_to_read(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing], *, limit: int) -> int:
+def _idf_of(question: Question, reach: Reach) -> Steps[IdfWeights]:
+    counted: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(question.terms.words)))
+    return IdfWeights.of(question.terms.words, counted)
+
+
+def _found_text(hit: Hit) -> FoundText:
+    return FoundText(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}", hit.score, hit.trusted, hit.repeats)
+
+
+def _weighed_hit(hit: Hit, weighed: Weighed) -> Hit:
+    return replace(hit, score=weighed.score, trusted=weighed.trusted, repeating_factor=weighed.repeating)
+
+
+def _still_to_read(
+    choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing], question: Question, *, limit: int
+) -> int:
     """Count the next candidates to read: up to the last that may be a hit, or stand for one that repeats it.
 
     Where hits are missing all that is left may be one; then as many as should give them, by what those read gave.
@@ -472,14 +515,16 @@ def _still_to_read(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_S
     if 0 < len(choice.keys) < limit:
         missing = limit - len(choice.keys)
         return min(len(rest), ceil(missing * _AT_FIRST * len(read) / len(choice.keys)))
-    least = min((hit.trusted.factor for hit in read), default=0.0)
-    may_change = (one.score > choice.open_above or one.trusted.factor > least for one in rest)
+    least = min((hit.trusted.weight for hit in read), default=0.0)
+    may_be_named = bool(identifiers_in(question.text))  # then trust may not count: see `weigh_by_trust`
+    highest = ((one.score / one.trusted.factor if may_be_named else one.score, one) for one in rest)
+    may_change = (score > choice.open_above or one.trusted.weight > least for score, one in highest)
     return max((at for at, may in enumerate(may_change, start=1) if may), default=0)
 
 
 def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:
     head = _head_from_ledger(found.head, found.state, words)
-    hit = Hit(
+    return Hit(
         head=head,
         state=found.state,
         text=words.text,
@@ -495,7 +540,6 @@ def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wordi
         reread=found.reread,
         adjustment=found.adjustment,
     )
-    return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
 
 
 def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader) -> Steps[list[Hit]]:
@@ -532,7 +576,7 @@ def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> 
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
-    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.factor) for hit in hits]
+    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.weight) for hit in hits]
     return diversify(candidates, limit)
 
 

@@ -148,6 +148,14 @@ def telling_terms(text: str) -> list[str]:
     return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
+def count_words(text: str) -> int:
+    """Return about how many words a text has: of a script without spaces one for each two signs."""
+    if text.isascii():
+        return len(text.split())
+    plain, signs = _UNSPACED_SIGN.subn(" ", text)
+    return len(plain.split()) + -(-signs // _SIGNS_IN_A_WORD)
+
+
 def terms_in(language: str, word: str) -> tuple[str, ...]:
     """Return the terms under which texts have a word of a language; none for a function word."""
     return _sought(word, language).telling
@@ -197,6 +205,7 @@ _ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
 _STRETCH = re.compile(rf"{_LETTERS}(?:(?:[./:\-]{{1,2}}|['’]){_LETTERS})*")
 _ASCII_STRETCH = re.compile(r"\w++(?>(?:(?:[./:\-]{1,2}+|')\w++)*)", re.ASCII)
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_SIGNS_IN_A_WORD = 2  # most words of Chinese, and of Japanese in Chinese signs, have two
 _UNSPACED_SIGN = re.compile(f"[{_UNSPACED}]")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _POSSESSIVE = re.compile(r"['’][sS]$")

@@ -17,7 +17,7 @@ import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.models.provider_calls import ModelLoop
-from treering.ports.models import MOST_QUERIES, Embedder, prose_share_of
+from treering.ports.models import MOST_QUERIES, Embedder, has_meaning_to, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.retrieval.index.engine_following import PassageText
@@ -288,6 +288,10 @@ class QuestionRecorder:
     def prose_share(self) -> float:
         """What its cosines count for among paragraphs of prose."""
         return prose_share_of(self._embedder)
+
+    def knows(self, text: str) -> bool:
+        """Return whether the model knows most of the words of a text."""
+        return has_meaning_to(self._embedder, text)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Embed stored texts."""

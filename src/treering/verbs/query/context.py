@@ -31,8 +31,8 @@ from treering.retrieval.search.packing import (
 )
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import spread_over_sources
-from treering.retrieval.search.reranking import Wording
 from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.trust import Wording
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
@@ -51,6 +51,7 @@ from treering.verbs.query.context_parts import (
 )
 from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
 from treering.verbs.reading import (
+    SUPERSEDED,
     Asked,
     Empty,
     Explanations,
@@ -198,7 +199,7 @@ def without_replaced(
         if not held:
             first.append(draft)
         elif all_of_them or _says_more(draft, frozenset[str]().union(*map(_terms_of, held)), question):
-            flags = (*draft.item.flags, "superseded")
+            flags = (*draft.item.flags, SUPERSEDED)
             last.append(replace(draft, item=draft.item.model_copy(update={"flags": flags})))
     return [*first, *last]
 

@@ -38,8 +38,9 @@ from treering.retrieval.search.relevance import (
     known_words,
     weak_among,
 )
-from treering.retrieval.search.reranking import Reranking, Wording, repetition_flags
+from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
+from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.text.typed_words import listed
 from treering.verbs.envelope import Call

@@ -23,6 +23,7 @@ from treering.verbs.reading import (
     Asked,
     Explanations,
     ReadReport,
+    Replaced,
     SearchOptions,
     ShownHit,
     ShownPassage,
@@ -107,7 +108,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     words: KnownWords
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
-    found = replace(found, hits=_behind_current(call, found, reach, most=options.limit))
+    replaced = _replaced(call, found)
+    found = replace(found, hits=_behind_current(call, found.hits, replaced, reach, most=options.limit))
     note_recalled(engine, found.hits)
     is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
     now = reach.now or engine.clock.now()
@@ -121,6 +123,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
             weak=hit.head.key in weak,
+            replaced=replaced.get(_place(hit)),
         )
         for hit in found.hits
     )
@@ -150,27 +153,51 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     )
 
 
-def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) -> tuple[Hit, ...]:
+_Place = tuple[str, str]
+"""An object and a segment of it, which is empty for the object as a whole."""
+
+
+def _place(hit: Hit) -> _Place:
+    return hit.head.object_id, hit.head.part
+
+
+def _replaced(call: Call, found: Retrieval) -> dict[_Place, Replaced]:
+    """Return the places of hits on which only superseded knowledge rests, with what it was superseded by.
+
+    That may be many steps later. None for a read of the past, which shows all as it was.
+    """
+    outdated = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    places = {_place(hit) for hit in found.hits if hit.head.object_id in outdated}
+    resting = only_replaced(knowledge_on(call, sorted({source for source, _ in places}))) if places else {}
+    older = {
+        place: [one.id for one in held if one.status == "superseded"][-1]
+        for place, held in resting.items()
+        if place in places
+    }
+    newest = _newest(call, set(older.values())) if older else {}
+    return {place: Replaced(newest.get(identity)) for place, identity in older.items()}
+
+
+def _behind_current(
+    call: Call, hits: Sequence[Hit], replaced: Mapping[_Place, Replaced], reach: Reach, *, most: int
+) -> tuple[Hit, ...]:
     """Put a passage that only superseded knowledge rests on directly behind what superseded that.
 
     Where neither that knowledge nor what it rests on is among the hits it is looked up, and stands above the passage;
-    hits past `most` give way to it. A read of the past shows all as it was.
+    hits past `most` give way to it.
     """
-    hits = found.hits
-    replaced = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
-    places = {(hit.head.object_id, hit.head.part) for hit in hits if hit.head.object_id in replaced}
-    current = _current_of(call, places) if places else {}
+    current = {place: one.by for place, one in replaced.items() if one.by and one.by.status == "active"}
     if not current:
-        return hits
+        return tuple(hits)
     told_by = _told_by(current.values())
-    shown = {one for hit in hits for one in told_by.get((hit.head.object_id, hit.head.part), ())}
+    shown = {one for hit in hits for one in told_by.get(_place(hit), ())}
     absent = [one for one in dict.fromkeys(item.id for item in current.values()) if one not in shown]
     looked_up = _look_up(call, absent, reach)
     waiting: dict[str, list[Hit]] = {}
     seen = set(absent) - looked_up.keys()  # what may not be shown here holds nothing back
     told: list[Hit] = []
     for hit in hits:
-        place = hit.head.object_id, hit.head.part
+        place = _place(hit)
         by = current[place].id if place in current else ""
         if by in looked_up and by not in seen:
             told.append(replace(looked_up[by], score=hit.score))
@@ -184,21 +211,6 @@ def _behind_current(call: Call, found: Retrieval, reach: Reach, *, most: int) ->
             told += (replace(late, score=min(late.score, hit.score)) for late in waiting.pop(one, ()))
     told += chain.from_iterable(waiting.values())
     return tuple(told[: max(most, len(hits))])
-
-
-def _current_of(call: Call, places: Set[tuple[str, str]]) -> dict[tuple[str, str], Knowledge]:
-    """Return, by those of some places (source and segment) on which only superseded knowledge rests, what holds now.
-
-    That may be many steps later.
-    """
-    replaced = only_replaced(knowledge_on(call, sorted({source for source, _ in places})))
-    older = {
-        place: [one.id for one in held if one.status == "superseded"][-1]
-        for place, held in replaced.items()
-        if place in places
-    }
-    newest = _newest(call, set(older.values())) if older else {}
-    return {place: newest[identity] for place, identity in older.items() if identity in newest}
 
 
 def knowledge_on(call: Call, sources: Iterable[str], altered: Altered | None = None) -> list[Knowledge]:
@@ -225,7 +237,7 @@ def only_replaced(resting: Iterable[Knowledge]) -> dict[tuple[str, str], list[Kn
 
 
 def _newest(call: Call, superseded: Set[str]) -> dict[str, Knowledge]:
-    """Return, by id of superseded knowledge, the one that holds now at the end of what superseded it."""
+    """Return, by id of superseded knowledge, the one at the end of what superseded it, where the call may read that."""
     later: dict[str, str] = {}
     items: dict[str, Knowledge] = {}
     asked, known = superseded, set[str]()
@@ -241,14 +253,14 @@ def _newest(call: Call, superseded: Set[str]) -> dict[str, Knowledge]:
         last = identity
         for _ in later:
             last = later.get(last, last)
-        if last in items and items[last].status == "active":
+        if last in items and last != identity:
             found[identity] = items[last]
     return found
 
 
-def _told_by(current: Iterable[Knowledge]) -> dict[tuple[str, str], list[str]]:
+def _told_by(current: Iterable[Knowledge]) -> dict[_Place, list[str]]:
     """Return by place, of knowledge or of a passage that it rests on, which of some knowledge is told there."""
-    told: dict[tuple[str, str], list[str]] = {}
+    told: dict[_Place, list[str]] = {}
     for item in {one.id: one for one in current}.values():
         for place in ((item.id, ""), *((ref.source_id, ref.segment_id) for ref in item.evidence_refs)):
             told.setdefault(place, []).append(item.id)

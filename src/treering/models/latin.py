@@ -1,0 +1,28 @@
+"""What the built-in models can read: they know English, and of other scripts at most single letters and signs."""
+
+import unicodedata
+from functools import lru_cache
+
+
+def knows_most_words(text: str) -> bool:
+    """Return whether most words of a text are written in Latin letters or digits.
+
+    The vocabulary of both models (that of BERT, uncased) has words of that script only: of others it has one token for
+    what is unknown, or one for each letter, so that all texts in such a script get nearly the same vector. Emoji and
+    mathematical signs are unknown, too; punctuation counts as no word.
+    """
+    if text.isascii():
+        return any(map(str.isalnum, text))
+    known = [share for word in unicodedata.normalize("NFKC", text).split() if (share := _known_share(word)) is not None]
+    return 2 * sum(share > 0.5 for share in known) > len(known)
+
+
+def _known_share(word: str) -> float | None:
+    """Return what part of the letters, digits and symbols of a word are known; `None` where it has none."""
+    signs = [sign for sign in word if sign.isalnum() or (not sign.isascii() and unicodedata.category(sign)[0] in "SM")]
+    return sum(map(_is_known, signs)) / len(signs) if signs else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_known(sign: str) -> bool:
+    return sign.isascii() or unicodedata.name(sign, "").startswith("LATIN ")

@@ -1,0 +1,72 @@
+"""How rare the terms of a question are in a space (idf), and how much of a question a text covers by that."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log2, sqrt
+
+from treering.ports.search import MOST_COUNTED, TextFound
+from treering.retrieval.search.question import Meaning
+
+LETTERS_IN_A_WORD = 4
+"""Letters of a word in Thai, Lao, Burmese and Khmer, about: dictionaries of Thai have 4 to 5."""
+
+_LETTERS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,2}")
+
+NEAR_SHARE = 0.1
+"""Part of the way from unrelated (`Embedder.unrelated_below`) to the same at which a text counts as near.
+
+In a large space; in a smaller one less: the fewer there are, the less near is the nearest by chance.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IdfWeights:
+    """The idf of each term of a question, from 0 to 1, in a space of so many passages."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    largeness: float = 0.0
+    """From 0 for an empty space to 1 for one of `MOST_COUNTED` passages or more."""
+    unknown: frozenset[str] = frozenset()
+    """The terms that no passage has."""
+    dates: frozenset[str] = frozenset()
+    """The terms of the dates that the question names."""
+
+    @classmethod
+    def of(cls, terms: Sequence[str], found: TextFound, dates: frozenset[str] = frozenset()) -> "IdfWeights":
+        """Weigh the terms by how many passages have them: the fewer, the more.
+
+        One that none has tells the more, the larger the space is: of a small one nobody expects that it knows many
+        words.
+        """
+        largeness = log2(2 + found.passages) / log2(2 + MOST_COUNTED)
+        weights = {term: 1 / log2(2 + found.counts[term]) if term in found.counts else largeness for term in terms}
+        return cls(weights, largeness, frozenset(terms) - found.counts.keys(), dates)
+
+    def coverage(self, terms: Iterable[str]) -> float:
+        """Return how much of a question a text with these terms covers: the share of the weights that it has.
+
+        Times the square root of how many words there are: the longer a question, the smaller a part of it any answer
+        repeats.
+        """
+        return sqrt(self._words) * self.share(terms)
+
+    def share(self, terms: Iterable[str]) -> float:
+        """Return what part of the weights some terms have."""
+        total = sum(self.weights.values())
+        return sum(self.weights[term] for term in self.weights.keys() & set(terms)) / total if total else 0.0
+
+    @property
+    def _words(self) -> float:
+        """About how many words the terms are: pairs of letters of a script without spaces are parts of words."""
+        pairs = sum(_LETTERS.fullmatch(term) is not None for term in self.weights)
+        return len(self.weights) - pairs + max(1.0, pairs / LETTERS_IN_A_WORD) if pairs else len(self.weights)
+
+    def undated(self) -> "IdfWeights":
+        """Return the weights without the words of dates: when a turn was said it seldom says itself."""
+        left = {term: weight for term, weight in self.weights.items() if term not in self.dates}
+        return replace(self, weights=left, unknown=self.unknown - self.dates) if left else self
+
+    def near_from(self, meaning: Meaning) -> float:
+        """Return the cosine from which a text is near to the question, and not only the nearest of many."""
+        return meaning.unrelated_below + NEAR_SHARE * self.largeness * (1 - meaning.unrelated_below)
