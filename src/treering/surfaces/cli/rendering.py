@@ -13,6 +13,7 @@ from treering.verbs.reading import Empty, ShownHit, shown_status
 
 if TYPE_CHECKING:
     # Not imported: a command shows the report of one mode, and each report brings its verb with it.
+    from treering.verbs.query.brief import BriefReport
     from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
     from treering.verbs.query.context import ContextReport
     from treering.verbs.query.recent import RecentReport
@@ -63,6 +64,16 @@ def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[Indente
     else:
         yield from _pack(report.pack)
     yield from _empty(report.empty)
+
+
+def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show what to know before starting."""
+    if not report.text:
+        yield line("Nothing to know yet: no project was read, and no rule, decision or work is recorded.")
+    elif fenced:
+        yield line(report.text)
+    else:
+        yield from map(line, report.lines)
 
 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -258,6 +269,7 @@ def _value(value: object) -> str:
 
 _BY_MODE: Mapping[str, Callable[..., Iterator[IndentedLine]]] = {
     "context": render_context,
+    "brief": render_brief,
     "search": render_search,
     "expand": render_expanded,
     "page": render_page,
