@@ -154,11 +154,9 @@ def _statement(item: Knowledge | WorkItem) -> str:
             notes = [item.status.replace("_", " ")] if item.status != "open" else []
             notes += [item.priority] if item.priority in ("urgent", "high") else []
             said = title_of(item)
-        case (
-            Knowledge(payload=Constraint(rule=said, scope=where))
-            | Knowledge(payload=Preference(statement=said, scope=where))
-        ):
-            notes = [f"in {where}"] if where and where not in said else []
+        case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
+            said = item.title if rule in item.title else rule
+            notes = [f"in {where}"] if where not in ("", "repository") and where not in said else []
         case Knowledge(payload=Decision(outcome=outcome)):
             said, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
