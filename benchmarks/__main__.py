@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
+    agents,
     checks,
     clients,
     code_files,
@@ -56,6 +57,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "spaces": spaces.measure,
     "ingest": ingest.measure,
     "checks": checks.measure,
+    "agents": agents.measure,
     "hooks": hooks.measure,
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,

@@ -231,3 +231,55 @@ def test_rules_of_editors_and_agents_hold_for_the_files_that_they_name() -> None
     for path in (".cursorrules", ".github/copilot-instructions.md", "GEMINI.md", ".windsurf/rules/all.md"):
         (one,) = stated(path, "Always write a test for a fault.\n")
         assert one.payload["scope"] == "repository", path
+
+
+def rules(path: str, text: str) -> list[str]:
+    return [payload["rule"] for payload in payloads(path, text)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "However, care must be taken to do so in an appropriate forum.",
+        "It must be an absolute path.",
+        "To calculate test coverage you must first install the plugin.",
+        "The version number must be updated in three places:",
+        "We may not always agree, but disagreement is no excuse for poor manners.",
+        "Great ideas that I do not like may not be accepted.",
+        "None of these steps should be considered mandatory.",
+        "Some features may require libraries that the user must install.",
+    ],
+)
+def test_sentences_without_a_rule_of_their_own_are_not_proposed(sentence: str) -> None:
+    assert rules("CONTRIBUTING.md", f"# Contributing\n\n{sentence}\n") == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "All Python code must follow PEP 8.",
+        "Please do not open pull requests for new features without prior discussion.",
+        "If you change the schema, always write a migration.",
+        "Wild-card imports must not be used.",
+    ],
+)
+def test_sentences_that_state_a_rule_are_proposed(sentence: str) -> None:
+    assert rules("CONTRIBUTING.md", f"# Contributing\n\n{sentence}\n") == [sentence]
+
+
+def test_rules_in_nested_lists_are_separate() -> None:
+    text = "# Rules\n\n- **ALWAYS use `vi.waitFor`**\n  - It is faster than polling\n  - NEVER poll by hand in tests\n"
+    assert rules(".cursor/rules/tests.mdc", text) == ["ALWAYS use `vi.waitFor`", "NEVER poll by hand in tests"]
+
+
+def test_short_rules_have_the_heading_in_their_title() -> None:
+    (draft,) = stated("STYLE.md", "# Style\n\n## Naming uv\n\nDo not capitalize it in sentences.\n")
+    assert draft.title == "Naming uv: Do not capitalize it in sentences."
+
+
+@pytest.mark.parametrize(
+    "path", ["examples/app/pyproject.toml", "benchmarks/jsx/package.json", "tests/fixtures/go.mod"]
+)
+def test_manifests_of_examples_and_benchmarks_state_nothing(path: str) -> None:
+    texts = {"pyproject.toml": '[project]\nname = "a"\n', "package.json": '{"name": "a"}', "go.mod": "module a\n"}
+    assert stated(path, texts[path.rpartition("/")[2]]) == ()

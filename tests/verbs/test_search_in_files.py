@@ -163,3 +163,17 @@ def test_a_context_names_the_changelog_that_changed_with_the_code_it_shows(space
         shown = any(item.title.startswith("CHANGELOG.md") for item in report.pack.items)
         named = '"CHANGELOG.md", changed with it in 4 commits' in report.pack.recommended_next_reads
         assert named is not shown
+
+
+def test_search_points_at_the_lines_that_answer(tmp_path, space):
+    scratch = Scratch(tmp_path / "acme")
+    filler = "".join(f"    step_{number} = {number}\n" for number in range(20))
+    scratch.commit(
+        {"src/request.py": f"def on_failure(request):\n{filler}    reject = request.worker_lost\n    return 1\n"}
+    )
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    hit = space.query("search", input={"text": "worker_lost"}).hits[0]
+    shown = [hit.text.split("\n")[place] for place in hit.lines]
+    assert "    reject = request.worker_lost" in shown
+    assert len(shown) <= 6
+    assert hit.first_line + hit.text.split("\n").index("    reject = request.worker_lost") == 22

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from treering.core.evidence import Lines
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import posix_path
+from treering.retrieval.index.code_places import role_of_file
 from treering.sources.memory import noted
 from treering.sources.reading import lines as restructured
 from treering.sources.reading.bounded_files import parse_json, parse_toml
@@ -25,12 +26,20 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
     if not segments:
         return ()
     if is_manifest(path):
-        return tuple(_facts(path, text, segments))
+        return () if _is_of_helper(path) else tuple(_facts(path, text, segments))
     if is_markdown(path) and (found := _decision(path, text, segments)):
         return (found,)
     if is_markdown(path) and (notes := tuple(_noted(path, text, segments))):
         return notes
     return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
+
+
+def _is_of_helper(path: str) -> bool:
+    """Return whether a manifest belongs to an example, a test or a benchmark, not to the project itself."""
+    return role_of_file(path, "data") in ("example", "test") or bool(_HELPER.search(path))
+
+
+_HELPER = re.compile(r"(?:^|/)(?:bench\w*|perf[\w-]*|fixtures?|templates?|vendor|third_party)/", re.IGNORECASE)
 
 
 def states_by_name(path: str) -> bool:
@@ -177,7 +186,7 @@ def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
 
 _RULE_FILE = re.compile(
     r"(?:contributing|code_?-?of_?-?style|style|style_?-?guide|coding_?-?(?:style|standards|guidelines)|conventions"
-    r"|agents|claude|gemini|copilot-instructions|security|hacking)(?:\.(?:md|markdown|rst|txt))?",
+    r"|agents|claude|gemini|copilot-instructions|hacking)(?:\.(?:md|markdown|rst|txt))?",
     re.IGNORECASE,
 )
 _RULE_PATH = re.compile(
@@ -190,16 +199,29 @@ _GLOBS = re.compile(r"^(?:globs|applyTo|paths):[ \t]*[\"']?([^\n\"']{1,300})", r
 # What commands: `must` and its like anywhere, `do not` and `never` only where they open a clause
 # ("issues that do not build" commands nothing).
 _RULE = re.compile(
-    r"\b(?:must|shall|mandatory|(?:is|are) required|(?:is|are) not (?:allowed|permitted|accepted)|may not)\b"
+    r"\b(?:must|shall|mandatory|(?:is|are) not (?:allowed|permitted|accepted))\b"
     r"|(?:^[\W_]{0,4}|[.;:,–—-]\s[*_]{0,2}|\bplease\s)(?:never|always|do not|don['’]t)\b",
     re.IGNORECASE,
 )
 _NO_RULE = re.compile(
-    r"\b(?:not|no|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,3}(?:required|mandatory)\b|\?\s*$|\b(?:we|i) must\b"
-    r"|\bmust have been\b|\bif (?:\w+\s){1,3}(?:is|are) required\b"
+    r"\b(?:not?|none|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,6}mandatory\b|[?:]\s*$|\b(?:we|i) must\b"
+    r"|\bmust have been\b|\bmust (?:first |also |then )?(?:be |have )?install|\b(?:may|might|can) require\b"
     r"|\b(?:don['’]t|do not) (?:worry|hesitate|be afraid|need|have to|know|despair|wait|feel)\b",
     re.IGNORECASE,
 )
+_TORN = re.compile(
+    r"[\W_]*(?:it|they|this|these|that|those|he|she|however|so|but|then|instead|also|otherwise|therefore|why|(?:to|if|when|after"
+    r"|before|in order to)\b(?!.*,.*\b(?:never|always|do not|don['’]t)\b).*,?)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that needs the one before it, or that is a step of instructions."""
+_MANNERS = re.compile(
+    r"\b(?:conduct|manners?|polite\w*|respectful\w*|friendly|unpleasant|poor behaviou?r|harass\w*|disagree\w*)\b",
+    re.IGNORECASE,
+)
+_VERB_FIRST = re.compile(r"(?:never|always|do not|don['’]t)\b", re.IGNORECASE)
+_SHORT_RULE = 90
+_NESTED = re.compile(r"\n\s*(?:[-*+]|\d{1,3}[.)])\s")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_`\")]{0,3}\s+(?=[A-Z`*_\"'(\[])")
 _IMPACT = re.compile(r"(?:otherwise|violat|failing to|failure to)", re.IGNORECASE)
 _MOST_RULES = 30
@@ -218,7 +240,14 @@ def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iter
     for rule, impact, line in rules:
         at = _segment_at(segments, line)
         payload = {"rule": rule, "scope": scope, "violation_impact": impact}
-        yield KnowledgeDraft("constraint", rule[:120], payload, at, segments[at].heading)
+        yield KnowledgeDraft("constraint", _titled(rule, segments[at].heading), payload, at, segments[at].heading)
+
+
+def _titled(rule: str, heading: str) -> str:
+    """Return the title of a rule: of a short one that begins with a verb also the heading, which names its subject."""
+    subject = heading.rpartition(" > ")[2]
+    needs_subject = len(rule) < _SHORT_RULE and _VERB_FIRST.match(rule) and subject
+    return (f"{subject}: {rule}" if needs_subject else rule)[:120]
 
 
 def _globs(text: str) -> str:
@@ -231,11 +260,23 @@ def _globs(text: str) -> str:
 def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
     """Return each sentence that commands or forbids, what the next one says of breaking it, and the line."""
     for paragraph in paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
-        sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
+        own = _NESTED.split(paragraph.text, maxsplit=1)[0]
+        sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(own.replace("**", "").split())))
         for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
-            fits = _SHORTEST_RULE <= len(sentence) <= _LONGEST_RULE
-            if fits and _RULE.search(sentence) and not _NO_RULE.search(sentence):
+            if _is_rule(sentence):
                 yield sentence.strip("*_- "), following if _IMPACT.match(following) else "", paragraph.line
+
+
+def _is_rule(sentence: str) -> bool:
+    """Return whether a sentence commands or forbids something of the work, and can be understood by itself."""
+    return (
+        _SHORTEST_RULE <= len(sentence) <= _LONGEST_RULE
+        and not sentence.startswith(("#", "//", "(", "|", ">"))
+        and bool(_RULE.search(sentence))
+        and not _NO_RULE.search(sentence)
+        and not _TORN.match(sentence)
+        and not _MANNERS.search(sentence)
+    )
 
 
 def _plain_paragraphs(text: str) -> Iterator[Paragraph]:

@@ -32,6 +32,7 @@ QUERY = Tool(
     modes=LazyPlaces(
         {
             "context": "treering.verbs.query.context:CONTEXT",
+            "brief": "treering.verbs.query.brief:BRIEF",
             "search": "treering.verbs.query.search:SEARCH",
             "page": "treering.verbs.query.browsing:PAGE",
             "related": "treering.verbs.query.related:RELATED",
@@ -82,6 +83,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "how the last run stands": {"mode": "status"},
     },
     "query": {
+        "what to know before starting": {"mode": "brief"},
         "what is known for a task": {"input": {"task": "prepare a release"}},
         "ranked hits, and why they rank": {
             "mode": "search",

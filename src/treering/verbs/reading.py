@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from treering.core.canonical import Instant, parse_time
 from treering.core.errors import InvalidInput
-from treering.core.evidence import place_in
+from treering.core.evidence import Lines, place_in
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.core.objects import Knowledge, Object
 from treering.core.policy import CURRENT, TrustLevel, is_over
@@ -23,6 +23,7 @@ from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK, WALKED
+from treering.retrieval.search.lines import answering_lines
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS
 from treering.retrieval.search.retrieval import Hit, Retrieval
@@ -137,6 +138,8 @@ class ShownPassage(Value):
     segment_id: str
     place: str
     score: float
+    first_line: int = 0
+    lines: tuple[int, ...] = ()
     flags: tuple[str, ...] = ()
 
 
@@ -157,6 +160,10 @@ class ShownHit(Value):
     heading: str
     place: str
     """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
+    first_line: int = 0
+    """The number of the first line of `text` in its file; 0 where it is of no file."""
+    lines: tuple[int, ...] = ()
+    """The lines of `text` to show first, counted from 0: those that answer, and lines next to them."""
     updated_at: Instant
     flags: tuple[str, ...] = ()
     """Warnings, such as `ignore_instructions`; `weak`: it has much less to do with the question than the best hit.
@@ -294,6 +301,7 @@ class Replaced:
 
 def show(
     hit: Hit,
+    query: str,
     *,
     now: datetime,
     explanations: "Explanations | None",
@@ -301,7 +309,7 @@ def show(
     weak: bool = False,
     replaced: Replaced | None = None,
 ) -> ShownHit:
-    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for.
+    """Show a hit for a query as a read about the time `now` found it, with why it is there where that is asked for.
 
     `note`: why it does not hold in the tree that is asked about. `weak`: it is flagged as such.
     """
@@ -321,6 +329,8 @@ def show(
         scope=state.scope,
         heading=head.heading,
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
+        first_line=hit.locator.start if isinstance(hit.locator, Lines) else 0,
+        lines=answering_lines(hit.text, query).shown,
         updated_at=state.updated_at,
         flags=(*hit.flags, *([WEAK] if weak else []), *([SUPERSEDED] if replaced else [])),
         channel=hit.trusted.channel,

@@ -15,7 +15,6 @@ from treering.core.canonical import PREFIXES, render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.facades import LazyModule
 from treering.parts.coding_agents.connecting import (
-    CLIENTS,
     HOOK_WORDS,
     Connection,
     ConnectionRecords,
@@ -38,7 +37,6 @@ from treering.parts.coding_agents.session_hooks import (
 )
 from treering.parts.coding_agents.tool_calls import record_used
 from treering.registry import PARTS
-from treering.sources.repository.git import open_repository
 from treering.surfaces.cli.commands.spaces import SharingFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
@@ -266,9 +264,6 @@ def _plural(kind: str, number: int) -> str:
 
 
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
-_TOKENS = 800
-_MOST_FILES = 20
-_MAIN = ("", "main", "master")
 _ACTOR = "coding agent"
 _TRIES = 3
 _FAILED = 1
@@ -320,10 +315,7 @@ def make_ready(space: Space, folder: Path) -> None:
     keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
-        report = space.asked_from(folder).query(
-            "context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS}
-        )
-        text = "" if report.empty else report.text
+        text = space.asked_from(folder).query("brief").text
         now = standing(file, {*_IDS.findall(text)})
         if now.head == head:  # else it was written meanwhile, and the text may be of before or after
             keep_pack(
@@ -396,19 +388,3 @@ def _keep(file: Path, address: Address) -> None:
 def _kept(report: "RecordReport", messages: int) -> str:
     proposed = f", {len(report.proposed)} candidate(s) to review" if report.proposed else ""
     return f"{report.id}: {messages} messages{proposed}"
-
-
-def _task(folder: Path) -> str:
-    """Say what somebody seems to work at: the branch, the last commit, and files that differ from it."""
-    parts = [f"Work in {folder.name}."]
-    with suppress(TreeringError):  # no repository, or no git
-        repository = open_repository(folder)
-        branch, head = repository.branch() or "", repository.head()
-        if branch not in _MAIN:
-            parts.append(f"Branch {branch.replace('-', ' ').replace('/', ' ')}.")
-        parts += [f"Last commit: {one.subject}." for one in (repository.history(head, last=1) if head else ())]
-        # What connecting put there tells of nobody's work.
-        ours = {file for one in CLIENTS.values() for file in (one.project_file, one.hooks_project_file)}
-        changed = [one.path for one in repository.work_changes() if one.path not in ours][:_MOST_FILES]
-        parts += [f"Changed files: {', '.join(changed)}."] if changed else []
-    return " ".join(parts)

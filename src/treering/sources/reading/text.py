@@ -163,7 +163,7 @@ class Paragraph:
 
 def is_markdown(path: str) -> bool:
     """Tell by a file's name whether it is Markdown."""
-    return posix_path(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
+    return posix_path(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".mdc")
 
 
 def segment_inline_markdown(text: str, *, max_chars: int) -> list[SegmentDraft]:

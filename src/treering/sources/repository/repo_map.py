@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
@@ -19,11 +20,14 @@ from treering.sources.code.languages import counted_language
 from treering.sources.reading.bounded_files import parse_json, parse_toml
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
+from treering.sources.repository.project_card import card_files, draw_card
 
 _MODULES = 60
 _DOCUMENTS = 40
 _APIS = 40
 _LISTED = 20
+_MIN_FOLDER_SHARE = 0.02
+"""Share of the code from which a folder is named on the project card."""
 
 # Folders that hold modules without being one.
 _CONTAINERS = frozenset({"apps", "cmd", "crates", "internal", "lib", "libs", "packages", "pkg", "services", "src"})
@@ -117,7 +121,8 @@ def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
     chosen += [entry for entry in top if entry.path in _MANIFESTS]
     packages = {f"{module.path}/__init__.py" for module in _modules(entries)}
-    return chosen + [entry for entry in entries if entry.path in packages and entry.size]
+    chosen += [entry for entry in entries if entry.path in packages and entry.size]
+    return list(dict.fromkeys([*chosen, *card_files(entries)]))
 
 
 def draw_map(
@@ -181,7 +186,32 @@ def _payload(
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
+        "card": draw_card(facts.name, partial(_described, texts), entries, texts, _code_folders(modules)),
     }
+
+
+def _described(texts: Mapping[str, str], name: str) -> str:
+    """Return the docstring of the package that is named as the project, else the first paragraph of the README."""
+    package = name.lower().replace("-", "_")
+    own = next(
+        (text for path, text in texts.items() if path in (f"{package}/__init__.py", f"src/{package}/__init__.py")), ""
+    )
+    return _docstring(own) or _about(texts)
+
+
+def _code_folders(modules: Sequence[_Module]) -> dict[str, list[str]]:
+    """Return the modules of the first level and below each those of the second, the largest first."""
+    largest = sorted(modules, key=lambda module: -module.size)
+    total = sum(module.size for module in modules if module.parent is None)
+    return {
+        first.path: [module.path for module in largest if module.parent == first.path and not _is_aside(module.path)]
+        for first in largest
+        if first.parent is None and not _is_aside(first.path) and first.size >= _MIN_FOLDER_SHARE * total
+    }
+
+
+def _is_aside(path: str) -> bool:
+    return path.startswith(".") or path.rpartition("/")[2].lower() in _ASIDE
 
 
 def _languages(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:

@@ -9,10 +9,11 @@ from treering.core.fencing import fence
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import Empty, ShownHit, shown_status
+from treering.verbs.reading import Empty, ShownHit, ShownPassage, shown_status
 
 if TYPE_CHECKING:
     # Not imported: a command shows the report of one mode, and each report brings its verb with it.
+    from treering.verbs.query.brief import BriefReport
     from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
     from treering.verbs.query.context import ContextReport
     from treering.verbs.query.recent import RecentReport
@@ -54,6 +55,7 @@ def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
 
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
+_LINE_CHARS = 400
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
 _TASK_CHARS = 300
@@ -70,6 +72,16 @@ def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[Indente
     else:
         yield from _pack(report.pack)
     yield from _empty(report.empty)
+
+
+def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show what to know before starting."""
+    if not report.text:
+        yield line("Nothing to know yet: no project was read, and no rule, decision or work is recorded.")
+    elif fenced:
+        yield line(report.text)
+    else:
+        yield from map(line, report.lines)
 
 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -190,7 +202,8 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
     state = "" if hit.status in _USUAL and hit.current else f", {status}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     called = "" if fenced else one_line(title or hit.origin)
-    text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)
+    shown = _answering(hit)
+    text = titled(title, shown) if fenced else shown
     yield line(f"{rank}. ", (called, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state}, trust: {hit.trust})")
     yield from _flags(hit.flags)
     yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
@@ -202,7 +215,7 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
     for one in hit.more:
         yield from _flags(one.flags)
         yield line(("also ", "dim"), (_name(one.place, fenced=fenced), "green"), indent=3)
-        yield line(_quoted(_snippet(one.text), one.place, fenced=fenced), indent=3)
+        yield line(_quoted(_answering(one), one.place, fenced=fenced), indent=3)
     if hit.explain:
         yield line(("because ", "dim"), _value(hit.explain), indent=3)
 
@@ -252,6 +265,20 @@ def _quoted(text: str, origin: str, *, fenced: bool) -> str:
     return fence(text, origin=origin) if fenced else text
 
 
+def _answering(passage: ShownHit | ShownPassage) -> str:
+    """Return the lines of a passage that answer, numbered as in their file; `…` for lines left out between them."""
+    lines = passage.text.split("\n")
+    shown: list[str] = []
+    before = passage.lines[0] if passage.lines else 0
+    for place in passage.lines:
+        if any(left_out.strip() for left_out in lines[before + 1 : place]):
+            shown.append("…")
+        number = f"{passage.first_line + place:>5}  " if passage.first_line else ""
+        shown.append(f"{number}{lines[place][:_LINE_CHARS]}")
+        before = place
+    return "\n".join(shown)
+
+
 def _snippet(text: str) -> str:
     lines = [row for row in text.splitlines() if row.strip()]
     shown = "\n".join(lines[:_SNIPPET_LINES])[:_SNIPPET_CHARS]
@@ -265,6 +292,7 @@ def _value(value: object) -> str:
 
 _BY_MODE: Mapping[str, Callable[..., Iterator[IndentedLine]]] = {
     "context": render_context,
+    "brief": render_brief,
     "search": render_search,
     "expand": render_expanded,
     "page": render_page,

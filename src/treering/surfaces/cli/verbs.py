@@ -109,7 +109,7 @@ def query(
     given = question_from(words, mode)
     if len(words) > 1 and not mode and words[0] in catalog.TOOLS["query"].modes:
         tell(f"note: `{words[0]}` is a word of the question here; as a mode: treering query --mode {words[0]} …")
-    if not given and not calling.input and mode != "recent":
+    if not given and not calling.input and mode not in ("recent", "brief"):
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)

@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     from treering.verbs.crystallize.submission import WriteReport
     from treering.verbs.lint import erasure, upkeep
     from treering.verbs.lint.erasure import ErasureReceipt
+    from treering.verbs.query.brief import BriefReport
     from treering.verbs.query.browsing import ExpandReport, PageReport
     from treering.verbs.query.context import ContextReport
     from treering.verbs.query.recent import RecentReport
     from treering.verbs.query.related import RelatedReport
     from treering.verbs.query.search import SearchReport
 
-    QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
+    QueryReport = ContextReport | BriefReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 else:
     # Imported when they are used: whoever asks a space does not wait for what changes one.
     merging = LazyModule("treering.spaces.merging")
@@ -162,6 +163,10 @@ class Space:
     ) -> "ContextReport": ...
     @overload
     def query(
+        self, mode: Literal["brief"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> "BriefReport": ...
+    @overload
+    def query(
         self, mode: Literal["search"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "SearchReport": ...
     @overload
@@ -187,7 +192,7 @@ class Space:
     def query(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> "QueryReport":
-        """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
+        """Ask: `context`, `brief`, `search`, `page`, `related`, `recent`, `expand`."""
         asked = _envelope(mode, scope, input, options)
         return cast("QueryReport", TOOLS["query"].call(self.engine, asked, granted=EVERYTHING))
 

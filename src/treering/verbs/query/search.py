@@ -119,6 +119,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     hits = tuple(
         show(
             hit,
+            given.text,
             now=now,
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
@@ -291,6 +292,8 @@ def _more(hit: ShownHit) -> ShownPassage:
         segment_id=hit.segment_id,
         place=hit.place,
         score=hit.score,
+        first_line=hit.first_line,
+        lines=hit.lines,
         flags=hit.flags,
     )
 

@@ -1,0 +1,121 @@
+"""What reaches a coding agent unasked: pointers for a prompt, replayed from the history of public repositories.
+
+The space of a repository is that of a commit some way back. Each later commit is a task: its subject is the prompt,
+and the files it changes are the right answer. Clones are looked for as in `benchmarks.code_data`.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.code_data import clone_of
+from benchmarks.code_files import space_at
+from benchmarks.data import MissingData
+from benchmarks.figures import Figure, Missing, Row, at_least, at_most
+from benchmarks.plan import Plan
+from benchmarks.source_tree import git
+from treering import Space
+from treering.parts.coding_agents.pointers import Pointer, pointers, shown_pointers
+from treering.retrieval.text.analysis import estimate_tokens
+
+TUNED_ON = ("celery/celery", "honojs/hono")
+REPORTED_ON = (
+    "pallets/flask",
+    "junegunn/fzf",
+    "BurntSushi/ripgrep",
+    "google/gson",
+    "encode/httpx",
+    "trpc/trpc",
+    "spf13/cobra",
+    "astral-sh/uv",
+)
+_TASKS, _QUICK_TASKS = 80, 8
+_MAX_FILES = 20
+_COMMITS_READ = 400
+_FIRST = 3
+_WITHOUT_NEED = Path(__file__).with_name("prompts_without_need.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A commit: its subject, and the files it changes that the space knows."""
+
+    prompt: str
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The pointers that one prompt got."""
+
+    paths: Sequence[str]
+    tokens: int
+    seconds: float
+
+
+def measure(plan: Plan) -> list[Row]:
+    """Replay the history of each repository, then ask what needs no answer."""
+    rows: list[Row] = []
+    for repository in TUNED_ON + REPORTED_ON:
+        note = "tuned on" if repository in TUNED_ON else ""
+        try:
+            rows += _rows(repository, clone_of(repository), plan, note)
+        except MissingData as missing:
+            rows.append(Missing(f"pointers, {repository}", str(missing)))
+    return rows
+
+
+def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:
+    commit, tasks = tasks_of(clone, _QUICK_TASKS if plan.quick else _TASKS)
+    with space_at(clone, commit, plan.cache) as space:
+        told = [(task, answered(space, task.prompt)) for task in tasks]
+        without_need = [line for line in _WITHOUT_NEED.read_text().splitlines() if line]
+        unwanted = [answered(space, prompt) for prompt in without_need]
+    shown = [(task, one) for task, one in told if one.tokens]
+    right = [any(path in task.files for path in one.paths[:_FIRST]) for task, one in shown]
+    of = f"of {len(tasks)} tasks; {note}".rstrip("; ")
+    yield Figure(f"{repository}: tasks with pointers", _share(len(shown), len(tasks)), "%", at_least(60), of)
+    yield Figure(
+        f"{repository}: a changed file in the first {_FIRST}", _share(sum(right), len(right)), "%", at_least(75)
+    )
+    noise = sum(1 for one in unwanted if one.tokens)
+    yield Figure(f"{repository}: pointers without need", _share(noise, len(unwanted)), "%", at_most(2))
+    if shown:
+        yield Figure(f"{repository}: pointers", median(one.tokens for _, one in shown), "tokens", at_most(150))
+        yield Figure(f"{repository}: a prompt", 1000 * median(one.seconds for _, one in told), "ms", at_most(300))
+
+
+def tasks_of(clone: Path, most: int) -> tuple[str, list[Task]]:
+    """Return the commit to read, and the tasks after it: the newest commits that change files it has."""
+    log = git(clone, "log", "--no-merges", f"-n{_COMMITS_READ}", "--format=%x1e%H%x1f%s", "--name-only")
+    records = [record.strip().split("\n") for record in log.split("\x1e")[1:]]
+    tasks: list[Task] = []
+    for place, (head, *paths) in enumerate(records):
+        commit, subject = head.split("\x1f")
+        files = frozenset(filter(None, paths))
+        if 0 < len(files) <= _MAX_FILES and not subject.lower().startswith(("bump", "chore", "build(deps", "merge")):
+            tasks.append(Task(subject, files))
+        if len(tasks) == most or place == len(records) - 1:
+            before = git(clone, "rev-parse", f"{commit}~1").strip()
+            known = frozenset(git(clone, "ls-tree", "-r", "--name-only", before).splitlines())
+            return before, [Task(one.prompt, one.files & known) for one in tasks if one.files & known]
+    raise MissingData(f"{clone} has no commits.")
+
+
+def answered(space: Space, prompt: str) -> Answered:
+    """Ask for the pointers of a prompt."""
+    began = time.perf_counter()
+    text, shown = shown_pointers(pointers(space, prompt))
+    return Answered([*_paths(shown)], estimate_tokens(text) if text else 0, time.perf_counter() - began)
+
+
+def _paths(shown: Sequence[Pointer]) -> Iterator[str]:
+    for one in shown:
+        if ":" in (place := one.text.split(" ")[0]):
+            yield place.rpartition(":")[0]
+
+
+def _share(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else 0.0

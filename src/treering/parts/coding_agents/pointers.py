@@ -1,0 +1,128 @@
+"""Pointers for a prompt: the rules, decisions and open work that match it, and a few places in files."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from treering.core.characters import one_line
+from treering.core.fencing import fence
+from treering.core.scope import ROOT
+from treering.retrieval.search.lines import answering_lines
+from treering.retrieval.text.analysis import content_words, estimate_tokens, telling_terms
+from treering.surfaces.python.space import Space
+from treering.verbs.reading import WEAK, ShownHit
+
+MAX_TOKENS = 250
+_MAX_PLACES = 4
+_MAX_ENTRIES = 3
+_MAX_CHARS = 70
+_MAX_PROMPT_CHARS = 4_000
+_HITS = 20
+"""Sources and objects that are ranked together, so that entries of memory compete with files."""
+_KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
+_OPEN = frozenset({"open", "in_progress", "blocked"})
+_MIN_SHARED = 2
+"""Terms of the subject of a prompt that the best hit has to have."""
+_NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
+"""Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
+_LINES = re.compile(r"^(?P<path>.*)#L(?P<start>\d+)-L\d+")
+
+_WORKFLOW = frozenset(
+    "add added adding again all amend another apply approve ask asked being believe better bit branch bug build "
+    "bump carry change changed changelog changes check checks ci clean close code comment comments commit commits "
+    "concise conflict conflicts continue cool correct course create debug delete deleted deploy diff different do "
+    "docs done double error errors everything example explain fail failed failing fast faster few file files finish "
+    "first fix fixed forget format function funny git give go going good got great green happen happened happens "
+    "hear hello help helper hi hmm idea inline issue job keep last later latest lets lgtm line lines lint linter "
+    "little long longer look looks main make makes many matter maybe mean means merge message mind minute missing "
+    "moment more morning move moved name names need never next nice no none normal note now ok okay on once one "
+    "open origin output own part perfect pick plan please possible pr previous problem proceed project pull push "
+    "put question questions quick quickly read readable ready really reason rebase red redo refactor release remote "
+    "remove rename repo rerun rest restart result results resume retry revert review right run said save say says "
+    "script second sense short shorter should show simple simpler simplify skip something soon sorry sort sound "
+    "sounds split squash start stash status stay step still stop such suggest suite summarize summary sure switch "
+    "take taken takes talk tell test tests thank thanks thing things think third time times today todo tomorrow "
+    "tried try turn under understand understood undo unit until update use used uses using verify version very wait "
+    "want wanted was way well were what when whole word words work works would write written wrong wrote yep yes "
+    "yesterday yet you".split()
+)
+"""Words of the work itself: a prompt of these alone has no subject that a memory could know about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One line for an agent. `key` names it within a session, so that it is shown once."""
+
+    key: str
+    text: str
+
+
+def subject_of(prompt: str) -> frozenset[str]:
+    """Return the terms of a prompt that are about something beyond the work itself."""
+    words = (word for word in content_words(prompt) if word not in _WORKFLOW)
+    return frozenset(term for word in words for term in telling_terms(word))
+
+
+def pointers(space: Space, prompt: str) -> list[Pointer]:
+    """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
+    asked = prompt[:_MAX_PROMPT_CHARS]
+    subject = subject_of(asked)
+    if len(subject) < _MIN_SHARED and not _NAME.search(asked):
+        return []
+    report = space.query("search", ROOT, {"text": asked}, {"limit": _HITS, "group": "source"})
+    hits = [hit for hit in report.hits if hit.current and WEAK not in hit.flags]
+    if not hits or not _is_about(hits[0], subject, asked):
+        return []
+    return [*_entries(hits), *_places(hits, asked)]
+
+
+def _is_about(hit: ShownHit, subject: frozenset[str], asked: str) -> bool:
+    """Return whether a hit has a name of the prompt or several terms of its subject: one word may be chance."""
+    held = f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
+    names = (found[0] for found in _NAME.finditer(asked))
+    return len(subject.intersection(telling_terms(held))) >= _MIN_SHARED or any(name in held for name in names)
+
+
+def shown_pointers(pointers: Sequence[Pointer]) -> tuple[str, list[Pointer]]:
+    """Return pointers as an agent reads them, and those that fit into the budget; empty for none."""
+    kept = list(pointers)
+    while kept:
+        text = fence("\n".join(one.text for one in kept), origin="treering")
+        if estimate_tokens(text) <= MAX_TOKENS:
+            return text, kept
+        kept.pop()
+    return "", []
+
+
+def _entries(hits: Iterable[ShownHit]) -> Iterator[Pointer]:
+    matching = [hit for hit in hits if _is_entry(hit)]
+    for hit in matching[:_MAX_ENTRIES]:
+        state = f" ({hit.status.replace('_', ' ')})" if hit.type == "work_item" else ""
+        yield Pointer(
+            hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"
+        )
+
+
+def _is_entry(hit: ShownHit) -> bool:
+    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status == "active"
+    return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
+
+
+def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[Pointer]:
+    found = [(hit, place) for hit in hits if (place := _LINES.match(hit.place))]
+    for hit, place in found[:_MAX_PLACES]:
+        lines = hit.text.split("\n")
+        matched = answering_lines(hit.text, asked, most=1)
+        best = next(iter(matched.matched or matched.shown), 0)
+        where = f"{place['path']}:{int(place['start']) + best}"
+        symbol = _symbol(hit.heading, asked)
+        said = one_line(lines[best].strip(), most=_MAX_CHARS)
+        yield Pointer(sha256(hit.place.encode()).hexdigest()[:16], " ".join(filter(None, (where, symbol, f"– {said}"))))
+
+
+def _symbol(heading: str, asked: str) -> str:
+    """Return of the symbols of a passage the one with the most words of the prompt."""
+    symbols = [one.strip() for one in heading.split(",") if one.strip(" …")]
+    words = frozenset(telling_terms(asked))
+    return max(symbols, key=lambda one: len(words.intersection(telling_terms(one))), default="")

@@ -1,0 +1,270 @@
+"""`query` in mode `brief`: what to know before starting, without a task, from structured state alone."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from treering.core.canonical import Instant
+from treering.core.characters import one_line
+from treering.core.evidence import Turn
+from treering.core.fencing import fence, without_recalled
+from treering.core.filters import And, Compare, Filter
+from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
+from treering.core.policy import is_over
+from treering.ports.ledger import Altered, Selection, head_of
+from treering.retrieval.text.analysis import estimate_tokens
+from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
+from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
+from treering.verbs.scoped_ledger import whole
+from treering.verbs.trees import notes_of_objects, repository_maps
+
+_DEFAULT_TOKENS = 500
+_MAX_LINE_CHARS = 200
+_MAX_QUOTE_CHARS = 140
+_LABEL_WIDTH = 10
+_ENTRIES = 5
+"""Entries of a section that are shown; a line states how many there are in all."""
+_RULES = 8
+_PRIORITIES = ("urgent", "high", "normal", "low")
+_PROGRESS = ("in_progress", "blocked", "open")
+_TALK = "conversation"
+_TALKS = 20
+"""Conversations begun last, among which the one with the newest message is looked for."""
+
+
+class BriefEntry(Value):
+    """One thing to know before starting."""
+
+    id: str
+    kind: str
+    status: str
+    text: str
+    updated_at: Instant
+
+
+class BriefSection(Value):
+    """A part of the brief, most important entries first."""
+
+    name: str
+    entries: tuple[BriefEntry, ...]
+    total: int
+    """How many entries there are, shown or not."""
+
+
+class BriefReport(ReadReport):
+    """What to know before starting, as values and as text with recalled content fenced as data."""
+
+    card: Mapping[str, Any] = Field(default={}, description="The project, as its manifests state it.")
+    sections: tuple[BriefSection, ...] = ()
+    since: str = Field(default="", description="What changed since the last conversation.")
+    last: str = Field(default="", description="The last conversation.")
+    lines: tuple[str, ...] = ()
+    text: str = ""
+    """The lines, fenced as data; empty if nothing is known."""
+
+
+def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
+    """Compose what to know before starting: project, rules, decisions, open work, changes, the last conversation."""
+    altered: Altered = {}
+    repository = _repository(call, altered)
+    card = repository.payload.get("card", {}) if repository else {}
+    knowledge, work = _current(call, options, altered)
+    stale = [item for item in knowledge if item.status == "stale"]
+    held = [item for item in knowledge if item.status == "active"]
+    sections = tuple(
+        section
+        for section in (
+            _section("Rules", [one for one in held if one.kind in ("constraint", "preference")], most=_RULES),
+            _section("Decided", [one for one in held if one.kind == "decision"]),
+            _section("Open", work),
+            _section("Stale", stale),
+        )
+        if section.entries
+    )
+    talk = _last_talk(call, options, altered)
+    report = BriefReport(
+        verb="query",
+        mode="brief",
+        scope=call.scope,
+        warnings=altered_warnings(altered),
+        ids=tuple(entry.id for section in sections for entry in section.entries),
+        card=card,
+        sections=sections,
+        since=_since(talk, repository),
+        last=_last(talk),
+    )
+    lines = [*_card_lines(card), *_memory_lines(report)]
+    text = _fenced(lines, options.max_tokens or _DEFAULT_TOKENS)
+    return report.model_copy(update={"lines": tuple(lines), "text": text, "status": "ok" if text else "empty"})
+
+
+def _repository(call: Call, altered: Altered) -> Source | None:
+    """Return the map of the repository asked from; without one the only repository of the space."""
+    maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
+    if call.tree:
+        return next((one for one in maps if one.origin == call.tree.view.root), None)
+    return maps[0] if len(maps) == 1 else None
+
+
+def _current(call: Call, options: ReadOptions, altered: Altered) -> tuple[list[Knowledge], list[WorkItem]]:
+    """Return active and stale knowledge and open work that are valid in the scope and on the branch asked from."""
+    kinds = Compare("kind", "in", ("constraint", "preference", "decision"))
+    asked: tuple[tuple[str, Filter], ...] = (
+        ("knowledge", And((kinds, Compare("status", "in", ("active", "stale"))))),
+        ("work_item", Compare("status", "in", _PROGRESS)),
+    )
+    found: list[Object] = []
+    for kind, where in asked:
+        selection = Selection(
+            scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
+        )
+        found += call.engine.ledger.select(selection, altered=altered)
+    now = time_of(call, options.moment())
+    elsewhere = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
+    standing = [item for item in found if item.id not in elsewhere and not is_over(item, now=now)]
+    knowledge = [item for item in standing if isinstance(item, Knowledge)]
+    return (
+        sorted(knowledge, key=lambda item: (item.kind != "constraint", -item.updated_at.timestamp())),
+        sorted((item for item in standing if isinstance(item, WorkItem)), key=_urgency),
+    )
+
+
+def _urgency(item: WorkItem) -> tuple[int, int, float]:
+    return (
+        _PROGRESS.index(item.status) if item.status in _PROGRESS else len(_PROGRESS),
+        _PRIORITIES.index(item.priority),
+        -item.updated_at.timestamp(),
+    )
+
+
+def _section(name: str, items: Sequence[Knowledge | WorkItem], *, most: int = _ENTRIES) -> BriefSection:
+    entries = tuple(
+        BriefEntry(id=item.id, kind=item.kind, status=item.status, text=_statement(item), updated_at=item.updated_at)
+        for item in items[:most]
+    )
+    return BriefSection(name=name, entries=entries, total=len(items))
+
+
+def _statement(item: Knowledge | WorkItem) -> str:
+    """Return an entry in one sentence: the rule itself, what was decided, the title of work and its state."""
+    match item:
+        case WorkItem():
+            notes = [item.status.replace("_", " ")] if item.status != "open" else []
+            notes += [item.priority] if item.priority in ("urgent", "high") else []
+            said = title_of(item)
+        case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
+            said = item.title if rule in item.title else rule
+            notes = [f"in {where}"] if where not in ("", "repository") and where not in said else []
+        case Knowledge(payload=Decision(outcome=outcome)):
+            said, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
+        case _:
+            said, notes = title_of(item), []
+    return one_line(f"{said} ({', '.join(notes)})" if notes else said, most=_MAX_LINE_CHARS)
+
+
+def _last_talk(call: Call, options: ReadOptions, altered: Altered) -> Source | None:
+    """Return the conversation with the newest message. Conversations have scopes of their own, below the one asked."""
+    where = And((Compare("kind", "eq", _TALK), Compare("status", "eq", "active")))
+    selection = Selection(
+        scope=call.scope, descend=True, types=("source",), where=where, as_of=options.moment(), newest=_TALKS
+    )
+    talks = [item for item in whole(call.engine.ledger).select(selection, altered=altered) if isinstance(item, Source)]
+    return max(talks, key=_ended, default=None)
+
+
+def _ended(talk: Source) -> datetime:
+    return max(
+        (segment.locator.at for segment in talk.segments if isinstance(segment.locator, Turn) and segment.locator.at),
+        default=talk.captured_at,
+    )
+
+
+def _since(talk: Source | None, repository: Source | None) -> str:
+    commits = repository.payload.get("latest_commits", ()) if repository else ()
+    if talk is None or not commits:
+        return ""
+    day = f"{_ended(talk):%Y-%m-%d}"
+    newer = [one for one in commits if one["date"] > day]
+    if not newer:
+        return ""
+    more = " or more" if len(newer) == len(commits) else ""
+    number = f"{len(newer)}{more} commit{'' if len(newer) == 1 and not more else 's'}"
+    return f"your last session on {_ended(talk):%d %b}: {number}, the last “{one_line(newer[0]['subject'], most=80)}”"
+
+
+def _last(talk: Source | None) -> str:
+    """Return the date of the last conversation and the last request of its user, quoted."""
+    if talk is None:
+        return ""
+    requests = [
+        segment.excerpt
+        for segment in talk.segments
+        if isinstance(segment.locator, Turn) and segment.locator.speaker == "user"
+    ]
+    said, _ = without_recalled(requests[-1] if requests else "")
+    quoted = f": “{one_line(said.strip(), most=_MAX_QUOTE_CHARS)}”" if said.strip() else ""
+    return f"{_ended(talk):%d %b}{quoted}"
+
+
+def _fenced(lines: list[str], max_tokens: int) -> str:
+    """Fence the lines, which are in the order of importance, without the last ones that are over the budget."""
+    while lines:
+        fenced = fence("\n".join(lines), origin="brief")
+        if estimate_tokens(fenced) <= max_tokens:
+            return fenced
+        lines.pop()
+    return ""
+
+
+def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:
+    if not card:
+        return
+    heading = " ".join(filter(None, (card["name"], card.get("version", ""))))
+    about = ", ".join(filter(None, (card.get("purpose", ""), *(card.get("requires") or card.get("languages", ())))))
+    read_from = f"  [{', '.join(card['read_from'])}]" if card.get("read_from") else ""
+    yield f"{heading} – {about}{read_from}" if about else heading
+    folders = [*map(_folder, card.get("folders", ()))]
+    tests = [f"tests: {', '.join(card['tests'])}"] if card.get("tests") else []
+    docs = [f"docs: {', '.join(card['docs'])}"] if card.get("docs") else []
+    yield from _labeled("Layout", " · ".join([*folders, *tests, *docs]))
+    yield from _labeled("Commands", " · ".join(_commands(card.get("commands", ()))))
+    yield from _labeled("Read too", ", ".join(card.get("client_files", ())))
+
+
+def _folder(one: Mapping[str, Any]) -> str:
+    names = [*one["children"], *([f"{one['more']} more"] if one["more"] else [])]
+    return f"{one['path']} ({', '.join(names)})" if names else one["path"]
+
+
+def _commands(commands: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    by_job: dict[str, list[str]] = {}
+    for one in commands:
+        by_job.setdefault(one["job"], []).append(f"`{one['run']}`")
+    return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
+
+
+def _memory_lines(report: BriefReport) -> Iterator[str]:
+    for section in report.sections:
+        for place, entry in enumerate(section.entries):
+            hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
+            yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
+    yield from _labeled("Since", report.since)
+    yield from _labeled("Last", report.last)
+
+
+def _labeled(label: str, text: str) -> Iterator[str]:
+    if text:
+        yield f"{label:<{_LABEL_WIDTH}}{text}"
+
+
+BRIEF = Mode(
+    name="brief",
+    summary="What to know before starting, without a task: project, rules, decisions, open work, changes.",
+    input=Nothing,
+    options=ReadOptions,
+    report=BriefReport,
+    run=brief,
+    rights=READS,
+)

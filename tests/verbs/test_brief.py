@@ -1,0 +1,139 @@
+"""The brief tells what to know before starting: project, rules, decisions, open work, changes, last conversation."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sources.git_scratch import Scratch
+from space_parts import decide, note, state_fact, task
+from treering.core.fencing import without_recalled
+from treering.retrieval.text.analysis import estimate_tokens
+
+
+def brief(space, scope="/", **options):
+    return space.query("brief", scope=scope, options=options)
+
+
+def rule(space, text, scope="/"):
+    quote = note(space, text, scope=scope)
+    return decide(space, text, quote, scope=scope, kind="constraint", payload={"rule": text})
+
+
+def settled(space, title):
+    return decide(space, title, note(space, title), payload={"question": f"{title}?", "outcome": ""})
+
+
+def sections(report):
+    return {section.name: [entry.text for entry in section.entries] for section in report.sections}
+
+
+def test_brief_of_an_empty_space_is_empty(space):
+    report = brief(space)
+    assert (report.status, report.text, report.sections) == ("empty", "", ())
+
+
+def test_brief_shows_rules_decisions_and_open_work(space):
+    rule(space, "No new dependencies without an issue")
+    settled(space, "Redelivery is counted by x-death")
+    task(space, "Limit redeliveries", priority="high")
+    assert sections(brief(space)) == {
+        "Rules": ["No new dependencies without an issue"],
+        "Decided": ["Redelivery is counted by x-death"],
+        "Open": ["Limit redeliveries (high)"],
+    }
+
+
+def test_brief_leaves_out_candidates_facts_and_finished_work(space):
+    quote = note(space, "Deploys never happen on Fridays.")
+    decide(space, "Deploys never happen on Fridays", quote, status="candidate")
+    state_fact(space, "api", "port", 80, quote)
+    done = task(space, "Ship it")
+    space.crystallize("work_item", input={"id": done, "status": "resolved", "resolution": "shipped"})
+    assert brief(space).status == "empty"
+
+
+def test_brief_shows_nothing_of_sibling_scopes(space):
+    rule(space, "Everywhere")
+    rule(space, "Only in web", "/web")
+    assert sections(brief(space, "/api")) == {"Rules": ["Everywhere"]}
+    assert sections(brief(space, "/web"))["Rules"] == ["Only in web", "Everywhere"]
+
+
+def test_brief_shows_decisions_whose_evidence_changed_as_stale(space):
+    quote = note(space, "Retries are capped at five.", origin="retries.md")
+    decide(space, "Cap retries at five", quote, status="active", payload={"question": "Cap?", "outcome": "Five"})
+    note(space, "Retries are unlimited and nobody counts them any longer.", origin="retries.md")
+    report = brief(space)
+    assert list(sections(report)) == ["Stale"]
+    assert "Cap retries at five" in report.text
+
+
+def test_brief_puts_urgent_work_in_progress_first(space):
+    task(space, "Later", priority="low")
+    task(space, "Soon", priority="urgent")
+    begun = task(space, "Begun")
+    space.crystallize("work_item", input={"id": begun, "status": "in_progress"})
+    assert sections(brief(space))["Open"] == ["Begun (in progress)", "Soon (urgent)", "Later"]
+
+
+def test_brief_counts_the_entries_it_does_not_show(space):
+    for number in range(12):
+        settled(space, f"Decision {number}")
+    report = brief(space)
+    assert report.sections[0].total == 12
+    assert "(5 of 12)" in report.text
+
+
+def test_brief_drops_its_last_lines_to_fit_the_budget(space):
+    for number in range(8):
+        rule(space, f"Rule {number}: " + "keep every function short and flat " * 3)
+    task(space, "Limit redeliveries")
+    report = brief(space, max_tokens=150)
+    assert estimate_tokens(report.text) <= 150
+    assert "Rule 7" in report.text
+    assert "Limit redeliveries" not in report.text
+
+
+def test_brief_is_fenced_as_recalled_text(space):
+    rule(space, "Never push to main")
+    outside, fences = without_recalled(brief(space).text)
+    assert (outside.strip(), fences) == ("", 1)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(
+        {
+            "pyproject.toml": '[project]\nname = "acme"\ndescription = "Sells anvils."\nrequires-python = ">=3.10"\n',
+            "Makefile": "test:\n\tpytest\n",
+            "acme/app.py": "a = 1\n",
+            "tests/test_app.py": "def test_a(): ...\n",
+        },
+        message="Sell anvils",
+    )
+    return scratch
+
+
+def test_brief_begins_with_the_project_card(space, repository):
+    space.ingest("repo", input={"path": str(repository.folder)})
+    assert brief(space).lines[:3] == (
+        "acme – Sells anvils, Python ≥ 3.10  [pyproject.toml]",
+        "Layout    acme/ · tests: tests/",
+        "Commands  test `make test`",
+    )
+
+
+def test_brief_quotes_the_last_request_and_the_commits_since(space, repository):
+    space.ingest("repo", input={"path": str(repository.folder)})
+    said_at = (datetime.now(UTC) - timedelta(days=3)).isoformat()
+    messages = [
+        {"role": "user", "content": "Limit redeliveries of poison messages.", "at": said_at},
+        {"role": "assistant", "content": "Done. The docs come next.", "at": said_at},
+    ]
+    space.ingest(
+        "source", "/discussion/1", {"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]}
+    )
+    report = brief(space)
+    assert report.last.endswith("“Limit redeliveries of poison messages.”")
+    assert "1 or more commits, the last “Sell anvils”" in report.since
