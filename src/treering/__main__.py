@@ -20,7 +20,7 @@ def main() -> None:
     if arguments[:1] == [client.STAYS]:
         from treering.surfaces.resident import process
 
-        process.main(arguments[1:], run_here)
+        process.main(arguments[1:], lambda: run_here(loaded=True))
         return
     if not client.is_used(arguments):
         run_here()
@@ -33,12 +33,15 @@ def main() -> None:
         client.start_resident()
 
 
-def run_here() -> "NoReturn":
-    """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
+def run_here(*, loaded: bool = False) -> "NoReturn":
+    """Answer a hook of a coding agent, which has no time for the whole command line; else run that.
+
+    `loaded`: the modules are in memory already, as they are in the resident process.
+    """
     if sys.argv[1:2] == ["session"] and len(sys.argv) == 3 and sys.argv[2] in _HOOKS:
         from treering.parts.coding_agents import session_hooks
 
-        raise SystemExit(session_hooks.run(sys.argv[2]))
+        raise SystemExit(session_hooks.run(sys.argv[2], loaded=loaded))
     from treering.surfaces import cli
 
     cli.main()

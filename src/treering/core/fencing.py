@@ -14,7 +14,6 @@ from treering.core.characters import digest, normalise_text, unmarked, visible, 
 _START = "<<treering:"
 _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')
 _MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>)?")
-_FENCE = re.compile(rf"{_OPENING.pattern}\n?(.*?)\n?{_START}end [0-9a-f]{{16}}>>", re.DOTALL)
 _SURROUNDINGS = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
 _ORIGIN_CHARS = 200
 _NESTED = 4
@@ -59,15 +58,6 @@ def without_recalled(text: str) -> tuple[str, int]:
         text = cut(text, spans)
         taken += len(spans)
     return (without_markers(text) if recalled_spans(text) else text), taken
-
-
-def unfenced(text: str) -> str:
-    """Return `text` with its complete fences replaced by their origins and contents, to be fenced as a whole."""
-    parts, at = [], 0
-    for start, end in recalled_spans(text):
-        parts += [text[at:start], _FENCE.sub(r"From \1:\n\3", text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]])
 
 
 def recalled_spans(text: str) -> list[tuple[int, int]]:

@@ -207,6 +207,7 @@ class ShownThings:
     def __init__(self, space: Path, session: str) -> None:
         name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
         self._file = ready_folder(space) / f"{name}{_SHOWN}"
+        self._space = space
         self._session = session
         self.ids: set[str] = set()
         with suppress(OSError, ValueError):
@@ -221,8 +222,10 @@ class ShownThings:
     def add(self, ids: Iterable[str]) -> None:
         """Write down that these are told."""
         if self._session:
-            with suppress(OSError), self._file.open("a", encoding="ascii") as file:
-                file.write("".join(f"{one}\n" for one in ids))
+            with suppress(OSError):
+                ready_folder(self._space, make=True)
+                with self._file.open("a", encoding="ascii") as file:
+                    file.write("".join(f"{one}\n" for one in ids))
 
 
 def _is_named(path: str, entry: HookEntry) -> bool:

@@ -1,16 +1,21 @@
 """Pointers for a prompt: the rules, decisions and open work that match it, and a few places in files."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from treering.core.characters import one_line
 from treering.core.fencing import fence
 from treering.core.scope import ROOT
+from treering.parts.coding_agents.hook_memory import ShownThings
 from treering.retrieval.search.lines import answering_lines
 from treering.retrieval.text.analysis import content_words, estimate_tokens, telling_terms
-from treering.surfaces.python.space import Space
+from treering.surfaces.python.space import Space, open_space
+from treering.system.address import file_address
 from treering.verbs.reading import WEAK, ShownHit
 
 MAX_TOKENS = 250
@@ -18,8 +23,8 @@ _MAX_PLACES = 4
 _MAX_ENTRIES = 3
 _MAX_CHARS = 70
 _MAX_PROMPT_CHARS = 4_000
-_HITS = 20
-"""Sources and objects that are ranked together, so that entries of memory compete with files."""
+_MEMORY: Mapping[str, Any] = {"limit": 6, "filter": {"type": {"in": ["knowledge", "work_item"]}}}
+_FILES: Mapping[str, Any] = {"limit": 8, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _OPEN = frozenset({"open", "in_progress", "blocked"})
 _MIN_SHARED = 2
@@ -58,6 +63,19 @@ class Pointer:
     text: str
 
 
+def prompt_pointers(space: Path, folder: Path, session: str, prompt: str) -> str:
+    """Return pointers for a prompt as an agent reads them: those that its session was not shown before.
+
+    `space`: the file of the space; `folder`: where the session is at work.
+    """
+    with open_space(file_address(space), create=False, background=False) as opened:
+        found = pointers(opened.asked_from(folder), prompt)
+    shown = ShownThings(space, session)
+    text, kept = shown_pointers([one for one in found if one.key not in shown.ids])
+    shown.add(one.key for one in kept)
+    return text
+
+
 def subject_of(prompt: str) -> frozenset[str]:
     """Return the terms of a prompt that are about something beyond the work itself."""
     words = (word for word in content_words(prompt) if word not in _WORKFLOW)
@@ -70,11 +88,17 @@ def pointers(space: Space, prompt: str) -> list[Pointer]:
     subject = subject_of(asked)
     if len(subject) < _MIN_SHARED and not _NAME.search(asked):
         return []
-    report = space.query("search", ROOT, {"text": asked}, {"limit": _HITS, "group": "source"})
-    hits = [hit for hit in report.hits if hit.current and WEAK not in hit.flags]
-    if not hits or not _is_about(hits[0], subject, asked):
-        return []
-    return [*_entries(hits), *_places(hits, asked)]
+    entries = [hit for hit in _found(space, asked, _MEMORY) if _is_entry(hit) and _is_about(hit, subject, asked)]
+    files = _found(space, asked, _FILES)
+    if files and not _is_about(files[0], subject, asked):
+        files = []
+    return [*_entries(entries), *_places(files, asked)]
+
+
+def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
+    """Return the hits of a search that answer and are how things stand here."""
+    report = space.query("search", ROOT, {"text": asked}, options)
+    return [hit for hit in report.hits if hit.current and WEAK not in hit.flags]
 
 
 def _is_about(hit: ShownHit, subject: frozenset[str], asked: str) -> bool:
@@ -96,8 +120,7 @@ def shown_pointers(pointers: Sequence[Pointer]) -> tuple[str, list[Pointer]]:
 
 
 def _entries(hits: Iterable[ShownHit]) -> Iterator[Pointer]:
-    matching = [hit for hit in hits if _is_entry(hit)]
-    for hit in matching[:_MAX_ENTRIES]:
+    for hit in islice(hits, _MAX_ENTRIES):
         state = f" ({hit.status.replace('_', ' ')})" if hit.type == "work_item" else ""
         yield Pointer(
             hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"

@@ -1,6 +1,5 @@
 """What `treering connect`, `disconnect`, `status` and `session` do."""
 
-import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from treering.core.canonical import PREFIXES, render_time
+from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.facades import LazyModule
 from treering.parts.coding_agents.connecting import (
@@ -267,7 +266,6 @@ _MOST_TRANSCRIPT = 512 * 1024 * 1024
 _ACTOR = "coding agent"
 _TRIES = 3
 _FAILED = 1
-_IDS = re.compile(rf"\b(?:{'|'.join(PREFIXES.values())}):[0-9a-z]{{26}}\b")
 
 
 def keep_now(file: Path) -> None:
@@ -315,8 +313,9 @@ def make_ready(space: Space, folder: Path) -> None:
     keep_table(space)
     for _ in range(_TRIES):
         head = standing(file).head
-        text = space.asked_from(folder).query("brief").text
-        now = standing(file, {*_IDS.findall(text)})
+        report = space.asked_from(folder).query("brief")
+        text = "\n".join(report.lines)
+        now = standing(file, report.ids)
         if now.head == head:  # else it was written meanwhile, and the text may be of before or after
             keep_pack(
                 file, folder, ReadyPack(str(folder), state_of(folder), time.time(), now.head, now.revisions, text)

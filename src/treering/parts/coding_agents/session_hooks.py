@@ -2,10 +2,11 @@
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
-from treering.core.fencing import fence, unfenced, without_recalled, without_surroundings
+from treering.core.fencing import fence, without_recalled, without_surroundings
 from treering.parts.coding_agents.client_input import read_hook_input
 from treering.stores.sqlite.ready import Standing, read_ready, ready_folder, standing, write_ready
 from treering.system.address import file_address
@@ -32,11 +33,14 @@ _MOST_BYTES = 100_000
 _EMPTY: Mapping[str, Any] = {}
 _OF_CURSOR = ("sessionStart", "postToolUse")
 _MOST_ASKED = 20_000
+_MAX_SEARCH_SECONDS = 1.0
+"""Three times what the search for a prompt takes on an idle machine."""
 _COMES = (
     "Treering: what is known for this folder is being made ready, for the next session. "
-    "Until then the tool wiki.query tells it, in the mode context."
+    "Until then the tool wiki.query tells it, in the mode brief."
 )
-_ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode context."
+_MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
+_ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode brief."
 _RESUMED = "resume"
 _NEW = ".new"
 _COPY = ".jsonl"
@@ -63,12 +67,16 @@ class WaitingTranscript:
         self.record.with_suffix(_COPY).unlink(missing_ok=True)
 
 
-def run(word: str) -> int:
-    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on."""
+def run(word: str, *, loaded: bool = False) -> int:
+    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on.
+
+    `loaded`: this is the resident process, which has time to search.
+    """
     given = _given()
+    answer = _search if loaded and word == "prompt" else _ANSWERS[word]
     try:
         off = word in Settings.read(folder=_folder(given)).hooks_off
-        told = _EMPTY if off else _ANSWERS[word](given)
+        told = _EMPTY if off else answer(given)
     except (TreeringError, OSError) as error:
         sys.stderr.write(f"treering: {visible(str(error))}\n")
         told = _EMPTY
@@ -156,8 +164,37 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
 
 
+def _search(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer a prompt with the rules, decisions, open work and places that a search finds, if it finds them in time."""
+    from treering.parts.coding_agents.pointers import prompt_pointers
+
+    folder, space = _space_of(given)
+    if space is None:
+        return _EMPTY
+    own, _ = without_recalled(without_surroundings(given.get("prompt", "")))
+    with _at_most(_MAX_SEARCH_SECONDS):
+        return _told(given, prompt_pointers(space, folder, _session(given), own))
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """End the process with an empty answer if a search takes longer: nobody waits for a hint."""
+
+    def stop(_number: int, _frame: object) -> None:
+        sys.stdout.write("{}\n")
+        sys.stdout.flush()
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what truly speaks of what a person asks for; with nothing where nothing does."""
+    """Answer with the entries of the table that match a prompt by their words; for a process without the search."""
     from treering.parts.coding_agents import hook_memory
 
     folder, space = _space_of(given)
@@ -343,7 +380,7 @@ class ReadyPack:
         notes = [f"Known for this folder, as of {_ago(time.time() - self.at)}"]
         notes += ["for another branch"] if state != self.state else []
         notes += ["before the last changes of the memory"] if now.head != self.head else []
-        return f"{', '.join(notes)}.\n\n{fence(unfenced(self.text).strip(), origin='treering')}"
+        return f"{', '.join(notes)}.\n\n{fence(self.text, origin='treering')}\n\n{_MORE}"
 
 
 def pack_of(space: Path, folder: Path) -> ReadyPack | None:

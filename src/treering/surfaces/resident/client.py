@@ -19,6 +19,7 @@ STATE = ("pid", "seconds", "answered", "idle_minutes")
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
 _COMMANDS = ("query", "crystallize", "lint", "review", "status")
+_SEARCHING_HOOK = ["session", "prompt"]
 _OFF = ("0", "false", "no", "off")  # as in `system.settings`, which is not loaded here
 _READ_AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_"),
@@ -46,8 +47,8 @@ def is_used(arguments: list[str]) -> bool:
 
 
 def is_short(arguments: list[str]) -> bool:
-    """Tell whether a command is short but for loading. Hooks load little, and would gain nothing."""
-    return arguments != [] and arguments[0] in _COMMANDS
+    """Tell whether a command is short but for loading. Most hooks load little, and would gain nothing."""
+    return arguments[:1] != [] and (arguments[0] in _COMMANDS or arguments == _SEARCHING_HOOK)
 
 
 def hand_over(arguments: list[str]) -> int | None:

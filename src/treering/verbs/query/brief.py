@@ -21,6 +21,7 @@ from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import notes_of_objects, repository_maps
 
 _DEFAULT_TOKENS = 500
+_ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
 _MAX_QUOTE_CHARS = 140
 _LABEL_WIDTH = 10
@@ -61,6 +62,7 @@ class BriefReport(ReadReport):
     since: str = Field(default="", description="What changed since the last conversation.")
     last: str = Field(default="", description="The last conversation.")
     lines: tuple[str, ...] = ()
+    """The brief as people read it, within the budget of tokens."""
     text: str = ""
     """The lines, fenced as data; empty if nothing is known."""
 
@@ -89,15 +91,18 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         mode="brief",
         scope=call.scope,
         warnings=altered_warnings(altered),
-        ids=tuple(entry.id for section in sections for entry in section.entries),
+        ids=(
+            *(entry.id for section in sections for entry in section.entries),
+            *(one.id for one in (repository, talk) if one),
+        ),
         card=card,
         sections=sections,
         since=_since(talk, repository),
         last=_last(talk),
     )
-    lines = [*_card_lines(card), *_memory_lines(report)]
-    text = _fenced(lines, options.max_tokens or _DEFAULT_TOKENS)
-    return report.model_copy(update={"lines": tuple(lines), "text": text, "status": "ok" if text else "empty"})
+    lines = _within([*_card_lines(card), *_memory_lines(report)], options.max_tokens or _DEFAULT_TOKENS)
+    text = fence("\n".join(lines), origin=_ORIGIN) if lines else ""
+    return report.model_copy(update={"lines": lines, "text": text, "status": "ok" if lines else "empty"})
 
 
 def _repository(call: Call, altered: Altered) -> Source | None:
@@ -208,14 +213,11 @@ def _last(talk: Source | None) -> str:
     return f"{_ended(talk):%d %b}{quoted}"
 
 
-def _fenced(lines: list[str], max_tokens: int) -> str:
-    """Fence the lines, which are in the order of importance, without the last ones that are over the budget."""
-    while lines:
-        fenced = fence("\n".join(lines), origin="brief")
-        if estimate_tokens(fenced) <= max_tokens:
-            return fenced
+def _within(lines: list[str], max_tokens: int) -> tuple[str, ...]:
+    """Return the lines, which are in the order of importance, without the last ones that are over the budget."""
+    while lines and estimate_tokens(fence("\n".join(lines), origin=_ORIGIN)) > max_tokens:
         lines.pop()
-    return ""
+    return tuple(lines)
 
 
 def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:

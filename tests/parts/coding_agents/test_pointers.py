@@ -1,0 +1,105 @@
+"""A prompt gets a few pointers, once a session, or nothing."""
+
+import pytest
+
+from sources.git_scratch import Scratch
+from space_parts import decide, note, open_space, task
+from treering.parts.coding_agents.pointers import (
+    MAX_TOKENS,
+    Pointer,
+    pointers,
+    prompt_pointers,
+    shown_pointers,
+    subject_of,
+)
+from treering.retrieval.text.analysis import estimate_tokens
+
+UPLOAD = '''\
+"""Uploads of files."""
+
+
+class Uploader:
+    """Send files."""
+
+    def send(self, file):
+        return self.connection.put(file)
+
+    def retry_upload(self, file, limit):
+        """Send a file again until the retry limit is reached."""
+        for attempt in range(limit):
+            self.send(file)
+'''
+
+
+@pytest.fixture
+def acme(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(
+        {
+            "acme/upload.py": UPLOAD,
+            "acme/colors.py": "def mix(red, blue):\n    return red + blue\n",
+            "acme/orders.py": "def total(order):\n    return sum(line.price for line in order.lines)\n",
+        }
+    )
+    return scratch.folder
+
+
+@pytest.fixture
+def space(acme):
+    with open_space(f"sqlite:{acme.parent}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(acme)})
+        yield opened
+
+
+@pytest.mark.parametrize("prompt", ["continue", "run the tests", "thanks, commit this", "ok go on", "", "?", "why?"])
+def test_prompts_without_a_subject_get_no_pointers(space, prompt):
+    assert pointers(space, prompt) == []
+
+
+def test_words_of_the_work_itself_are_no_subject():
+    assert subject_of("please run all the tests again and commit") == frozenset()
+    assert subject_of("run the upload tests") == frozenset({"upload"})
+
+
+def test_prompt_gets_the_place_with_its_line(space):
+    (place, *_) = pointers(space, "the retry limit of an upload is ignored")
+    assert place.text.startswith("acme/upload.py:10 Uploader")
+
+
+def test_name_alone_is_a_subject(space):
+    assert pointers(space, "look at retry_upload")[0].text.startswith("acme/upload.py:10 ")
+
+
+def test_prompt_about_nothing_here_gets_no_pointers(space):
+    assert pointers(space, "how do I cook risotto with saffron?") == []
+
+
+def test_matching_rules_decisions_and_work_come_first(space):
+    quote = note(space, "An upload is sent again five times at most.")
+    decide(space, "Cap the retry limit of uploads at five", quote)
+    task(space, "Make the retry limit of uploads a setting")
+    decide(space, "Colors are mixed in linear space", note(space, "Mixing is linear."))
+    kinds = [one.text.split(":")[0] for one in pointers(space, "raise the retry limit of uploads")]
+    assert sorted(kinds[:2]) == ["Decision", "Task"]
+    assert all(kind.startswith("acme/") for kind in kinds[2:])
+
+
+def test_candidates_are_no_pointers(space):
+    decide(space, "Cap the retry limit of uploads at five", status="candidate")
+    assert not any(one.text.startswith("Decision") for one in pointers(space, "raise the retry limit of uploads"))
+
+
+def test_pointers_are_shown_once_in_a_session(space, acme):
+    file = space.address.file
+    prompt = "the retry limit of an upload is ignored"
+    assert "acme/upload.py:10" in prompt_pointers(file, acme, "one", prompt)
+    assert "acme/upload.py:10" not in prompt_pointers(file, acme, "one", prompt)
+    assert "acme/upload.py:10" in prompt_pointers(file, acme, "two", prompt)
+
+
+def test_pointers_are_dropped_from_the_end_to_fit_the_budget():
+    many = [Pointer(str(number), f"src/module_{number}.py:{number} " + "words " * 12) for number in range(20)]
+    text, kept = shown_pointers(many)
+    assert 0 < len(kept) < 20
+    assert kept == many[: len(kept)]
+    assert estimate_tokens(text) <= MAX_TOKENS
