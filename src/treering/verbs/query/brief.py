@@ -263,7 +263,7 @@ def _labeled(label: str, text: str) -> Iterator[str]:
 
 BRIEF = Mode(
     name="brief",
-    summary="What to know before starting, without a task: project, rules, decisions, open work, changes.",
+    summary="What to know before starting: project, rules, decisions, open work.",
     input=Nothing,
     options=ReadOptions,
     report=BriefReport,
