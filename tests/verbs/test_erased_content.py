@@ -14,8 +14,8 @@ from space_parts import records
 from treering.core.errors import Conflict, InvalidInput
 from treering.spaces.wiring import ERASURE_KEY
 from treering.testing.fakes import MemoryJobs
-from treering.verbs.lint import erasure
 from treering.verbs.ingest.erased import MIN_CHARS
+from treering.verbs.lint import erasure
 
 PATIENT = "# Patient\n\nMila Orlov was treated for scabies in room nine.\n"
 OTHER = "\n# Kitchen\n\nThe kitchen is closed on every Monday of the month.\n"

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-
 from discussion_parts import new_log, said, talk, texts
+
 from treering.parts.discussions.log.blocks import BLOCK_MESSAGES
 from treering.parts.discussions.operations import RECORD
 from treering.verbs.ingest.turns import Message
@@ -57,7 +57,7 @@ def test_new_messages_follow_the_erased(space):
 @pytest.mark.parametrize("words", ["PIN 4242", "yes", "naïve – 東京"])
 def test_short_messages_stay_out_of_their_discussion(space, words):
     log, other = new_log(space), new_log(space)
-    told = said("one two") + [Message(role="user", content=words)]
+    told = [*said("one two"), Message(role="user", content=words)]
     log.record(told)
     erase_source(space, log)
     assert log.record(told).left_out == 3
@@ -103,7 +103,8 @@ def test_only_the_erased_paragraph_of_a_message_is_left_out(space):
 
 
 def test_a_long_message_in_several_segments_is_recognised(space):
-    long = Message(role="user", content="\n\n".join(f"Paragraph {at} of the will of Ada Byron." * 40 for at in range(9)))
+    paragraphs = (f"Paragraph {at} of the will of Ada Byron. " * 40 for at in range(9))
+    long = Message(role="user", content="\n\n".join(paragraphs))
     log, other = new_log(space), new_log(space)
     log.record([long, TRAIN])
     assert len(log.read(0, 0)[0].segment_ids) > 1
