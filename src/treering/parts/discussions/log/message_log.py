@@ -14,7 +14,7 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
-from treering.parts.discussions.log.alignment import Mark, is_same_message
+from treering.parts.discussions.log.alignment import Alignment, Mark, is_same_message
 from treering.parts.discussions.log.blocks import (
     BLOCK_MESSAGES,
     Block,
@@ -244,27 +244,24 @@ class MessageLog:
         filtered = self._without_erased(history, transcript)
         told = filtered.told
         marks = [one.mark for one in told]
-        if start is not None:
-            _check_start(start, history.count)
-            agreed = history.agreement(marks, start=start)
-            at, after, ignored = agreed.kept, None, 0
-            here = agreed.told
-        else:
-            place = history.alignment(marks)
-            at, after, ignored, here = place.position, place.after, place.ignored, place.told
+        place = _place_of(history, marks, start)
         restored: dict[int, TranscriptMessage] = {}
         if again and filtered.left_out:
-            # Behind a part that continues an earlier message, the told messages agree up to that message.
-            placed = history.placed(marks[:here], end=at if after is None else after)
+            # A part that continues an earlier message agrees with what is told up to that message.
+            end = place.position if place.after is None else place.after
+            placed = history.placed(marks[: place.told], end=end)
             restored = {position: transcript[index] for index, position in placed.items()}
             told = transcript
-        begins = {at: after} if after is not None else {}
         if not history.count and not any(one.key for one in told):
-            result = Recorded()  # nothing but erased messages: no discussion begins with them
-        else:
-            result = self._rewrite(
-                history, told[here:], at=at, unchanged=here - ignored, begins=begins, restored=restored
-            )
+            return self._reported(filtered, Recorded(), again=again)  # no discussion begins with erased messages alone
+        result = self._rewrite(
+            history,
+            told[place.told :],
+            at=place.position,
+            unchanged=place.told - place.ignored,
+            begins={place.position: place.after} if place.after is not None else {},
+            restored=restored,
+        )
         return self._reported(filtered, result, again=again)
 
     def _append(self, transcript: Sequence[TranscriptMessage], *, again: bool) -> Recorded:
@@ -411,6 +408,14 @@ def _entry_of(told: TranscriptMessage, position: int) -> LogEntry:
     if told.key:
         return LogEntry(told.key, told.message)
     return LogEntry.erased(position, role=told.role, at=told.at)
+
+
+def _place_of(history: LogSnapshot, marks: Sequence[Mark], start: int | None) -> Alignment:
+    if start is None:
+        return history.alignment(marks)
+    _check_start(start, history.count)
+    agreed = history.agreement(marks, start=start)
+    return Alignment(agreed.kept, agreed.told)
 
 
 def _check_start(start: int, count: int) -> None:
