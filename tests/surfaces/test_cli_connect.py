@@ -445,6 +445,26 @@ def test_a_transcript_becomes_a_discussion_and_grows_by_what_is_new(folder, tmp_
     assert discussions(capsys) == {session: 4}
 
 
+def test_a_kept_session_leaves_out_erased_turns(folder, tmp_path, capsys):
+    file = tmp_path / "session.jsonl"
+    card = "Mila Orlov pays with the corporate card ending 4242"
+    session = transcript(file, [("user", card), ("assistant", "Noted the card.")])
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user", actor="ada") as space:
+        (source,) = (
+            hit.object_id for hit in space.query("search", input={"query": card}, options={"descend": True}).hits[:1]
+        )
+        space.erase([source], "asked")
+    transcript(file, [("user", card), ("assistant", "Noted the card."), ("user", "Book the train to Graz")])
+    capsys.readouterr()
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    assert f"{session}: 3 messages; 2 messages were erased on " in capsys.readouterr().out
+    assert run(["discussion", "record", session, str(file)]) == 0
+    assert "left out: 2 messages" in capsys.readouterr().out
+    assert run(["discussion", "record", session, str(file), "--again"]) == 0
+    assert "2 appended, 1 unchanged, 0 withdrawn; 3 messages now" in capsys.readouterr().out
+
+
 def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
     file = tmp_path / "session.jsonl"
     said = "We decided to keep sessions in SQLite because it needs no server."

@@ -373,4 +373,5 @@ def _keep(file: Path, address: Address) -> None:
 
 def _kept(report: "RecordReport", messages: int) -> str:
     proposed = f", {len(report.proposed)} candidate(s) to review" if report.proposed else ""
-    return f"{report.id}: {messages} messages{proposed}"
+    reason = report.recorded.left_out_reason()
+    return f"{report.id}: {messages} messages{proposed}{f'; {reason}' if reason else ''}"
