@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan
 from benchmarks.source_tree import git
 from treering import Space
-from treering.parts.coding_agents.pointers import Pointer, pointers, shown_pointers
+from treering.parts.coding_agents.pointers import PromptPointer, pointers, shown_pointers
 from treering.retrieval.text.analysis import estimate_tokens
 
 TUNED_ON = ("celery/celery", "honojs/hono")
@@ -111,7 +111,7 @@ def answered(space: Space, prompt: str) -> Answered:
     return Answered([*_paths(shown)], estimate_tokens(text) if text else 0, time.perf_counter() - began)
 
 
-def _paths(shown: Sequence[Pointer]) -> Iterator[str]:
+def _paths(shown: Sequence[PromptPointer]) -> Iterator[str]:
     for one in shown:
         if ":" in (place := one.text.split(" ")[0]):
             yield place.rpartition(":")[0]

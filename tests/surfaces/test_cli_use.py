@@ -95,7 +95,7 @@ def test_a_text_to_read_shows_the_segment_to_cite(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("treering query --mode ", {"context", "search", "page", "related", "recent", "expand"}),
+        ("treering query --mode ", {"context", "search", "page", "related", "recent", "expand", "brief"}),
         ("treering query --mode re", {"related", "recent"}),
         ("treering ingest --mode p", {"path"}),
         ("treering lint ", {"structure", "semantic", "repair", "reindex", "audit"}),

@@ -10,7 +10,7 @@ from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
     ("verb", "modes"),
     [
         ("ingest", {"path", "repo", "url", "adapter", "source", "status"}),
-        ("query", {"context", "search", "page", "related", "recent", "expand"}),
+        ("query", {"context", "search", "page", "related", "recent", "expand", "brief"}),
         ("crystallize", {"activity", "knowledge", "work_item", "node", "source", "promote", "supersede", "feedback"}),
         ("lint", {"structure", "semantic", "repair", "reindex", "audit", "consolidate"}),
     ],

@@ -221,6 +221,11 @@ _MANNERS = re.compile(
 )
 _VERB_FIRST = re.compile(r"(?:never|always|do not|don['’]t)\b", re.IGNORECASE)
 _SHORT_RULE = 90
+_NO_SUBJECT = re.compile(
+    r"(?:\w+ )?(?:rules?|guidelines?|guides?|conventions?|style|contributing|notes?|general|overview|instructions)",
+    re.IGNORECASE,
+)
+"""Headings that name no subject."""
 _NESTED = re.compile(r"\n\s*(?:[-*+]|\d{1,3}[.)])\s")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_`\")]{0,3}\s+(?=[A-Z`*_\"'(\[])")
 _IMPACT = re.compile(r"(?:otherwise|violat|failing to|failure to)", re.IGNORECASE)
@@ -246,7 +251,8 @@ def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iter
 def _titled(rule: str, heading: str) -> str:
     """Return the title of a rule: of a short one that begins with a verb also the heading, which names its subject."""
     subject = heading.rpartition(" > ")[2]
-    needs_subject = len(rule) < _SHORT_RULE and _VERB_FIRST.match(rule) and subject
+    names_it = bool(subject) and not _NO_SUBJECT.fullmatch(subject)
+    needs_subject = len(rule) < _SHORT_RULE and _VERB_FIRST.match(rule) and names_it
     return (f"{subject}: {rule}" if needs_subject else rule)[:120]
 
 

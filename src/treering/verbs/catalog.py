@@ -32,12 +32,12 @@ QUERY = Tool(
     modes=LazyPlaces(
         {
             "context": "treering.verbs.query.context:CONTEXT",
-            "brief": "treering.verbs.query.brief:BRIEF",
             "search": "treering.verbs.query.search:SEARCH",
             "page": "treering.verbs.query.browsing:PAGE",
             "related": "treering.verbs.query.related:RELATED",
             "recent": "treering.verbs.query.recent:RECENT",
             "expand": "treering.verbs.query.browsing:EXPAND",
+            "brief": "treering.verbs.query.brief:BRIEF",
         }
     ),
 )

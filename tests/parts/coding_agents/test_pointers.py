@@ -6,7 +6,7 @@ from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, task
 from treering.parts.coding_agents.pointers import (
     MAX_TOKENS,
-    Pointer,
+    PromptPointer,
     pointers,
     prompt_pointers,
     shown_pointers,
@@ -98,7 +98,7 @@ def test_pointers_are_shown_once_in_a_session(space, acme):
 
 
 def test_pointers_are_dropped_from_the_end_to_fit_the_budget():
-    many = [Pointer(str(number), f"src/module_{number}.py:{number} " + "words " * 12) for number in range(20)]
+    many = [PromptPointer(str(number), f"src/module_{number}.py:{number} " + "words " * 12) for number in range(20)]
     text, kept = shown_pointers(many)
     assert 0 < len(kept) < 20
     assert kept == many[: len(kept)]

@@ -144,6 +144,7 @@ def calls_of(ids):
     yield "query", "search", words, {**wide, "explain": True, "limit": 50}
     yield "query", "search", {"text": "nothing like it"}, {}
     yield "query", "recent", {}, {"descend": True}
+    yield "query", "brief", {}, {"descend": True}
     yield "ingest", "status", {}, {}
     yield "lint", "consolidate", {}, {}
     yield "crystallize", "feedback", {"question": "lamp", "right": [*ids]}, {}

@@ -81,6 +81,7 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
         ("query", "context"): {"task": "cut a release"},
         ("query", "related"): {"id": source},
         ("query", "recent"): {},
+        ("query", "brief"): {},
         ("query", "expand"): {"ids": [source]},
         ("crystallize", "activity"): {"title": "Looked around"},
         ("crystallize", "knowledge"): {"id": ids[0], "summary": "Where it listens"},

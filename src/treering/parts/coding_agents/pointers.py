@@ -56,7 +56,7 @@ _WORKFLOW = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class PromptPointer:
     """One line for an agent. `key` names it within a session, so that it is shown once."""
 
     key: str
@@ -82,7 +82,7 @@ def subject_of(prompt: str) -> frozenset[str]:
     return frozenset(term for word in words for term in telling_terms(word))
 
 
-def pointers(space: Space, prompt: str) -> list[Pointer]:
+def pointers(space: Space, prompt: str) -> list[PromptPointer]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
     subject = subject_of(asked)
@@ -108,7 +108,7 @@ def _is_about(hit: ShownHit, subject: frozenset[str], asked: str) -> bool:
     return len(subject.intersection(telling_terms(held))) >= _MIN_SHARED or any(name in held for name in names)
 
 
-def shown_pointers(pointers: Sequence[Pointer]) -> tuple[str, list[Pointer]]:
+def shown_pointers(pointers: Sequence[PromptPointer]) -> tuple[str, list[PromptPointer]]:
     """Return pointers as an agent reads them, and those that fit into the budget; empty for none."""
     kept = list(pointers)
     while kept:
@@ -119,10 +119,10 @@ def shown_pointers(pointers: Sequence[Pointer]) -> tuple[str, list[Pointer]]:
     return "", []
 
 
-def _entries(hits: Iterable[ShownHit]) -> Iterator[Pointer]:
+def _entries(hits: Iterable[ShownHit]) -> Iterator[PromptPointer]:
     for hit in islice(hits, _MAX_ENTRIES):
         state = f" ({hit.status.replace('_', ' ')})" if hit.type == "work_item" else ""
-        yield Pointer(
+        yield PromptPointer(
             hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"
         )
 
@@ -132,7 +132,7 @@ def _is_entry(hit: ShownHit) -> bool:
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
 
 
-def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[Pointer]:
+def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[PromptPointer]:
     found = [(hit, place) for hit in hits if (place := _LINES.match(hit.place))]
     for hit, place in found[:_MAX_PLACES]:
         lines = hit.text.split("\n")
@@ -141,7 +141,9 @@ def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[Pointer]:
         where = f"{place['path']}:{int(place['start']) + best}"
         symbol = _symbol(hit.heading, asked)
         said = one_line(lines[best].strip(), most=_MAX_CHARS)
-        yield Pointer(sha256(hit.place.encode()).hexdigest()[:16], " ".join(filter(None, (where, symbol, f"– {said}"))))
+        yield PromptPointer(
+            sha256(hit.place.encode()).hexdigest()[:16], " ".join(filter(None, (where, symbol, f"– {said}")))
+        )
 
 
 def _symbol(heading: str, asked: str) -> str:

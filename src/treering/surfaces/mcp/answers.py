@@ -17,6 +17,7 @@ from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
 from treering.verbs.lint.consolidation import ConsolidateReport
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
+from treering.verbs.query.brief import BriefReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
@@ -33,6 +34,8 @@ def text_of(report: Report, *, max_tokens: int) -> str:
     """Write a report for a model: recalled text fenced as data, what does not fit named."""
     if isinstance(report, ContextReport):
         return _context(report, max_tokens)
+    if isinstance(report, BriefReport):
+        return cut_to_tokens(report.text or "Nothing is known here yet.", max_tokens)
     title, entries = _outline(report)
     return fit_entries(title, entries, _notes(report), max_tokens=max_tokens)
 
@@ -43,7 +46,7 @@ def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[s
     How it came to be is in it only where that was asked for.
     """
     data = report.model_dump(mode="json")
-    if isinstance(report, ContextReport):
+    if isinstance(report, ContextReport | BriefReport):
         del data["text"]  # it is the text of the answer
     if not explain:
         data.pop("trace", None)
