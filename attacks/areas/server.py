@@ -1,4 +1,4 @@
-"""Attacks on a server with keys: sessions of another key over MCP, and headers that only a proxy may send."""
+"""Attacks on a server: sessions of another key over MCP, headers that only a proxy may send, erasures under load."""
 
 import json
 import sys
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from treering.surfaces.http.bounds import Transport, proxies_of
 
+from attacks import erasing_under_load
 from attacks.attack import Attack, Count
+from treering.surfaces.http.serving import Transport, proxies_of
 
 _TESTS = Path(__file__).parents[2] / "tests"
 sys.path.extend(str(_TESTS / folder) for folder in (".", "surfaces/http"))
@@ -149,9 +150,24 @@ def _as_host(name: str) -> dict[str, str]:
     return {"Host": name, "Content-Type": "application/json", "X-Forwarded-Host": "127.0.0.1", "X-Forwarded-For": "::1"}
 
 
+def _erased_under_load(folder: Path) -> Count:
+    """Erase what others ingest and say, while they go on; count erased words in answers, files and records."""
+    with import_module("chat_parts").scripted() as upstream, erasing_under_load.served(folder, upstream.url) as url:
+        load = erasing_under_load.Load(url, folder)
+        erasing_under_load.run_clients(load)
+        erasing_under_load.ask_once_more(load)
+        found = erasing_under_load.words_in_files(folder, load.erased)
+    found |= {f"{one}, after the end" for one in erasing_under_load.words_in_files(folder, load.erased)}
+    found |= erasing_under_load.words_in_space(folder, load.erased) | load.found
+    if not load.erased:
+        raise RuntimeError("nothing was erased")
+    return Count(len(load.erased), len(found), f"{load.requests} requests; {'; '.join(sorted(found)[:3])}".rstrip("; "))
+
+
 ATTACKS: Sequence[Attack] = (
     Attack("an MCP session of another key is gone on with", _sessions_of_another_key),
     Attack("a key counts where none is looked for", _keys_in_odd_places),
     Attack("a stranger says what only a proxy may say", _spoofed_proxy),
     Attack("a proxy in front of a server without keys", _without_keys_behind_a_proxy),
+    Attack("erased content is found under load", _erased_under_load),
 )

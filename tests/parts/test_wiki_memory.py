@@ -77,7 +77,7 @@ def test_memories_are_found_by_meaning_the_most_relevant_first():
             store(service, text)
         space.engine.vectoriser.finish(lambda *_: None)
         best_first = found(service, "where are urls", score_threshold=0.0)
-    assert best_first == ["Routes stand in one map", "Templates belong to routes and paths"]
+    assert best_first == ["Routes stand in one map", "Templates belong to routes and paths", "Pytest runs nightly"]
 
 
 class Broken:

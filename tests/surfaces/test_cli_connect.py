@@ -298,6 +298,7 @@ HOOK_MODULES = {
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
     *("treering.parts.coding_agents.tool_calls", "treering.parts.coding_agents.client_input"),
+    "treering.parts.coding_agents.ready_pack",
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
     "treering.stores.sqlite.noted_answers",
@@ -335,7 +336,10 @@ def test_the_program_of_the_package_answers_hooks_without_the_command_line():
 
 
 def test_a_session_begins_with_what_was_made_ready_and_is_told_how_old_it_is(folder):
-    assert "is being made ready" in told_at_begin(folder)
+    assert told_at_begin(folder) == ""
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        decide(space, "Sessions of acme live in SQLite", note(space, "Sessions of acme live in SQLite."))
+    assert "Sessions of acme live in SQLite" in told_at_begin(folder), "it is made at once"
     work_at_sessions(folder)
     told = told_at_begin(folder)
     assert told.startswith("Known for this folder, as of a moment ago.\n")
@@ -439,6 +443,26 @@ def test_a_transcript_becomes_a_discussion_and_grows_by_what_is_new(folder, tmp_
     assert hook("keep", given, folder) == {}
     assert run(["session", "keep", "--now", str(file)]) == 0
     assert discussions(capsys) == {session: 4}
+
+
+def test_a_kept_session_leaves_out_erased_turns(folder, tmp_path, capsys):
+    file = tmp_path / "session.jsonl"
+    card = "Mila Orlov pays with the corporate card ending 4242"
+    session = transcript(file, [("user", card), ("assistant", "Noted the card.")])
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user", actor="ada") as space:
+        (source,) = (
+            hit.object_id for hit in space.query("search", input={"query": card}, options={"descend": True}).hits[:1]
+        )
+        space.erase([source], "asked")
+    transcript(file, [("user", card), ("assistant", "Noted the card."), ("user", "Book the train to Graz")])
+    capsys.readouterr()
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    assert f"{session}: 3 messages; 2 messages were erased on " in capsys.readouterr().out
+    assert run(["discussion", "record", session, str(file)]) == 0
+    assert "left out: 2 messages" in capsys.readouterr().out
+    assert run(["discussion", "record", session, str(file), "--again"]) == 0
+    assert "2 appended, 1 unchanged, 0 withdrawn; 3 messages now" in capsys.readouterr().out
 
 
 def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
@@ -796,17 +820,24 @@ def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
     assert on_prompt(shop, f"{fence(told, origin='treering')}\n\nHello.") == ""
 
 
-def test_what_a_session_began_with_is_not_told_again_until_it_is_compacted(shop):
-    (shop / "src/shop/basket.py").write_text(SHOP["src/shop/basket.py"] + "# A basket holds three things.\n")
-    make_ready_for(shop)
+def test_what_a_session_began_with_is_not_told_again(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
-    assert "Baskets hold three things" in context_of(hook("begin", {**begin, "source": "startup"}, shop))
-    assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
-    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?")
+    for source in ("startup", "compact"):
+        told = context_of(hook("begin", {**begin, "source": source}, shop))
+        assert "Baskets hold three things" in told
+        assert "The mosaic of the fountain" in told
     hook("begin", {**begin, "source": "resume"}, shop)
+    assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
     assert on_prompt(shop, "Who restored the mosaic of the fountain?") == ""
-    hook("begin", {**begin, "source": "compact"}, shop)
-    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?")
+    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?", session="two")
+
+
+def test_decision_whose_lines_were_edited_is_told_as_stale(shop):
+    (shop / "src/shop/basket.py").write_text("LIMIT = 4\n")
+    make_ready_for(shop)
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop), "source": "startup"}
+    told = context_of(hook("begin", begin, shop))
+    assert "Baskets hold three things (changed since: these lines of src/shop/basket.py are gone)" in told
 
 
 def test_what_was_recorded_during_a_session_is_told_later_in_it(shop):
@@ -986,7 +1017,8 @@ def test_opencode_is_told_at_the_beginning_on_a_prompt_after_a_read_and_after_a_
     assert told | {"synthetic": True, "messageID": "msg_1", "sessionID": "ses_1", "type": "text"} == told
     assert [part["text"] for part in second["parts"]] == ["Thank you."]
     assert read["output"].startswith("LIMIT = 3\n\n<<treering:recalled")
-    assert "Baskets hold three things" in read["output"]
+    assert "Baskets hold three things" in told["text"]
+    assert "Every price must be a whole number of cents" in read["output"]
     assert again["output"] == "LIMIT = 3"
     assert LEARNED in failed["output"]
     assert passed["output"] == FAILED

@@ -32,6 +32,8 @@ def harbour(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
     assert run(["init"]) == 0
     assert run(["ingest", "."]) == 0
+    rule = "Tides: run make deploy first"
+    assert run(["crystallize", "--kind", "constraint", "--title", rule, "--rule", rule, "--status", "active"]) == 0
     assert run(["session", "work", "--for", str(place)]) == 0
     return place
 
@@ -89,7 +91,7 @@ def test_a_session_begins_with_fenced_text_only(harbour, call):
     before, _, inside = begin(call, cwd=str(harbour)).partition(FENCE)
     assert before == "Known for this folder, as of a moment ago.\n\n"
     assert "run make deploy first" in inside
-    assert inside.rstrip().endswith(">>")
+    assert "run make deploy first" not in inside.partition("<<treering:end")[2]
     assert FENCE not in inside
 
 
@@ -107,7 +109,7 @@ def test_ready_files_beside_a_space_are_not_read(harbour, call, tmp_path, monkey
     beside = shipped_beside(space, ready_folder(space))
     assert "Paint" not in begin(call, cwd=str(harbour))
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "of another user"))
-    assert "is being made ready" in begin(call, cwd=str(harbour))
+    assert "Paint" not in begin(call, cwd=str(harbour))
     edited = json.dumps({"session_id": "one", "cwd": str(harbour), "tool_input": {"file_path": "src/tides.py"}})
     assert json.loads(call("edit", edited).out) == {}
     assert run(["session", "work", "--for", str(harbour)]) == 0

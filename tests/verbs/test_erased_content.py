@@ -1,15 +1,21 @@
 """What was erased stays out when it is read again, unless it is asked for."""
 
 import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import treering
 from space_parts import records
-from treering.core.errors import InvalidInput
+from treering.core.errors import Conflict, InvalidInput
 from treering.spaces.wiring import ERASURE_KEY
+from treering.testing.fakes import MemoryJobs
 from treering.verbs.ingest.erased import MIN_CHARS
+from treering.verbs.lint import erasure
 
 PATIENT = "# Patient\n\nMila Orlov was treated for scabies in room nine.\n"
 OTHER = "\n# Kitchen\n\nThe kitchen is closed on every Monday of the month.\n"
@@ -218,3 +224,56 @@ def test_an_erasure_that_was_merged_is_remembered(space, folder, open_space, tmp
 def test_again_is_an_option_of_reading_alone(space):
     with pytest.raises(InvalidInput):
         space.ingest("status", options={"again": True})
+
+
+_KILLED = """
+import os, signal, sys
+import treering
+with treering.open(sys.argv[1], background=False, channel="user", actor="ada") as space:
+    type(space.engine.ledger).compact = lambda ledger: os.kill(os.getpid(), signal.SIGKILL)
+    space.erase([sys.argv[2]], "asked")
+"""
+
+
+def test_a_killed_erasure_is_remembered(space, folder, open_space, tmp_path):
+    (folder / "a.md").write_text(PATIENT)
+    report = read(space, folder)
+    space.close()
+    place = f"sqlite:{tmp_path / 'space.db'}"
+    done = subprocess.run([sys.executable, "-c", _KILLED, place, report.items[0].source_id], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with treering.open(place, background=False) as again:
+        assert "Mila" not in stored(again)
+        assert read(again, folder).counts == {"skipped": 1}
+
+
+class Refused(Conflict):
+    """Somebody else was first."""
+
+
+@pytest.mark.parametrize("in_commits", [True, False])
+def test_a_failed_erasure_is_not_remembered(space, folder, monkeypatch, in_commits):
+    (folder / "a.md").write_text(PATIENT)
+    (source,) = read(space, folder).items
+
+    def refuse(*_given):
+        raise Refused("Somebody else was first.")
+
+    engine = space.engine if in_commits else replace(space.engine, erasures=MemoryJobs(space.engine.ledger))
+    with monkeypatch.context() as patched:
+        patched.setattr(type(space.engine.ledger), "commit", refuse)
+        with pytest.raises(Refused):
+            erasure.erase(engine, [source.source_id], reason="asked")
+    assert not (engine.erasures.find("erased") or {"keys": {}})["keys"]
+    (folder / "a.md").write_text(PATIENT + LATER)
+    assert read(space, folder).counts == {"updated": 1}
+    assert "Mila" in stored(space)
+
+
+def test_marks_are_stored_by_logs_without_transactions(space, folder):
+    (folder / "a.md").write_text(PATIENT)
+    report = read(space, folder)
+    engine = replace(space.engine, erasures=MemoryJobs(space.engine.ledger))
+    assert erasure.erase(engine, [report.items[0].source_id], reason="asked").clean
+    (marks,) = engine.erasures.find("erased")["keys"].values()
+    assert marks

@@ -169,13 +169,13 @@ def test_a_receipt_is_clean_only_where_every_probe_found_nothing(filled):
     assert not receipt.model_copy(update={"probes": ()}).clean
 
 
-def test_the_records_of_a_space_are_looked_through_once_and_never_all_held(filled, monkeypatch):
+def test_an_erasure_reads_records_one_at_a_time(filled, monkeypatch):
     space, ids = filled
     looked, kept = [], type(space.engine.ledger).records
 
-    def one_at_a_time(ledger):
+    def one_at_a_time(ledger, **only):
         alive = weakref.WeakSet()
-        for record in kept(ledger):
+        for record in kept(ledger, **only):
             row = Row(record.row)
             alive.add(row)
             looked.append(len(alive))
@@ -185,7 +185,7 @@ def test_the_records_of_a_space_are_looked_through_once_and_never_all_held(fille
     monkeypatch.setattr(type(space.engine.ledger), "records", one_at_a_time)
     held = len(list(kept(space.engine.ledger)))
     assert space.erase([ids["source"]]).clean
-    assert held / 2 < len(looked) < held * 1.5
+    assert held / 2 < len(looked) < held * 2  # segments before, to see what others hold, and all for the proof
     assert max(looked) < 4
 
 

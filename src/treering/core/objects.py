@@ -384,6 +384,8 @@ def invalid_fields(
 def _problem(item: ErrorDetails) -> str:
     """Say what is wrong with a field: a bound in our words, all else in those of Pydantic."""
     bounds = item.get("ctx", {})
+    if item["type"] == "string_too_short" and bounds.get("min_length") == 1:
+        return "it is empty"
     return next((f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds), item["msg"])
 
 

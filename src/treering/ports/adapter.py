@@ -98,6 +98,7 @@ class Unchanged:
 
     origin: str
     fingerprint: str = ""
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -100,27 +101,28 @@ def merge(space: str | Address, other: str | Address) -> MergeReport:
         return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
 
 
-OnErased = Callable[[Sequence[Source]], object]
-"""Told of sources that were erased here because they were elsewhere."""
+Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
+"""Called with all revisions of the sources that a merge erases here, and the merge, which it makes."""
 
 
-def pass_over(_sources: Sequence[Source]) -> None:
-    """Do nothing about erased sources."""
+def erase_only(_sources: Sequence[Source], merge: Callable[[], Merged]) -> Merged:
+    """Merge without remembering the erased sources."""
+    return merge()
 
 
 def merge_into(
-    target: Ledger, address: Address, other: str | Address, *, by: Author, on_erased: OnErased = pass_over
+    target: Ledger, address: Address, other: str | Address, *, by: Author, erasing: Erasing = erase_only
 ) -> MergeReport:
     """Merge another space into a ledger that is open. Raises as `merge` does."""
     place = other if isinstance(other, Address) else Settings.read().space_address(other)
     if place.url == address.url:
         raise InvalidInput(f"{place} is the space itself.", hint="Name another space to merge.")
     with ExitStack() as closing:
-        return merge_ledger(target, _opened(place, closing), by=by, name=str(place), on_erased=on_erased)
+        return merge_ledger(target, _opened(place, closing), by=by, name=str(place), erasing=erasing)
 
 
 def merge_ledger(
-    target: Ledger, source: Ledger, *, by: Author, name: str, on_erased: OnErased = pass_over
+    target: Ledger, source: Ledger, *, by: Author, name: str, erasing: Erasing = erase_only
 ) -> MergeReport:
     """Merge what the ledger `source` holds into `target`. Raises `Corrupt` where the source does not verify.
 
@@ -133,7 +135,7 @@ def merge_ledger(
     parent = Parent(log, head, whole=True)
     told_anyway = head.seq - after >= _MANY
     report = receive(
-        target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway, on_erased=on_erased
+        target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway, erasing=erasing
     )
     return report.model_copy(update={"waiting": waiting_patches(source)})
 
@@ -198,12 +200,12 @@ def receive(
     by: Author,
     reason: str,
     told_anyway: bool = False,
-    on_erased: OnErased = pass_over,
+    erasing: Erasing = erase_only,
 ) -> MergeReport:
     """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
 
-    `told_anyway`: write down the heads of the parents also where nothing new came. `on_erased` is called with all
-    revisions of the sources that were erased, once they are.
+    `told_anyway`: write down the heads of the parents also where nothing new came. `erasing` makes the merge and gets
+    all revisions of the sources that it erases.
     """
     going = [entry.target for entry in coming if entry.kind == ERASED]
     erased = [one for name in target.heads(going) for one in target.history(name) if isinstance(one, Source)]
@@ -222,13 +224,12 @@ def receive(
             maps=maps,
         )
         try:
-            merged = target.merge(incoming)
+            merged = erasing(erased, partial(target.merge, incoming))
         except Conflict:
             if target.sequence() == after.seq:
                 raise
             continue
         warnings = target.compact() if merged.erased else ()
-        on_erased([one for one in erased if one.id in merged.erased])
         return _report(merged, warnings)
     raise Conflict("The space is being written all the time.", hint="Merge when fewer others write.")
 

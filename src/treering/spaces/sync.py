@@ -33,12 +33,12 @@ from treering.spaces.bundles import (
 )
 from treering.spaces.depots import MANIFEST, Depot, Files, depot_at, warnings_of
 from treering.spaces.merging import (
+    Erasing,
     MergeReport,
-    OnErased,
     entries,
+    erase_only,
     head_of,
     log_name,
-    pass_over,
     receive,
     waiting_patches,
 )
@@ -82,7 +82,7 @@ class SyncWishes:
     push: bool = True
     key: Path | None = None
     signers: Path | None = None
-    on_erased: OnErased = pass_over
+    erasing: Erasing = erase_only
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ def _fetch(
             place.is_deferred = budget.left < 0
     deferred = {place.name for place in arrived if place.is_deferred}
     author = by.model_copy(update={"tool": f"{TOOL} {depot.name}"[:200]})
-    merge = partial(receive, ledger, by=author, reason=f"Synced with {depot.name}", on_erased=wishes.on_erased)
+    merge = partial(receive, ledger, by=author, reason=f"Synced with {depot.name}", erasing=wishes.erasing)
     report = _merge(merge, arrived, reasons)
     # Links to objects of a place that was passed over were left out: once it is read, all is read again next time.
     is_mended = any(name not in reasons for name in state.passed_over.get(depot.name, ()) if name in manifests)

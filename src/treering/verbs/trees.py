@@ -35,6 +35,8 @@ _SHORTEST = 7  # characters of a commit that name it
 _SHOWN = 12
 _MOST_NAMED = 5
 _ELSEWHERE, _NOWHERE = "not on this branch", "not in this tree"
+CHANGED = "changed since: "
+"""How a note begins of what is other in the work tree than it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +91,14 @@ class AskedTree:
         if lying is None:
             return ""
         if lying.data is None:
-            return f"changed since: {path} is not in the work tree any more"
+            return f"{CHANGED}{path} is not in the work tree any more"
         contents = self.view.contents(head.origin, head.fingerprint)
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
-            return "" if find_lines(segment.excerpt, text) else f"changed since: these lines of {path} are gone"
-        return f"changed since: {path} is another file in the work tree now"
+            return "" if find_lines(segment.excerpt, text) else f"{CHANGED}these lines of {path} are gone"
+        return f"{CHANGED}{path} is another file in the work tree now"
 
     def _file(self, path: str) -> LyingFile | None:
         if path not in self._lying and self.here and self.lookup and len(self._lying) < MOST_READ:

@@ -1,6 +1,5 @@
 """What `treering connect`, `disconnect`, `status` and `session` do."""
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,14 +21,11 @@ from treering.parts.coding_agents.connecting import (
     start_command,
 )
 from treering.parts.coding_agents.hook_memory import keep_table
+from treering.parts.coding_agents.made_brief import pack_of_brief
+from treering.parts.coding_agents.ready_pack import keep_pack, kept_folders
 from treering.parts.coding_agents.session_hooks import (
-    ReadyPack,
     WaitingTranscript,
-    keep_pack,
-    kept_folders,
-    standing,
     start_work,
-    state_of,
     unreadable_records,
     waiting_folder,
     waiting_transcripts,
@@ -264,7 +260,6 @@ def _plural(kind: str, number: int) -> str:
 
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
 _ACTOR = "coding agent"
-_TRIES = 3
 _FAILED = 1
 
 
@@ -311,16 +306,8 @@ def make_ready(space: Space, folder: Path) -> None:
         return  # what another person erases on a server has to be gone here too, and nobody here would know
     record_used(space)
     keep_table(space)
-    for _ in range(_TRIES):
-        head = standing(file).head
-        report = space.asked_from(folder).query("brief")
-        text = "\n".join(report.lines)
-        now = standing(file, report.ids)
-        if now.head == head:  # else it was written meanwhile, and the text may be of before or after
-            keep_pack(
-                file, folder, ReadyPack(str(folder), state_of(folder), time.time(), now.head, now.revisions, text)
-            )
-            return
+    if pack := pack_of_brief(space, file, folder):
+        keep_pack(file, folder, pack)
 
 
 def make_ready_again(space: Space) -> None:
@@ -386,4 +373,5 @@ def _keep(file: Path, address: Address) -> None:
 
 def _kept(report: "RecordReport", messages: int) -> str:
     proposed = f", {len(report.proposed)} candidate(s) to review" if report.proposed else ""
-    return f"{report.id}: {messages} messages{proposed}"
+    reason = report.recorded.left_out_reason()
+    return f"{report.id}: {messages} messages{proposed}{f'; {reason}' if reason else ''}"

@@ -7,17 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
-from treering.core.fencing import fence, without_recalled, without_surroundings
+from treering.core.fencing import without_recalled, without_surroundings
 from treering.parts.coding_agents.client_input import read_hook_input
-from treering.stores.sqlite.ready import Standing, read_ready, ready_folder, standing, write_ready
+from treering.parts.coding_agents.ready_pack import pack_of, state_of
+from treering.stores.sqlite.ready import standing
 from treering.system.address import file_address
 from treering.system.machine import make_folder, start_behind, sync_folder, write_new
 from treering.system.repository_place import GitPlace, repository_at
@@ -26,7 +26,6 @@ from treering.system.settings import Settings
 if TYPE_CHECKING:
     from treering.parts.coding_agents.hook_memory import HookTable
 
-__all__ = ["ReadyPack", "keep_pack", "kept_folders", "pack_of", "standing", "state_of"]
 
 _MOST_INPUT = 8_000_000  # OpenCode tells what was said in a whole session
 _MOST_BYTES = 100_000
@@ -35,11 +34,6 @@ _OF_CURSOR = ("sessionStart", "postToolUse")
 _MOST_ASKED = 20_000
 _MAX_SEARCH_SECONDS = 1.0
 """Three times what the search for a prompt takes on an idle machine."""
-_COMES = (
-    "Treering: what is known for this folder is being made ready, for the next session. "
-    "Until then the tool wiki.query tells it, in the mode brief."
-)
-_MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode brief."
 _RESUMED = "resume"
 _NEW = ".new"
@@ -123,7 +117,7 @@ def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]
 
 
 def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what is kept ready for the folder; where nothing is, or it is outdated, say that it comes."""
+    """Answer with the brief of the folder: the one kept ready, or a new one if something in it changed since."""
     folder = _folder(given)
     settings = Settings.read(folder=folder)
     address = settings.space_address()
@@ -137,7 +131,13 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if pack is None or not pack.is_fresh(now, state) or any(waiting_transcripts(settings)):
         start_work(folder)
     if pack is None or not pack.holds(now):
-        return _answer(given, _COMES)
+        # Imported here: it loads the whole program, which takes most of a second.
+        from treering.parts.coding_agents.made_brief import made_now
+
+        pack = made_now(space, folder)
+        if pack is None:
+            return _EMPTY
+        now = standing(space, pack.revisions)
     if given.get("source") != _RESUMED:  # what was told before a session was compacted or cleared is gone from it
         from treering.parts.coding_agents import hook_memory
 
@@ -340,96 +340,3 @@ def _folder(given: Mapping[str, Any]) -> Path:
     places = (one for one in named if isinstance(one, str))
     # `Path` raises for a name that is too long.
     return Path(next((one for one in places if os.path.isdir(one)), "")).absolute()  # noqa: PTH112
-
-
-# The pack that a session begins with, kept ready for the folder it was made for.
-
-
-_FRESH_SECONDS = 3600
-_MOST_PACK_BYTES = 1_000_000
-_MOST_DAYS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyPack:
-    """A context pack as text, and what it was made of."""
-
-    folder: str
-    """The folder it was made for."""
-    state: str
-    """What git named as the state of the folder then, as `state_of` tells it."""
-    at: float
-    """When, in seconds since 1970."""
-    head: int
-    """How far the audit log of the space had come."""
-    revisions: Mapping[str, int]
-    """The objects that it names."""
-    text: str
-    """Empty where nothing spoke of the folder."""
-
-    def holds(self, now: Standing) -> bool:
-        """Tell whether every object it names is as it was."""
-        return all(now.revisions.get(name) == revision for name, revision in self.revisions.items())
-
-    def is_fresh(self, now: Standing, state: str) -> bool:
-        """Tell whether making it anew would hardly make another one."""
-        return now.head == self.head and state == self.state and time.time() - self.at < _FRESH_SECONDS
-
-    def shown(self, now: Standing, state: str) -> str:
-        """Return the text, fenced as data, after a line that says how old it is."""
-        notes = [f"Known for this folder, as of {_ago(time.time() - self.at)}"]
-        notes += ["for another branch"] if state != self.state else []
-        notes += ["before the last changes of the memory"] if now.head != self.head else []
-        return f"{', '.join(notes)}.\n\n{fence(self.text, origin='treering')}\n\n{_MORE}"
-
-
-def pack_of(space: Path, folder: Path) -> ReadyPack | None:
-    """Return what is kept ready for a folder; `None` where nothing is, or it cannot be read."""
-    return _read(_file(space, folder))
-
-
-def keep_pack(space: Path, folder: Path, pack: ReadyPack) -> None:
-    """Keep a pack, unless what it names was changed meanwhile. Raises `OSError`, `Unavailable`."""
-    ready_folder(space, make=True)
-    file = _file(space, folder)
-    write_ready(file, asdict(pack))
-    # After it was written: erasing removes what is there then, and what it did before is seen now.
-    if not pack.holds(standing(space, pack.revisions)):
-        file.unlink(missing_ok=True)
-
-
-def kept_folders(space: Path) -> list[Path]:
-    """Return the folders that packs are kept for; one that is gone, or was long not worked in, is forgotten."""
-    folders = []
-    for file in sorted(ready_folder(space).glob("*.json")):
-        pack = _read(file)
-        if pack and Path(pack.folder).is_dir() and time.time() - file.stat().st_mtime < _MOST_DAYS * 86_400:
-            folders.append(Path(pack.folder))
-        else:
-            file.unlink(missing_ok=True)
-    return folders
-
-
-def state_of(folder: Path) -> str:
-    """Return what git's `HEAD` says in a folder, the nearest above it too; empty where there is no work tree."""
-    place = repository_at(folder)
-    return place.state if place else ""
-
-
-def _file(space: Path, folder: Path) -> Path:
-    return ready_folder(space) / f"{sha256(str(folder.resolve()).encode()).hexdigest()[:32]}.json"
-
-
-def _read(file: Path) -> ReadyPack | None:
-    told = read_ready(file, max_bytes=_MOST_PACK_BYTES)
-    with suppress(TypeError):  # another version of Treering wrote it
-        return ReadyPack(**told)
-    return None
-
-
-def _ago(seconds: float) -> str:
-    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        number = int(seconds // length)
-        if number > 0:
-            return f"{number} {unit}{'' if number == 1 else 's'} ago"
-    return "a moment ago"

@@ -63,6 +63,7 @@ class TranscriptFlags:
     propose: Annotated[
         bool, Option("--propose", help="Propose what was decided, and why something failed, as candidates.")
     ] = False
+    again: Annotated[bool, Option("--again", help="Also record what was erased before.")] = False
     within: Within = "/"
 
 

@@ -125,13 +125,13 @@ class Discussion:
         """The id of the discussion."""
         return self.ref.id
 
-    def record(self, messages: Sequence[Message], *, start: int | None = None) -> Recorded:
+    def record(self, messages: Sequence[Message], *, start: int | None = None, again: bool = False) -> Recorded:
         """Keep what a client tells of the discussion (`MessageLog.record`)."""
-        return self.log.record(messages, start=start)
+        return self.log.record(messages, start=start, again=again)
 
-    def append(self, messages: Sequence[Message]) -> Recorded:
-        """Keep messages as the next ones."""
-        return self.log.append(messages)
+    def append(self, messages: Sequence[Message], *, again: bool = False) -> Recorded:
+        """Keep messages as the next ones (`MessageLog.append`)."""
+        return self.log.append(messages, again=again)
 
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Delete messages, and what tells of them."""

@@ -47,6 +47,7 @@ class RecordOptions(Value):
     propose: bool = Field(
         default=False, description="Propose as candidates what new messages say was decided, and why something failed."
     )
+    again: bool = Field(default=False, description="Also record what was erased before.")
 
 
 class UpdateOptions(Value):
@@ -208,9 +209,9 @@ def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
 
 def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
     discussion = _discussions(call, plan).open(given.id)
-    recorded = discussion.record(given.messages)
+    recorded = discussion.record(given.messages, again=options.again)
     made = discussion.update() if options.update and recorded.count else None
-    new = discussion.last_messages(recorded.appended) if options.propose and recorded.appended else ()
+    new = discussion.last_messages(recorded.appended + recorded.placed) if options.propose and recorded.appended else ()
     proposed = propose_outcomes(call, new) if new else ()
     return RecordReport(id=discussion.id, recorded=recorded, made=made, proposed=proposed)
 

@@ -33,6 +33,8 @@ def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
     yield line((f"Recorded in {name}: ", "bold"), f"{did}; {counted(recorded.count, 'message')} now.")
     if recorded.diverged_at is not None:
         yield line(f"It parts from what was kept at message {recorded.diverged_at}.", indent=2)
+    if reason := recorded.left_out_reason():
+        yield line(("left out: ", "yellow"), reason, indent=2)
     if recorded.staled:
         yield line(("Stale now: ", "yellow"), ", ".join(recorded.staled), indent=2)
 

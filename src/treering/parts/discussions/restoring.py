@@ -88,11 +88,16 @@ class _Import:
         by_position = {line.position: line for line in read.lines if line.position <= most}
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
         begins = {line.position: line.after for line in lines if line.after is not None}
-        self._log.restore([_message(line) for line in lines], begins=begins)
+        restored = self._log.restore([_message(line) for line in lines], begins=begins)
+        if restored.left_out:
+            what = f"{restored.left_out} message(s) were erased on {restored.erased_on}, in whole or in part"
+            self._rejected.append(
+                f"{MESSAGES}: {what}, and left out; `treering discussion record --again` records them"
+            )
         empty = [line.position for line in lines if line.deleted or not line.text]
         if empty:
             self._log.delete(empty)
-        return len(lines) - len(empty)
+        return len(lines) - len(empty) - restored.placed
 
     def _bring_memories(self) -> int:
         """Write the memories block by block, each with the state of its chunk."""

@@ -76,8 +76,9 @@ def record(told: "TranscriptFlags", making: MakingFlags, access: Access, writing
     update = not told.no_update
     operation = recording(plan_by(making)) if update else RECORD
     with opened(access, writing, create=RECORD.makes_space) as space:
+        options = {"update": update, "propose": told.propose, "again": told.again}
         with watched(space) as busy:
-            report = busy.perform(operation, told.within, given, {"update": update, "propose": told.propose})
+            report = busy.perform(operation, told.within, given, options)
         made = report.made
         data = {**dict(report), "notes": notes}
         recorded = [*render_recorded(report.id, report.recorded), *render_proposed(report.proposed)]

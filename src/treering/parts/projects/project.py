@@ -279,6 +279,7 @@ def _items(
 
 def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> IngestReport:
     given = list(items)
+    # A program indexes a document once, when a ticket is completed: the text of an erased one is meant to be stored.
     options = {"wait": wait, "max_items": len(given), "again": True}
     envelope = Envelope(mode="source", scope=ROOT, input={"items": given}, options=options)
     return cast("IngestReport", catalog.call(engine, "ingest", envelope, granted=WRITES))

@@ -460,7 +460,7 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
     state = sha256(repr((_MAP_VERSION, told, plan.selection.redact, changed)).encode()).hexdigest()
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
-        return Unchanged(plan.root, fingerprint)
+        return Unchanged(plan.root, fingerprint, _left_out(plan))
     draft = draw_map(
         _facts(plan, branch, len(changed)),
         [item.entry for item in plan.own],

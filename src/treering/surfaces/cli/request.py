@@ -25,6 +25,11 @@ _OPTIONS = {
     if any(_PLURALS.get(name, name) in payload.model_fields for payload in PAYLOADS.values())
 }
 """By the field of a payload, the option that gives it."""
+_FLAGS = {
+    _PLURALS.get(name, name): f"--{'object' if name == 'target' else name}" for name in RecordFlags.__dataclass_fields__
+}
+"""By the field of an input, the option that gives it."""
+EXTRA = "Extra inputs are not permitted"
 _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
 
 
@@ -122,7 +127,15 @@ def check_kind(kind: str) -> None:
 
 def naming_options(error: InvalidInput) -> InvalidInput:
     """Return the error with the options that give what is wrong or missing in a payload, where there are any."""
-    named = [one["field"].rpartition("payload.")[2] for one in error.details.get("fields", ())]
+    fields = error.details.get("fields", ())
+    foreign = [_FLAGS[one["field"]] for one in fields if one["problem"] == EXTRA and one["field"] in _FLAGS]
+    if foreign:
+        return InvalidInput(
+            f"{' and '.join(foreign)} cannot be given here.",
+            hint="See the options of each kind: treering crystallize --help. Nothing was changed.",
+            details=error.details,
+        )
+    named = [one["field"].rpartition("payload.")[2] for one in fields]
     options = [_OPTIONS[name] for name in dict.fromkeys(named) if name in _OPTIONS]
     if not options:
         return error

@@ -163,7 +163,7 @@ def routes(
     last = {"204": {"description": "The job has ended, and its last event is known."}}
     watching = "Watch a job: server-sent events, each the job's report without its items."
     return (
-        report("GET", _PATH, "job_show", "Tell how a job stands, item by item.", jobs.show, refuses=(missing,)),
+        report("GET", _PATH, "job_show", "Progress of a job, item by item.", jobs.show, refuses=(missing,)),
         report(
             "DELETE",
             _PATH,

@@ -33,6 +33,7 @@ from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
 
 if TYPE_CHECKING:
+    from treering.core.writing.merging import Merged
     from treering.parts.discussions.generators.generator import DiscussionSettings, Generator
     from treering.parts.discussions.memory import DiscussionMemory
     from treering.spaces import merging, sync_home, transfer
@@ -269,7 +270,7 @@ class Space:
     def merge(self, other: Address | str) -> "MergeReport":
         """Merge another space into this one; the other is only read."""
         return merging.merge_into(
-            self.engine.ledger, self.address, other, by=self.engine.author, on_erased=self._remember_erased
+            self.engine.ledger, self.address, other, by=self.engine.author, erasing=self._erase_and_remember
         )
 
     def sync(self, remote: str = "", wishes: "SyncWishes | None" = None, *, folder: Path | None = None) -> "SyncReport":
@@ -282,18 +283,18 @@ class Space:
                 "Only a space in a file syncs.", hint="Merge its file into this space instead: `treering merge`."
             )
         ledger, by = self.engine.ledger, self.engine.author
-        wanted = replace(wishes or syncing.SyncWishes(), on_erased=self._remember_erased)
+        wanted = replace(wishes or syncing.SyncWishes(), erasing=self._erase_and_remember)
         home = sync_home.home_of_syncs(Settings.read().data_dir, self.address.file, merging.log_name(ledger))
         return syncing.sync(ledger, home, remote, by=by, folder=folder or Path.cwd(), wishes=wanted)
 
-    def _remember_erased(self, sources: Sequence[Source]) -> None:
+    def _erase_and_remember(self, sources: Sequence[Source], merge: "Callable[[], Merged]") -> "Merged":
+        if not sources:
+            return merge()
         # Imported here: hardly any merge erases.
-        from treering.verbs.ingest.erased import passages_among, passages_in, remember
+        from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
 
-        if passages := passages_in(sources):
-            held = (record.row["text"] for record in self.engine.ledger.records(only={"segment"}))
-            repeated = frozenset(one for text in held for one in passages_among(passages, text))
-            remember(self.engine, sources, repeated=repeated)
+        repeated = passages_elsewhere(self.engine.ledger, sources)
+        return erase_and_remember(self.engine, sources, merge, repeated=repeated)[0]
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
         """Copy the space into a new file while others use it; return the head of the copy's audit log.

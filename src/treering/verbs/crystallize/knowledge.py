@@ -266,7 +266,7 @@ KNOWLEDGE = Mode(
 )
 PROMOTE = Mode(
     "promote",
-    "Believe candidates whose evidence holds, or move a child scope up.",
+    "Promote candidates with valid evidence, or move a child scope up.",
     PromoteInput,
     WriteOptions,
     WriteReport,

@@ -135,7 +135,7 @@ def _change(call: Call, given: ActivityInput, said: dict[str, Any], made: _Made)
 
 ACTIVITY = Mode(
     "activity",
-    "Record work done with what it produced; or finalize, archive, correct a record.",
+    "Record work done and what it produced; finalize, archive, correct.",
     ActivityInput,
     WriteOptions,
     WriteReport,

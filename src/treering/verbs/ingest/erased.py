@@ -6,17 +6,20 @@ short text from the hashes. A space that was erased from on another machine is n
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeVar
 
 from treering.core.canonical import normalise_text
 from treering.core.errors import TreeringError
-from treering.core.evidence import Turn
+from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
-from treering.ports.runtime import JobLog, fresh_id
+from treering.ports.ledger import Ledger
+from treering.ports.runtime import JobLog, JobRow, JobsInCommits, fresh_id
 from treering.verbs.engine import Engine, held
 from treering.verbs.ingest.segments import with_texts
 
@@ -27,7 +30,9 @@ MAX_MARKS = 1_000_000
 ErasureKey = Callable[[], bytes]
 """Returns the key of the hashes, which is made when it is first asked for. Raises `OSError`."""
 
+_Done = TypeVar("_Done")
 _ROW = "erased"
+_BLOCK = re.compile(r"#\d{9}\Z")
 _GAP = re.compile(r"(\n(?:[ \t]*\n)+)")
 _MARK_BYTES = 10
 _LEASE_SECONDS, _WAIT_SECONDS = 10.0, 5.0
@@ -80,11 +85,11 @@ class ErasedTexts:
         """
         if not self.marks:
             return draft, ErasedPart()
-        texts = [self._left(segment, draft.origin) for segment in draft.segments]
+        texts = [self.left_of(segment.text, draft.origin, role=segment.role) for segment in draft.segments]
         cut = [segment.text for segment, text in zip(draft.segments, texts, strict=True) if text != segment.text]
         if not cut:
             return draft, ErasedPart()
-        date = max(self.marks[mark] for mark in self.seen)
+        date = self.last_day()
         if not any(text.strip() for text in texts):
             return draft, ErasedPart(len(cut), date, whole=True)
         erased = normalise_text("\n".join(cut))
@@ -98,20 +103,28 @@ class ErasedTexts:
             nodes=[node for node in draft.nodes if normalise_text(node.name) not in erased],
         ), ErasedPart(len(cut), date)
 
-    def _left(self, segment: SegmentDraft, origin: str) -> str:
-        text = segment.text
+    def left_of(self, text: str, origin: str, *, role: Role = "prose", at: datetime | None = None) -> str:
+        """Return a text without erased passages, and without lines erased from the same origin.
+
+        `at`: when it was said. Lines said later than the day of the erasure are new statements.
+        """
         if self._knows(_mark(self.key, normalise_text(text))):
             return ""
-        if segment.role == "prose":
+        if role == "prose":
             parts = _GAP.split(text)  # paragraphs, each but the first behind the gap before it
             gone = [self._knows(_mark(self.key, normalise_text(part))) for part in parts[::2]]
-            text = "".join("".join(parts[max(2 * at - 1, 0) : 2 * at + 1]) for at, one in enumerate(gone) if not one)
-        lines = text.split("\n")
-        left = [line for line in lines if not line.strip() or not self._knows(_line_mark(self.key, origin, line))]
+            left_parts = (parts[max(2 * place - 1, 0) : 2 * place + 1] for place, one in enumerate(gone) if not one)
+            text = "".join("".join(part) for part in left_parts)
+        lines, day = text.split("\n"), _day(at) if at else ""
+        left = [line for line in lines if not line.strip() or not self._knows(_line_mark(self.key, origin, line), day)]
         return text if len(left) == len(lines) else "\n".join(left)
 
-    def _knows(self, mark: str) -> bool:
-        known = mark in self.marks
+    def last_day(self) -> str:
+        """Return the day on which the newest of the texts that were seen was erased; empty if none was seen."""
+        return max((self.marks[mark] for mark in self.seen), default="")
+
+    def _knows(self, mark: str, day: str = "") -> bool:
+        known = mark in self.marks and day <= self.marks[mark]
         if known:
             self.seen.add(mark)
         return known
@@ -120,72 +133,102 @@ class ErasedTexts:
 def marks_of(sources: Iterable[Source], key: bytes, *, repeated: frozenset[str]) -> Iterator[str]:
     """Return the marks of the texts of sources; those `repeated` in other sources are marked for their origin alone."""
     for source in sources:
-        for segment in source.segments:
-            for passage in _passages(segment.excerpt, segment.role):
-                text = normalise_text(passage)
-                if len(text) >= MIN_CHARS and passage not in repeated:
-                    yield _mark(key, text)
-            yield from (_line_mark(key, source.origin, line) for line in segment.excerpt.split("\n") if line.strip())
+        for text, role in _texts(source):
+            for passage in _passages(text, role):
+                normal = normalise_text(passage)
+                if len(normal) >= MIN_CHARS and passage not in repeated:
+                    yield _mark(key, normal)
+            yield from (_line_mark(key, source.origin, line) for line in text.split("\n") if line.strip())
 
 
-def remember(engine: Engine, sources: Sequence[Source], *, repeated: frozenset[str]) -> str:
-    """Keep the marks of sources that were erased; return why that failed, empty if it did not.
+def erase_and_remember(
+    engine: Engine, sources: Sequence[Source], erase: Callable[[], _Done], *, repeated: frozenset[str]
+) -> tuple[_Done, str]:
+    """Erase sources by `erase` and store their marks in its transaction.
 
-    `repeated`: those of their passages that other sources still hold (`passages_among`).
+    So a process that is killed leaves both or neither. If the job log has no such transactions, the marks are stored
+    first, and restored if `erase` fails. Return also why the marks were not stored, empty if they were. `repeated`: the
+    passages that other sources still hold (`passages_elsewhere`). Raises what `erase` raises.
     """
+    rows = engine.erasures
     if not sources:
-        return ""
+        return erase(), ""
+    if rows is None or engine.erasure_key is None:
+        return erase(), f"{_UNKNOWN}: this space keeps no marks"
     try:
-        return _remember(engine, sources, repeated)
+        key = engine.erasure_key()
     except OSError as error:
-        return f"the next reading, which cannot recognise it: no key ({error.strerror or error})"
-    except TreeringError as error:
-        return f"the next reading, which cannot recognise it: {error.message}"
+        return erase(), f"{_UNKNOWN}: no key ({error.strerror or error})"
+    new = dict.fromkeys(marks_of(sources, key, repeated=repeated), _day(engine.clock.now()))
+    with _row_of(engine, rows) as row:
+        changed = _with_marks(row, _name(key), {**row["keys"].get(_name(key), {}), **new})
+        if isinstance(rows, JobsInCommits):
+            with rows.kept_in_commit(_ROW, changed) as is_kept:
+                done = erase()
+                return done, "" if is_kept() else f"{_UNKNOWN}: the erasure changed nothing"
+        rows.save(_ROW, changed)
+        try:
+            return erase(), ""
+        except TreeringError:
+            rows.save(_ROW, row)
+            raise
 
 
-def _remember(engine: Engine, sources: Sequence[Source], repeated: frozenset[str]) -> str:
-    if engine.erasures is None or engine.erasure_key is None:
-        return "the next reading, which cannot recognise it: this space keeps no marks"
-    key = engine.erasure_key()
-    day = _day(engine.clock.now())
-    new = dict.fromkeys(marks_of(sources, key, repeated=repeated), day)
-    _change(engine, engine.erasures, _name(key), lambda marks: {**marks, **new})
-    return ""
+_UNKNOWN = "the next reading, which cannot recognise it"
+
+
+def passages_elsewhere(ledger: Ledger, sources: Sequence[Source]) -> frozenset[str]:
+    """Return the passages of sources that others hold too; looks through all segments, one at a time."""
+    wanted, own = passages_in(sources), {source.id for source in sources}
+    if not wanted:
+        return frozenset()
+    rows = (record.row for record in ledger.records(only={"segment"}))
+    texts = (row["text"] for row in rows if row["source_id"] not in own)
+    return frozenset(passage for text in texts for passage in _passages(text, "prose") if passage in wanted)
 
 
 def passages_in(sources: Iterable[Source]) -> frozenset[str]:
     """Return all that is recognised of sources wherever it is read."""
     return frozenset(
-        passage
-        for source in sources
-        for segment in source.segments
-        for passage in _passages(segment.excerpt, segment.role)
+        passage for source in sources for text, role in _texts(source) for passage in _passages(text, role)
     )
-
-
-def passages_among(wanted: frozenset[str], text: str) -> Iterator[str]:
-    """Return which of the passages wanted the text of a segment holds."""
-    return (passage for passage in _passages(text, "prose") if passage in wanted)
 
 
 def forget(engine: Engine, texts: ErasedTexts) -> None:
     """Drop the marks of texts that were asked for again."""
     if texts.seen and engine.erasures is not None:
-        _change(
-            engine,
-            engine.erasures,
-            _name(texts.key),
-            lambda marks: {mark: day for mark, day in marks.items() if mark not in texts.seen},
-        )
+        with _row_of(engine, engine.erasures) as row:
+            marks = row["keys"].get(_name(texts.key), {})
+            left = {mark: day for mark, day in marks.items() if mark not in texts.seen}
+            engine.erasures.save(_ROW, _with_marks(row, _name(texts.key), left))
 
 
-def _change(engine: Engine, rows: JobLog, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
-    # Two erasures at once would each keep their own marks alone.
+@contextmanager
+def _row_of(engine: Engine, rows: JobLog) -> Iterator[JobRow]:
+    """Read the row of the marks; others change it only afterwards, or each would store its own marks alone."""
     owner = fresh_id("patch", engine.clock)
     with held(engine.leases, _ROW, owner, _LEASE_SECONDS, wait_seconds=_WAIT_SECONDS):
         row: dict[str, Any] = {"scope": None, "keys": {}, **(rows.find(_ROW) or {})}
-        changed = list(change(row["keys"].get(name, {})).items())
-        rows.save(_ROW, {**row, "keys": {**row["keys"], name: dict(changed[-MAX_MARKS:])}})
+        yield row
+
+
+def _turn_of(segment: Segment) -> int | None:
+    return segment.locator.turn if isinstance(segment.locator, Turn) else None
+
+
+def _with_marks(row: JobRow, name: str, marks: Mapping[str, str]) -> dict[str, Any]:
+    return {**row, "keys": {**row["keys"], name: dict([*marks.items()][-MAX_MARKS:])}}
+
+
+def _texts(source: Source) -> Iterator[tuple[str, Role]]:
+    """Return the texts of a source's segments, and of a long turn also the whole."""
+    for turn, group in groupby(
+        source.segments, key=lambda one: one.locator.turn if isinstance(one.locator, Turn) else None
+    ):
+        segments = [*group]
+        yield from ((segment.excerpt, segment.role) for segment in segments)
+        if turn is not None and len(segments) > 1:
+            yield "".join(segment.excerpt for segment in segments), "prose"
 
 
 def _passages(text: str, role: Role) -> list[str]:
@@ -207,7 +250,8 @@ def _mark(key: bytes, text: str) -> str:
 
 
 def _line_mark(key: bytes, origin: str, line: str) -> str:
-    return _mark(key, f"{origin}\n{normalise_text(line)}")
+    # The blocks of a discussion are one place: a message may be recorded into another block.
+    return _mark(key, f"{_BLOCK.sub('', origin)}\n{normalise_text(line)}")
 
 
 def _name(key: bytes) -> str:

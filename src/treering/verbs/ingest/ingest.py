@@ -339,7 +339,7 @@ ADAPTER = Mode(
 )
 STATUS = Mode(
     "status",
-    "Tell how a job stands, item by item.",
+    "Progress of a job, item by item.",
     StatusInput,
     StatusOptions,
     JobReport,

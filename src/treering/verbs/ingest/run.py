@@ -211,7 +211,8 @@ class Run:
                 self._arrive(reading)
             case Renamed(before, origin):
                 self._renames.setdefault(origin, []).append(before)
-            case Unchanged(origin, fingerprint):
+            case Unchanged(origin, fingerprint, warnings):
+                self.account.warnings += [f"{origin}: {warning}" for warning in warnings]
                 self._stay(origin, fingerprint)
             case BranchRead():
                 self._writer.branches.append(reading)
@@ -324,7 +325,9 @@ class Run:
             self.account.staled = [identity for identity in self.account.staled if identity not in again]
             self.account.patches += [receipt.patch_id for receipt in receipts]
             self.account.sequence = max(self.account.sequence, receipts[-1].sequence)
-            self.account.warnings.append(f"{len(again)} current again, since its lines are back: {', '.join(again)}.")
+            self.account.warnings.append(
+                f"{len(again)} active again, since what was read contains the quoted lines: {', '.join(again)}."
+            )
 
     def _settle(self) -> None:
         """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""

@@ -231,7 +231,7 @@ def _told_operation(operation: Operation | RecordedOperation) -> dict[str, Any]:
 
 AUDIT = Mode(
     "audit",
-    "Verify the audit log; who changed what, from what to what, and why.",
+    "Verify the audit log; who changed what and why.",
     AuditInput,
     AuditOptions,
     AuditReport,

@@ -1,11 +1,12 @@
 """Erasing objects for good, proving that they are gone, and naming what is out of reach."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.evidence import Segment
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase
 from treering.core.writing.draft import Erased
@@ -19,7 +20,7 @@ from treering.verbs.crystallize.review import ReasonOptions
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
-from treering.verbs.ingest.erased import passages_among, passages_in, remember
+from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
 
 _PROBED = 1000
 
@@ -68,11 +69,14 @@ class EraseInput(Value):
     ids: tuple[str, ...] = Field(description="The ids of the objects.", json_schema_extra={"minItems": 1})
 
 
-def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
+def erase(
+    engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] = lambda _: True
+) -> ErasureReceipt:
     """Erase objects with all their revisions, and the copies a merge archived in their favor; look for them everywhere.
 
-    Raises `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` where the channel may not erase;
-    nothing was changed then.
+    `is_meant`: which segments of sources to remember as erased; the others are stored in another source. Raises
+    `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` if the channel may not erase; nothing was
+    changed then.
     """
     named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not named:
@@ -82,17 +86,17 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
     texts = {passage.text for revision in revisions for passage in passages_of(revision)}
-    sources = [revision for revision in revisions if isinstance(revision, Source)]
-    receipt = engine.ledger.commit(patch)
+    sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
+    repeated = passages_elsewhere(engine.ledger, sources)
+    receipt, unmarked = erase_and_remember(engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated)
     # From here on it is erased: what fails now is said in the receipt.
     remaining = engine.ledger.compact()
     ids = tuple(item.id for item in items)
     try:
-        proof = proof_of(engine, items, texts, passages=passages_in(sources))
+        proof = proof_of(engine, items, texts)
     except TreeringError as error:
         proof = Proof()
         remaining += (f"the proof: looking for what was erased failed ({error.message})",)
-    unmarked = remember(engine, sources, repeated=proof.repeated_passages)
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
@@ -103,6 +107,10 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
         out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons, *([unmarked] if unmarked else [])),
         remaining=remaining,
     )
+
+
+def _with_segments(source: Source, is_meant: Callable[[Segment], bool]) -> Source:
+    return source.model_copy(update={"segments": tuple(filter(is_meant, source.segments))})
 
 
 def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
@@ -127,18 +135,14 @@ class Proof:
     repeated_in: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
     reasons: tuple[str, ...] = ()
-    repeated_passages: frozenset[str] = frozenset()
-    """Those of the passages asked for that other sources hold."""
 
 
-def proof_of(
-    engine: Engine, items: Sequence[Object], texts: set[str], *, passages: frozenset[str] = frozenset()
-) -> Proof:
+def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
     """Look everywhere for objects and the texts they had; what was erased is found nowhere."""
     ids = tuple(item.id for item in items)
-    held = _held(engine.ledger.records(), frozenset(ids), texts, passages)
+    held = _held(engine.ledger.records(), frozenset(ids), texts)
     probes = _probes(engine, ids, texts, held)
-    return Proof(held.repeated_in, probes, _reasons(engine, items), held.repeated_passages)
+    return Proof(held.repeated_in, probes, _reasons(engine, items))
 
 
 def _origins(items: Sequence[Object]) -> list[str]:
@@ -166,12 +170,11 @@ class _Held:
     """How many revisions and segments are those of erased objects."""
     repeated_in: tuple[str, ...]
     """The sources that hold one of the erased texts."""
-    repeated_passages: frozenset[str]
 
 
-def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str], passages: frozenset[str]) -> _Held:
+def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Held:
     """Look once through all records, one at a time: a space is larger than memory."""
-    found, repeated, repeated_passages = 0, dict[str, None](), set[str]()
+    found, repeated = 0, dict[str, None]()
     for record in records:
         row = record.row
         match record.table:
@@ -181,11 +184,9 @@ def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str], pass
                 found += row["source_id"] in gone
                 if row["text"] in texts:
                     repeated[row["source_id"]] = None
-                if passages and row["source_id"] not in gone:
-                    repeated_passages.update(passages_among(passages, row["text"]))
             case _:
                 pass
-    return _Held(found, tuple(repeated), frozenset(repeated_passages))
+    return _Held(found, tuple(repeated))
 
 
 def _rows_left(engine: Engine, identities: Sequence[str]) -> int:

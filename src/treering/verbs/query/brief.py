@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field
@@ -18,7 +19,7 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.trees import notes_of_objects, repository_maps
+from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
@@ -72,16 +73,16 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     altered: Altered = {}
     repository = _repository(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
-    knowledge, work = _current(call, options, altered)
-    stale = [item for item in knowledge if item.status == "stale"]
-    held = [item for item in knowledge if item.status == "active"]
+    knowledge, work, changed = _current(call, options, altered)
+    stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
+    held = [item for item in knowledge if item not in stale]
     sections = tuple(
         section
         for section in (
             _section("Rules", [one for one in held if one.kind in ("constraint", "preference")], most=_RULES),
             _section("Decided", [one for one in held if one.kind == "decision"]),
             _section("Open", work),
-            _section("Stale", stale),
+            _section("Stale", stale, changed=changed),
         )
         if section.entries
     )
@@ -113,8 +114,13 @@ def _repository(call: Call, altered: Altered) -> Source | None:
     return maps[0] if len(maps) == 1 else None
 
 
-def _current(call: Call, options: ReadOptions, altered: Altered) -> tuple[list[Knowledge], list[WorkItem]]:
-    """Return active and stale knowledge and open work that are valid in the scope and on the branch asked from."""
+def _current(
+    call: Call, options: ReadOptions, altered: Altered
+) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
+    """Return active and stale knowledge and open work that are valid in the scope and on the branch asked from.
+
+    Also returns, by id of knowledge, what became of its lines in the work tree since they were read.
+    """
     kinds = Compare("kind", "in", ("constraint", "preference", "decision"))
     asked: tuple[tuple[str, Filter], ...] = (
         ("knowledge", And((kinds, Compare("status", "in", ("active", "stale"))))),
@@ -127,12 +133,14 @@ def _current(call: Call, options: ReadOptions, altered: Altered) -> tuple[list[K
         )
         found += call.engine.ledger.select(selection, altered=altered)
     now = time_of(call, options.moment())
-    elsewhere = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
-    standing = [item for item in found if item.id not in elsewhere and not is_over(item, now=now)]
+    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
+    changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
+    standing = [item for item in found if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
     knowledge = [item for item in standing if isinstance(item, Knowledge)]
     return (
         sorted(knowledge, key=lambda item: (item.kind != "constraint", -item.updated_at.timestamp())),
         sorted((item for item in standing if isinstance(item, WorkItem)), key=_urgency),
+        changed,
     )
 
 
@@ -144,9 +152,21 @@ def _urgency(item: WorkItem) -> tuple[int, int, float]:
     )
 
 
-def _section(name: str, items: Sequence[Knowledge | WorkItem], *, most: int = _ENTRIES) -> BriefSection:
+def _section(
+    name: str,
+    items: Sequence[Knowledge | WorkItem],
+    *,
+    most: int = _ENTRIES,
+    changed: Mapping[str, str] = MappingProxyType({}),
+) -> BriefSection:
     entries = tuple(
-        BriefEntry(id=item.id, kind=item.kind, status=item.status, text=_statement(item), updated_at=item.updated_at)
+        BriefEntry(
+            id=item.id,
+            kind=item.kind,
+            status=item.status,
+            text=f"{_statement(item)} ({changed[item.id]})" if item.id in changed else _statement(item),
+            updated_at=item.updated_at,
+        )
         for item in items[:most]
     )
     return BriefSection(name=name, entries=entries, total=len(items))
@@ -221,8 +241,8 @@ def _within(lines: list[str], max_tokens: int) -> tuple[str, ...]:
 
 
 def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:
-    if not card:
-        return
+    if card.keys() <= {"name"}:
+        return  # a name alone tells nothing
     heading = " ".join(filter(None, (card["name"], card.get("version", ""))))
     about = ", ".join(filter(None, (card.get("purpose", ""), *(card.get("requires") or card.get("languages", ())))))
     read_from = f"  [{', '.join(card['read_from'])}]" if card.get("read_from") else ""
@@ -263,7 +283,7 @@ def _labeled(label: str, text: str) -> Iterator[str]:
 
 BRIEF = Mode(
     name="brief",
-    summary="What to know before starting, without a task: project, rules, decisions, open work, changes.",
+    summary="What to know before starting: project, rules, decisions, open work.",
     input=Nothing,
     options=ReadOptions,
     report=BriefReport,

@@ -332,7 +332,7 @@ PAGE = Mode(
 )
 EXPAND = Mode(
     "expand",
-    "Exact source lines, neighbours and versions behind ids.",
+    "Source lines, neighbours, versions behind ids.",
     ExpandInput,
     ReadOptions,
     ExpandReport,

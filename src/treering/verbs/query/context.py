@@ -478,7 +478,7 @@ def _built(call: Call, packed: Packed, around: Surroundings, sequence: int | Non
 
 CONTEXT = Mode(
     name="context",
-    summary="A context pack for a task: believed, decided, constrained, done, open; cited; inside a token budget.",
+    summary="A cited context pack for a task: believed, decided, constrained, done, open.",
     input=ContextInput,
     options=SearchOptions,
     report=ContextReport,

@@ -364,7 +364,7 @@ def _referrers(call: Call, frontier: Iterable[str], moment: AsOf, altered: Alter
 
 RELATED = Mode(
     "related",
-    "Neighbours of an object by link type, direction and depth; of code, what imports, calls and tests it.",
+    "Neighbours by link type, direction, depth; of code: what imports, calls, tests it.",
     RelatedInput,
     ReadOptions,
     RelatedReport,

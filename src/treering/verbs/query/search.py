@@ -320,7 +320,7 @@ _PASSAGES = 3
 
 SEARCH = Mode(
     name="search",
-    summary="Ranked hits, with filters and explanations.",
+    summary="Ranked hits, with filters.",
     input=SearchInput,
     options=HitOptions,
     report=SearchReport,

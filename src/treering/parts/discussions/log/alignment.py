@@ -40,7 +40,11 @@ _TOLD_COMPARED, _KEPT_COMPARED = 500, 900
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is compared of a message. A deleted one that was erased has no key: only its role is known."""
+    """What is compared of a message.
+
+    A stored message that was erased is deleted and has no key: only its role is known, or not even that (""). A told
+    message without a key was erased before.
+    """
 
     key: str
     role: str = ""
@@ -88,7 +92,7 @@ class Alignment:
 def is_same_message(kept: Mark, told: Mark) -> bool:
     """Tell whether a kept message is the one that is told; of an erased one only the role can be compared."""
     if kept.deleted and not kept.key:
-        return kept.role == told.role
+        return kept.role in ("", told.role)
     return kept.key == told.key
 
 
@@ -101,13 +105,15 @@ def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup)
     counts = [0]
     for mark in kept:
         at = counts[-1]
+        while at < len(told) and not told[at].key and (mark.key or not mark.deleted):
+            at += 1  # it was erased, and has no place among the stored messages
         looked_for = not mark.deleted or deleted != "left out"
         if looked_for and at < len(told) and is_same_message(mark, told[at]):
             counts.append(at + 1)
         elif not mark.deleted or deleted == "always told":
             break
         else:
-            counts.append(at)
+            counts.append(counts[-1])
     return counts
 
 
@@ -190,6 +196,7 @@ def _from_beginning(
     unread = min(len(counts) - 1, parts[0].start)
     best = _Match(unread, counts[unread], kept=unread)
     branches = {part.after for part in parts}
+    erased = sum(not mark.key for mark in told)  # these may have no place in a part
     reached = {
         position: _Match(position, counts[position], kept=position) for position in branches if position <= unread
     }
@@ -197,7 +204,7 @@ def _from_beginning(
         before = reached.get(part.after)
         if before is None:
             continue
-        rest = told[before.told : before.told + len(part.marks)]
+        rest = told[before.told : before.told + len(part.marks) + erased]
         for at, count in enumerate(steps(part.marks, rest, deleted=deleted)):
             position = part.start + at
             if at and (position in branches or count > best.told - before.told):
@@ -381,8 +388,12 @@ def _closest(rest: Sequence[Mark], thread: _Thread, *, after: int) -> _Compariso
 def _run(told: Sequence[Mark], placed: _Placed) -> _CommonRun:
     """Return the longest common run of the newest messages that are told and the newest that are kept."""
     before, earlier = max(0, len(told) - _TOLD_COMPARED), max(0, len(placed) - _KEPT_COMPARED)
-    run = _longest_run([mark.key for mark in told[before:]], [mark.key for _, mark in placed[earlier:]])
+    run = _longest_run([*map(_name, told[before:])], [_name(mark) for _, mark in placed[earlier:]])
     return _CommonRun(run.told + before, run.kept + earlier, run.size)
+
+
+def _name(mark: Mark) -> str:
+    return mark.key or f"erased, {mark.role}"
 
 
 def _longest_run(told: Sequence[str], kept: Sequence[str]) -> _CommonRun:

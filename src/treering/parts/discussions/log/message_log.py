@@ -14,7 +14,7 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
-from treering.parts.discussions.log.alignment import Mark, is_same_message
+from treering.parts.discussions.log.alignment import Alignment, Mark, is_same_message
 from treering.parts.discussions.log.blocks import (
     BLOCK_MESSAGES,
     Block,
@@ -29,6 +29,7 @@ from treering.parts.discussions.log.snapshot import LogEntry, LogSnapshot, entri
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.envelope import Call
+from treering.verbs.ingest.erased import ErasedTexts, forget
 from treering.verbs.ingest.turns import TURNS_BEFORE, Message, cleaned, without_thoughts
 from treering.verbs.lint import erasure
 from treering.verbs.lint.erasure import ErasureReceipt
@@ -45,6 +46,12 @@ class TranscriptMessage:
 
     message: Message
     key: str
+    """Empty if the message was erased before."""
+
+    @property
+    def mark(self) -> Mark:
+        """What is compared of it."""
+        return Mark(self.key, self.role)
 
     @property
     def role(self) -> str:
@@ -122,6 +129,19 @@ class Recorded:
     """Knowledge that lost its last support."""
     is_apart: bool = False
     """Whether what was appended continues nothing that was kept until then: it is a conversation of its own."""
+    left_out: int = 0
+    """Messages, or parts of them, that were erased before; the option `again` records them."""
+    erased_on: str = ""
+    """The day of the last erasure of what was left out."""
+    placed: int = 0
+    """How many new positions hold a message that was left out: those after it keep their place."""
+
+    def left_out_reason(self) -> str:
+        """Return what was left out, when it was erased, and how to record it all the same; empty if nothing was."""
+        if not self.left_out:
+            return ""
+        what = f"{self.left_out} message{' was' if self.left_out == 1 else 's were'} erased on {self.erased_on}"
+        return f"{what}, in whole or in part, and left out; the option `again` (--again) records them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,25 +196,29 @@ class MessageLog:
         """Read a block as it stands now. Raises `NotFound` where it was erased since."""
         return read_block(self._engine.ledger, head)
 
-    def record(self, messages: Sequence[Message], *, start: int | None = None) -> Recorded:
+    def record(self, messages: Sequence[Message], *, start: int | None = None, again: bool = False) -> Recorded:
         """Keep messages as they are told; the same again changes nothing.
 
         With `start` they are all the messages from that position on. Without, a client tells all messages, or a
-        window of the newest ones: `alignment` says how that is understood, and how little it can withdraw. Raises
-        `InvalidInput` for a `start` after the end.
+        window of the newest ones: `alignment` says how that is understood, and how little it can withdraw. What was
+        erased before only takes its place, unless it is asked for `again`. Raises `InvalidInput` for a `start` after
+        the end.
         """
         told = transcript_of(messages)
-        return self._retried(lambda: self._record(told, start))
+        return self._retried(lambda: self._record(told, start, again=again))
 
     def restore(self, messages: Sequence[Message], *, begins: Mapping[int, int]) -> Recorded:
         """Keep all messages of a discussion as they were exported. `begins`: what the part at a position continues."""
         told = transcript_of(messages)
-        return self._retried(lambda: self._rewrite(self._history(), told, at=0, begins=begins))
+        return self._retried(lambda: self._restore(told, begins))
 
-    def append(self, messages: Sequence[Message]) -> Recorded:
-        """Keep messages after all that are there; the same again is said again."""
+    def append(self, messages: Sequence[Message], *, again: bool = False) -> Recorded:
+        """Keep messages after all that are there; the same again is said again.
+
+        What was erased before only takes its place, unless it is asked for `again`.
+        """
         told = transcript_of(messages)
-        return self._retried(lambda: self._append(told))
+        return self._retried(lambda: self._append(told, again=again))
 
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Take the words of messages away, and the memories that tell of them; their positions stay taken.
@@ -215,20 +239,76 @@ class MessageLog:
         history = self._history()
         return history.messages(max(0, history.count - count))
 
-    def _record(self, told: Sequence[TranscriptMessage], start: int | None) -> Recorded:
-        history, marks = self._history(), [Mark(one.key, one.role) for one in told]
-        if start is not None:
-            _check_start(start, history.count)
-            agreed = history.agreement(marks, start=start)
-            return self._rewrite(history, told[agreed.told :], at=agreed.kept, unchanged=agreed.told)
-        place = history.alignment(marks)
-        begins = {place.position: place.after} if place.after is not None else {}
-        unchanged = place.told - place.ignored
-        return self._rewrite(history, told[place.told :], at=place.position, unchanged=unchanged, begins=begins)
+    def _record(self, transcript: Sequence[TranscriptMessage], start: int | None, *, again: bool) -> Recorded:
+        history = self._whole_history()
+        filtered = self._without_erased(history, transcript)
+        told = filtered.told
+        marks = [one.mark for one in told]
+        place = _place_of(history, marks, start)
+        restored: dict[int, TranscriptMessage] = {}
+        if again and filtered.left_out:
+            # A part that continues an earlier message agrees with what is told up to that message.
+            end = place.position if place.after is None else place.after
+            placed = history.placed(marks[: place.told], end=end)
+            restored = {position: transcript[index] for index, position in placed.items()}
+            told = transcript
+        if not history.count and not any(one.key for one in told):
+            return self._reported(filtered, Recorded(), again=again)  # no discussion begins with erased messages alone
+        result = self._rewrite(
+            history,
+            told[place.told :],
+            at=place.position,
+            unchanged=place.told - place.ignored,
+            begins={place.position: place.after} if place.after is not None else {},
+            restored=restored,
+        )
+        return self._reported(filtered, result, again=again)
 
-    def _append(self, told: Sequence[TranscriptMessage]) -> Recorded:
+    def _append(self, transcript: Sequence[TranscriptMessage], *, again: bool) -> Recorded:
+        history = self._whole_history()
+        filtered = self._without_erased(history, transcript)
+        told = transcript if again else filtered.told
+        return self._reported(filtered, self._rewrite(history, told, at=history.count), again=again)
+
+    def _restore(self, transcript: Sequence[TranscriptMessage], begins: Mapping[int, int]) -> Recorded:
+        history = self._whole_history()
+        filtered = self._without_erased(history, transcript)
+        return self._reported(filtered, self._rewrite(history, filtered.told, at=0, begins=begins), again=False)
+
+    def _without_erased(self, history: LogSnapshot, transcript: Sequence[TranscriptMessage]) -> "_Filtered":
+        """Leave out of a transcript what was erased before, unless the discussion says it elsewhere."""
+        texts = ErasedTexts.of(self._engine)
+        if not texts.marks:
+            return _Filtered(transcript)
+        told = [_without_erased(one, texts, self._ref.origin) for one in transcript]
+        cut = [at for at, (one, before) in enumerate(zip(told, transcript, strict=True)) if one is not before]
+        if not cut:
+            return _Filtered(transcript)
+        stored = history.keys()
+        left_out = [at for at in cut if transcript[at].key not in stored]
+        for at in set(cut).difference(left_out):
+            told[at] = transcript[at]
+        return _Filtered(told, len(left_out), texts.last_day(), texts)
+
+    def _reported(self, filtered: "_Filtered", result: Recorded, *, again: bool) -> Recorded:
+        if not filtered.left_out:
+            return result
+        if again:
+            forget(self._engine, filtered.texts)
+            return result
+        whole = sum(not one.key for one in filtered.told)
+        unchanged = max(0, result.unchanged - (whole - result.placed))
+        return replace(result, unchanged=unchanged, left_out=filtered.left_out, erased_on=filtered.erased_on)
+
+    def _whole_history(self) -> LogSnapshot:
+        """Read what is stored, and write the places of blocks whose source was erased by its id."""
         history = self._history()
-        return self._rewrite(history, told, at=history.count)
+        for first, end in history.gaps():
+            entries = [LogEntry.erased(position) for position in range(first, end)]
+            stretch = RewrittenStretch(first, entries, block_sizes(entries), is_end=False)
+            operations = Rewriting(self._engine, self._ref, history, stretch).operations()
+            apply_patch(self._engine, self._ref, operations, reason="Places of erased messages")
+        return self._history() if history.gaps() else history
 
     def _rewrite(
         self,
@@ -238,29 +318,42 @@ class MessageLog:
         at: int,
         unchanged: int = 0,
         begins: Mapping[int, int] = MappingProxyType({}),
+        restored: Mapping[int, TranscriptMessage] = MappingProxyType({}),
     ) -> Recorded:
-        """Let `told` be all that stands from a position on. `begins`: what the part at a position continues."""
-        if at == history.count and not told:
+        """Let `told` be all that stands from a position on. `begins`: what the part at a position continues.
+
+        `restored`: messages that take the place of erased ones before that position.
+        """
+        if at == history.count and not told and not restored:
             return Recorded(unchanged=unchanged, count=at)
         # The block before is looked at too: it is closed, or goes on.
-        first = next((head.first for head in reversed(history.heads) if head.first < at), at)
+        since = min((at, *restored))
+        first = next((head.first for head in reversed(history.heads) if head.first < since), since)
         found = [entry for block in history.blocks(first) for entry in entries_of(block)]
         kept = found[at - first :]
-        stands = [replace(one, after=begins.get(place, one.after)) for place, one in enumerate(_merged(kept, told), at)]
-        entries = [*found[: at - first], *stands]
+        stands = [
+            replace(one, after=begins.get(place, one.after)) for place, one in enumerate(_merged(kept, told, at), at)
+        ]
+        before = [
+            LogEntry(restored[place].key, restored[place].message, after=one.after) if place in restored else one
+            for place, one in enumerate(found[: at - first], first)
+        ]
+        entries = [*before, *stands]
         stretch = RewrittenStretch(first, entries, block_sizes(entries))
         operations = Rewriting(self._engine, self._ref, history, stretch).operations()
         receipt = apply_patch(self._engine, self._ref, operations, reason="Messages")
         stays = sum(entry.kept is not None for entry in stands)
+        placed = sum(entry.kept is None and entry.deletion is not None for entry in stands)
         live = sum(entry.deletion is None for entry in kept)
         return Recorded(
-            appended=len(told) - stays,
-            unchanged=unchanged + stays,
+            appended=len(told) - stays - placed + len(restored),
+            unchanged=unchanged + stays - len(restored),
             withdrawn=live - sum(entry.kept is not None and entry.deletion is None for entry in stands),
             diverged_at=at if kept else None,
             count=at + len(told),
             staled=receipt.staled,
             is_apart=begins.get(at) == 0,
+            placed=placed,
         )
 
     def _delete(self, positions: frozenset[int]) -> DeletedMessages:
@@ -279,17 +372,50 @@ class MessageLog:
         return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
 
-def _merged(kept: Sequence[LogEntry], told: Sequence[TranscriptMessage]) -> list[LogEntry]:
+@dataclass(frozen=True, slots=True)
+class _Filtered:
+    """A transcript without what was erased before; of a message that was erased as a whole only the place is left."""
+
+    told: Sequence[TranscriptMessage]
+    left_out: int = 0
+    erased_on: str = ""
+    texts: ErasedTexts = field(default_factory=ErasedTexts)
+
+
+def _without_erased(told: TranscriptMessage, texts: ErasedTexts, origin: str) -> TranscriptMessage:
+    message = told.message
+    left = texts.left_of(message.content, origin, at=message.at).strip()
+    if left == message.content.strip():
+        return told
+    reduced = message.model_copy(update={"content": left})
+    return TranscriptMessage(reduced, reduced.key if left else "")
+
+
+def _merged(kept: Sequence[LogEntry], told: Sequence[TranscriptMessage], at: int) -> list[LogEntry]:
     """Return what shall stand: what is told, and in places where that is kept already, what is kept.
 
     The first continues what it continued, whatever it says.
     """
     pairs = zip_longest(told, kept[: len(told)])
     stands = [
-        before if before and is_same_message(before.mark, Mark(one.key, one.role)) else LogEntry(one.key, one.message)
-        for one, before in pairs
+        before if before and is_same_message(before.mark, one.mark) else _entry_of(one, position)
+        for position, (one, before) in enumerate(pairs, at)
     ]
     return [replace(stands[0], after=kept[0].after), *stands[1:]] if kept and stands else stands
+
+
+def _entry_of(told: TranscriptMessage, position: int) -> LogEntry:
+    if told.key:
+        return LogEntry(told.key, told.message)
+    return LogEntry.erased(position, role=told.role, at=told.at)
+
+
+def _place_of(history: LogSnapshot, marks: Sequence[Mark], start: int | None) -> Alignment:
+    if start is None:
+        return history.alignment(marks)
+    _check_start(start, history.count)
+    agreed = history.agreement(marks, start=start)
+    return Alignment(agreed.kept, agreed.told)
 
 
 def _check_start(start: int, count: int) -> None:
@@ -353,7 +479,12 @@ def _erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[in
     apply_patch(engine, ref, operations, reason="Deleted messages")
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
     memories, words = _summaries_on(engine, sources), _words(engine, sources, positions)
-    receipt = erasure.erase(engine, [*sources, *memories], reason=f"Erased messages of discussion {ref.id}")
+    receipt = erasure.erase(
+        engine,
+        [*sources, *memories],
+        reason=f"Erased messages of discussion {ref.id}",
+        is_meant=lambda segment: isinstance(segment.locator, Turn) and segment.locator.turn in positions,
+    )
     # What stays of a block stands in the new source too: that is not a repetition of what was erased.
     repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
     receipt = receipt.model_copy(update={"repeated_in": repeated})

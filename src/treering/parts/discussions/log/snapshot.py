@@ -16,6 +16,7 @@ from treering.parts.discussions.log.alignment import (
     agreed,
     align,
     is_end,
+    is_same_message,
     parts_of,
     steps,
 )
@@ -48,6 +49,40 @@ class LogSnapshot:
     def count(self) -> int:
         """How many messages are kept, deleted ones too."""
         return self.heads[-1].end if self.heads else 0
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return first position and end of each stretch between blocks, whose source was erased by its id."""
+        ends = [0, *(head.end for head in self.heads)]
+        return [(end, head.first) for end, head in zip(ends, self.heads, strict=False) if end < head.first]
+
+    def keys(self) -> set[str]:
+        """Return the keys of all messages that are not deleted; reads every block."""
+        return {mark.key for block in self.blocks(0) for mark in _marks(block, 0) if not mark.deleted}
+
+    def placed(self, told: Sequence[Mark], *, end: int) -> dict[int, int]:
+        """Return the positions of told messages that were erased before, by their index in what is told.
+
+        `told` agrees with the messages before position `end`, and is followed back from there.
+        """
+        found: dict[int, int] = {}
+        at = len(told)
+        for kept in reversed(self.messages(0, end - 1)):
+            mark = mark_of(kept, self._deleted_key(kept))
+            while at and not told[at - 1].key and not (mark.deleted and not mark.key):
+                at -= 1
+            if at and is_same_message(mark, told[at - 1]):
+                at -= 1
+                if not told[at].key:
+                    found[at] = kept.position
+            elif not mark.deleted:
+                break
+        return found
+
+    def _deleted_key(self, kept: StoredMessage) -> str | None:
+        if not kept.deleted:
+            return None
+        deletions = (one for block in self.blocks(kept.position, kept.position) for one in block.deletions)
+        return next(one.key for one in deletions if one.position == kept.position)
 
     def block(self, head: BlockHead) -> Block:
         """Return a block. Raises `Conflict` where it changed since: it would not fit what is known of the others."""
@@ -85,7 +120,8 @@ class LogSnapshot:
             return Alignment(self.count, 0)
         counts = self._counts(told)
         found = max(map(agreed, counts.values()), key=lambda reading: reading.kept)
-        if found.kept == self.count or (found.told == len(told) and self._ends_with(told)):
+        live = [mark for mark in told if mark.key]
+        if found.kept == self.count or (found.told == len(told) and self._ends_with(live)):
             return Alignment(self.count, found.told)
         # Where most of it agrees it is told from the beginning, and what stands there need not be read.
         least = found.kept if 2 * found.told >= len(told) else 0
@@ -123,6 +159,7 @@ class LogSnapshot:
     def _steps(self, told: Sequence[Mark], start: int, *, deleted: DeletedLookup) -> list[int]:
         """Count the told messages that agree behind each kept one from a position on (`alignment.steps`)."""
         counts = [0]
+        erased = sum(not mark.key for mark in told)  # these may have no place in a block
         for head in self.heads:
             first, at = max(head.first, start), counts[-1]
             if head.end <= first:
@@ -132,7 +169,7 @@ class LogSnapshot:
                 counts += range(at + 1, at + 1 + head.count)
                 continue
             marks = _marks(self.block(head), first)
-            further = steps(marks, part, deleted=deleted)
+            further = steps(marks, told[at : at + len(marks) + erased], deleted=deleted)
             counts += [at + count for count in further[1:]]
             if len(further) <= len(marks):
                 break
@@ -173,12 +210,21 @@ class LogEntry:
         """When it was said."""
         return self.deletion.at if self.deletion else self.message.at
 
+    @classmethod
+    def erased(
+        cls, position: int, *, role: str = "", at: datetime | None = None, after: int | None = None
+    ) -> "LogEntry":
+        """Return the place of a message that was erased; nothing tells it from others."""
+        empty = Message(content="", role=role)
+        return cls(empty.key, empty, deletion=Deletion(position, role, "", at), after=after)
+
     def without_words(self, position: int, *, erased: bool) -> "LogEntry":
         """Return the place of the message; where it is erased, nothing tells it from others any more."""
         role = self.message.role or self.message.name
-        empty = Message(content="", role=role)
-        deletion = Deletion(position, role, "" if erased else self.key, self.at)
-        return LogEntry(empty.key if erased else self.key, empty, deletion=deletion, after=self.after)
+        if erased:
+            return LogEntry.erased(position, role=role, at=self.at, after=self.after)
+        deletion = Deletion(position, role, self.key, self.at)
+        return LogEntry(self.key, Message(content="", role=role), deletion=deletion, after=self.after)
 
 
 def entries_of(block: Block) -> list[LogEntry]:
