@@ -15,10 +15,21 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import treering
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.errors import Corrupt, TreeringError
-from treering.core.evidence import Lines
+from treering.core.errors import Corrupt, InvalidInput, TreeringError
+from treering.core.evidence import EvidenceRef, Lines
 from treering.core.objects import Knowledge, Object, Source
-from treering.core.patch import AddLink, Author, Erase, Link, RemoveLink, Supersede, Transition, Update
+from treering.core.patch import (
+    AddLink,
+    Author,
+    Erase,
+    Link,
+    MoveScope,
+    Operation,
+    RemoveLink,
+    Supersede,
+    Transition,
+    Update,
+)
 from treering.core.policy import Policy
 from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
@@ -239,6 +250,175 @@ def test_a_branch_that_took_up_another_holds_the_same_everywhere_again() -> None
     bob.read_branch("main", "one ada")
     met(ada, bob)
     assert ada.held() == {"*": "one ada"} == bob.held()
+
+
+def told(replica: Replica, port: int, origin: str = "x.md") -> Knowledge:
+    """Write down a port and the file that names it."""
+    source = replica.make.source(f"web port {port}", origin=origin)
+    fact = replica.make.fact("web", "port", port, replica.make.evidence(source), status="active")
+    replica.ledger.commit(replica.make.patch(source, fact))
+    return fact
+
+
+def change(replica: Replica, operation: type[Operation], identity: str, **fields: Any) -> None:
+    revision = replica.ledger.get(identity).revision
+    replica.ledger.commit(replica.make.patch(operation(id=identity, expected_revision=revision, **fields), by=ADA))
+
+
+def statuses(replica: Replica) -> dict[str, str]:
+    return {identity: item.status for identity, item in replica.current().items()}
+
+
+def cited(replica: Replica, identity: str) -> tuple[EvidenceRef, ...]:
+    item = replica.ledger.get(identity)
+    assert isinstance(item, Knowledge)
+    return item.evidence_refs
+
+
+@pytest.mark.parametrize("title", ["red", "web port 2", "Порт"])
+def test_erased_knowledge_takes_its_archived_copy_with_it(title: str) -> None:
+    one, other = Replica("one", 0), Replica("other", 1)
+    copy, fact = told(other, 2), told(one, 2)
+    if title != fact.title:
+        change(one, Update, fact.id, changes={"title": title})
+    one.take(other)
+    assert statuses(one)[copy.id] == "archived"
+    change(one, Erase, fact.id)
+    assert not {fact.id, copy.id} & one.current().keys()
+    met(one, other)
+    assert not any(isinstance(item, Knowledge) for item in other.current().values())
+    assert alike(one, other)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(1, 2), (2, 2), (0, 1)])
+def test_erased_source_takes_the_sources_that_gave_way_to_it(ours: int, theirs: int) -> None:
+    one, other, third = Replica("one", 0), Replica("other", 1), Replica("third", 0)
+    (older,), (newer,) = told(one, ours).evidence_refs, told(other, theirs).evidence_refs
+    third.take(one)
+    one.take(other)
+    assert statuses(one)[older.source_id] == "archived"
+    change(one, Erase, newer.source_id)
+    met(third, one, other)
+    for replica in (one, other, third):
+        assert not {older.source_id, newer.source_id} & replica.current().keys()
+        assert alike(one, replica)
+
+
+def test_erased_node_takes_the_nodes_merged_into_it() -> None:
+    one, other = Replica("one", 0), Replica("other", 1)
+    first, second = one.make.node("Ada"), other.make.node("Ada")
+    one.ledger.commit(one.make.patch(first))
+    other.ledger.commit(other.make.patch(second))
+    one.take(other)
+    assert statuses(one) == {first.id: "active", second.id: "merged"}
+    change(one, Erase, first.id)
+    met(one, other)
+    assert statuses(one) == {} == statuses(other)
+
+
+def test_erasing_an_archived_copy_takes_its_evidence_away_everywhere() -> None:
+    one, other, third = Replica("one", 0), Replica("other", 1), Replica("third", 0)
+    fact, copy = told(one, 2, "x.md"), told(other, 2, "y.md")
+    third.take(other)
+    evidence = cited(one, fact.id)
+    one.take(other)
+    assert len(cited(one, fact.id)) == 2
+    change(one, Erase, copy.id)
+    assert one.ledger.get(fact.id).status == "active", "only the copy was erased"
+    met(third, one, other)
+    assert cited(one, fact.id) == evidence == cited(third, fact.id)
+    assert alike(one, other)
+    assert alike(one, third)
+
+
+def test_erasing_one_of_two_facts_of_different_times_leaves_the_other() -> None:
+    one = Replica("one", 0)
+    now = told(one, 2)
+    source = one.ledger.get(now.evidence_refs[0].source_id)
+    assert isinstance(source, Source)
+    evidence = one.make.evidence(source)
+    then = one.make.fact("web", "port", 2, evidence, status="active", valid_until=START - timedelta(days=9))
+    one.ledger.commit(one.make.patch(then))
+    change(one, Transition, then.id, to="archived")
+    change(one, Erase, now.id)
+    assert statuses(one)[then.id] == "archived"
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields"),
+    [
+        (Update, {"changes": {"payload": {"subject": "web", "predicate": "port", "value": 3}}}),
+        (Update, {"changes": {"payload": {"subject": "db", "predicate": "port", "value": 2}}}),
+        (MoveScope, {"to": "/team"}),
+    ],
+)
+def test_copy_of_what_was_changed_after_a_merge_is_active_again(
+    operation: type[Operation], fields: dict[str, Any]
+) -> None:
+    one, other = Replica("one", 0), Replica("other", 1)
+    copy, fact = told(other, 2, "y.md"), told(one, 2, "x.md")
+    one.take(other)
+    change(one, operation, fact.id, **fields)
+    met(one, other)
+    assert statuses(one)[copy.id] in ("active", "contested")
+    assert alike(one, other)
+
+
+def test_files_of_an_erased_map_are_alike_whoever_read_them() -> None:
+    ada, bob, eve = Replica("ada", 1), Replica("bob", -1), Replica("eve", 0)
+    ada.read_branch("main", None)
+    bob.take(ada)
+    (top,) = bob.current()
+    change(bob, Erase, top)
+    ada.read_branch("f/a", "one")
+    eve.take(ada)
+    met(bob, ada, eve)
+    for replica in (bob, eve):
+        assert replica.held() == {"f/a": "one"} == ada.held()
+        assert alike(ada, replica)
+
+
+@pytest.mark.parametrize(("days", "is_merged"), [(29, True), (31, False), (400, False)])
+def test_merge_names_the_clock_of_a_copy_far_ahead(days: int, is_merged: bool) -> None:
+    one, other = Replica("one", 0), Replica("other", days)
+    fact = told(other, 2)
+    if is_merged:
+        one.take(other)
+    else:
+        with pytest.raises(InvalidInput, match=r"is dated .* The clock of its author is ahead, or the clock here is"):
+            one.take(other)
+    assert (fact.id in one.current()) == is_merged
+
+
+def test_file_archived_by_one_reader_stays_on_the_branch_of_the_other() -> None:
+    ada, bob = Replica("ada", -1), Replica("bob", 0)
+    ada.read_branch("main", "two one")
+    bob.read_branch("f/a", "two one")
+    bob.take(ada)
+    (file,) = [one for one in ada.current().values() if isinstance(one, Source) and one.origin == "repo#a.py"]
+    change(ada, Transition, file.id, to="archived")
+    met(ada, bob)
+    assert ada.held() == {"f/a": "two one"} == bob.held()
+    assert alike(ada, bob)
+
+
+def test_evidence_goes_back_to_a_source_that_was_moved() -> None:
+    ada, bob, eve = Replica("ada", -1), Replica("bob", 0), Replica("eve", 1)
+    source = bob.make.source("web port 1", origin="x.md")
+    bob.ledger.commit(bob.make.patch(source))
+    ada.take(bob)
+    change(bob, MoveScope, source.id, to="/team")
+    held = ada.ledger.get(source.id)
+    assert isinstance(held, Source)
+    fact = ada.make.fact("web", "port", 0, ada.make.evidence(held), status="active")
+    ada.ledger.commit(ada.make.patch(fact))
+    (other,) = told(eve, 1).evidence_refs
+    ada.take(eve)
+    assert cited(ada, fact.id)[0].source_id == other.source_id
+    met(ada, bob, eve)
+    assert cited(ada, fact.id)[0].source_id == source.id
+    assert alike(ada, bob)
+    assert alike(ada, eve)
 
 
 class Merging(RuleBasedStateMachine):
@@ -502,6 +682,24 @@ def test_patches_that_wait_for_review_stay_where_they_are_and_are_counted(
     assert "Patches that wait for review are not sent: 2" in capsys.readouterr().out
     assert run(["merge", ours, "--space", theirs]) == 0
     assert "wait for review" not in capsys.readouterr().out, "none waits there"
+
+
+def test_erasure_receipt_names_the_copy_that_a_merge_archived(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    ids: list[str] = []
+    for place in (ours, theirs):
+        make = Builder(SteppingClock(START, seed=place.name, ahead=timedelta(days=len(ids))))
+        with closing(treering.open_ledger(str(place))) as ledger:
+            source = make.source("The word is quetzalcoatlus.", origin="a.md")
+            ledger.commit(make.patch(source))
+            ids.insert(0, source.id)
+    treering.merge(str(ours), str(theirs))
+    with treering.open(str(ours), channel="user") as space:
+        receipt = space.erase(ids[:1], reason="Asked by Ada")
+    assert receipt.ids == tuple(ids)
+    assert receipt.clean
+    for file in tmp_path.glob("ours.db*"):
+        assert b"quetzalcoatlus" not in file.read_bytes()
 
 
 def test_what_lies_in_a_private_scope_does_not_come(tmp_path: Path) -> None:

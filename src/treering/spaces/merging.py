@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
+from treering.core.canonical import kind_of
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.evidence import Segment
 from treering.core.filters import Compare
@@ -17,7 +18,7 @@ from treering.core.scope import is_within
 from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.core.writing.merging import Incoming, Merged, Parent
-from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, same_words
+from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, root_of, same_words
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces import wiring
@@ -217,6 +218,7 @@ def receive(
             replace_tool(by),
             reason,
             touched=touched | files_unknown_to_readers(target, coming, maps),
+            unsettled=files_of_erased_maps(target, coming, touched, maps),
             after=after,
             told_anyway=told_anyway,
             maps=maps,
@@ -233,13 +235,13 @@ def receive(
 
 
 def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
-    """Return the head of a log, and the objects that it tells of since the last merge."""
+    """Return the head of a log, and the objects that were changed or erased since the last merge."""
     merges = ledger.events_of(MERGE)
     after = merges[-1].seq if merges else 0
     head, touched = Anchor(seq=after, hash=merges[-1].hash) if merges else head_of(ledger, 0), set()
     for event in ledger.events(after=after):
         head = Anchor(seq=event.seq, hash=event.hash)
-        if event.event_type != ERASED and event.after and ("revision" in event.after or "link" in event.after):
+        if event.event_type == ERASED or (event.after and ("revision" in event.after or "link" in event.after)):
             touched.add(event.target)
     return head, frozenset(touched)
 
@@ -260,6 +262,28 @@ def files_unknown_to_readers(
     touched = {one.target for one in events if one.event_type != ERASED and "revision" in (one.after or {})}
     heads = ledger.heads(touched)
     return frozenset(name for name in touched if name in heads and heads[name].type == "source")
+
+
+def files_of_erased_maps(
+    ledger: Ledger,
+    coming: Sequence[MergeEntry],
+    touched: Collection[str],
+    held: Mapping[tuple[str, str], Sequence[str]],
+) -> frozenset[str]:
+    """Return the files of repositories whose map was erased: their branches follow from the readings that are left.
+
+    `touched`: objects changed or erased here since the last merge. What an erased source was is not known any more, so
+    that one may have been the map of any repository.
+    """
+    going = {one.target for one in coming if one.kind == ERASED}
+    roots = {key for key, maps in held.items() if not going.isdisjoint(maps)}
+    sources = {name for name in touched if kind_of(name) == "source"}
+    lost_any = len(ledger.heads(sources)) < len(sources)
+    if not roots and not lost_any:
+        return frozenset()
+    files = (one for one in ledger.select(Selection(descend=True, types=("source",))) if isinstance(one, Source))
+    named = ((one.id, (one.scope, root_of(one))) for one in files)
+    return frozenset(name for name, key in named if key in roots or (lost_any and key[1]))
 
 
 def _brings_branches(entry: MergeEntry) -> bool:

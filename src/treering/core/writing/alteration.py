@@ -1,6 +1,6 @@
 """Changing what exists: fields, statuses, links, merges, successors, scopes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.objects import SETTLED, Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
+    Erase,
     Link,
     Merge,
     MoveScope,
@@ -23,7 +24,9 @@ from treering.core.policy import INITIAL, changes_words, check_transition, less_
 from treering.core.versions import GIT_BLOB, SEVERAL, HeldContents
 from treering.core.writing.draft import Draft, changed, created, merge_unique, resolved_link, revise
 from treering.core.writing.integrity import (
+    GAVE_WAY,
     check_acyclic,
+    copies_of,
     is_backed,
     is_newly_disputed,
     rename_references,
@@ -197,6 +200,27 @@ def move(operation: MoveScope, draft: Draft) -> OperationResult:
         draft.change(item, "merged", status="archived")
         return merge_duplicate(moved, existing, draft)
     return changed(draft.change(item, "moved", scope=operation.to))
+
+
+def erase(operation: Erase, draft: Draft, *, named: Collection[str]) -> OperationResult:
+    """Erase an object, and the copies of it that a merge archived in its favor.
+
+    An object that such a copy gave way to stays, with a new revision: the next merge works it out without the copy.
+    `named`: the ids of all objects that the patch erases.
+    """
+    item = draft.expect(operation.id, operation.expected_revision)
+    gone = [item]
+    for other in copies_of(item, draft):
+        if other.id in named:
+            continue
+        if other.status in GAVE_WAY:
+            gone.append(other)
+        elif item.status in GAVE_WAY:
+            draft.change(other, "updated")
+    for one in gone:
+        draft.erase(one)
+        draft.withdrawn.append(one.id)
+    return OperationResult(outcome="erased", id=item.id)
 
 
 # Bringing new objects into a draft: starting states, names taken, duplicates merged.

@@ -53,7 +53,12 @@ def _problem_of_times(times: Iterable[datetime], latest: datetime) -> str:
     wrong = next((time for time in times if not _FIRST <= time <= latest), None)
     if wrong is None:
         return ""
-    return f"it is dated {render_time(wrong)}, which is far in the {'future' if wrong > latest else 'past'}"
+    if wrong < _FIRST:
+        return f"it is dated {render_time(wrong)}, which is far in the past"
+    return (
+        f"it is dated {render_time(wrong)}, and changes dated after {render_time(latest)} are not merged yet. "
+        "The clock of its author is ahead, or the clock here is behind"
+    )
 
 
 def _problem_of_form(entry: MergeEntry) -> str:

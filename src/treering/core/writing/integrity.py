@@ -7,7 +7,7 @@ from treering.core.canonical import is_object, normalise
 from treering.core.errors import InvalidPatch
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
-from treering.core.patch import Link
+from treering.core.patch import Link, LinkType
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
 from treering.core.versions import SEVERAL, HeldContents
 from treering.core.writing.draft import Draft, Erased, Put
@@ -29,6 +29,10 @@ REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 ACYCLIC_FIELDS = ("depends_on", "parent_ref")
+COPY: LinkType = "similar_to"
+"""The link from a source or node to the one of the same name that a merge preferred."""
+GAVE_WAY = frozenset({"archived", "merged"})
+"""The statuses that a merge gives to an object in favor of its copy."""
 
 
 def references_of(item: Object) -> tuple[str, ...]:
@@ -67,6 +71,29 @@ def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:
     if isinstance(item, WorkItem) and item.parent_ref:
         changes["parent_ref"] = renamed.get(item.parent_ref, item.parent_ref)
     return item.model_copy(update=changes)
+
+
+def copies_of(item: Object, draft: Draft) -> list[Object]:
+    """Return the objects that a merge joined with one: the same knowledge, and sources and nodes of its name."""
+    view = draft.view
+    if isinstance(item, Knowledge):
+        ids = view.knowledge_by_duplicate_key(item.duplicate_key())
+    else:
+        ids = [end for link in view.links_of(item.id) if link.type == COPY for end in (link.source, link.target)]
+    found = (draft.find(identity) for identity in sorted(set(ids) - {item.id}))
+    return [one for one in found if one and _sameness(one) == _sameness(item)]
+
+
+def _sameness(item: Object) -> tuple[Any, ...]:
+    match item:
+        case Knowledge():
+            return (item.duplicate_key(), item.valid_from, item.valid_until)
+        case Source():
+            return (item.scope, item.origin)
+        case Node():
+            return (item.scope, item.kind, item.slug)
+        case _:
+            return (item.id,)
 
 
 def check_references(before: Object | None, after: Object, draft: Draft) -> None:

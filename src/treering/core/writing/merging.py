@@ -5,7 +5,7 @@ worked out anew for every object that they may touch. What is contradicted becom
 sources of one origin become one, what lost its support becomes stale. What was erased anywhere is erased here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -17,8 +17,9 @@ from treering.core.objects import Knowledge, Node, Object, Source, content_hash,
 from treering.core.patch import Author, Effect, Erase, Link, LinkType, Patch, PatchRecord, record_hash
 from treering.core.policy import ALL_CHANNELS, Policy
 from treering.core.writing.copying import CopiedEvent, LedgerPart, Outcomes, append, keep_outcomes
-from treering.core.writing.draft import Draft, Linked, Put, Unlinked, effect_of
+from treering.core.writing.draft import Draft, Linked, Put, Unlinked, View, effect_of
 from treering.core.writing.entry_checks import problem_of
+from treering.core.writing.integrity import COPY, GAVE_WAY, copies_of
 from treering.core.writing.journal import MERGE, MERGED
 from treering.core.writing.settling import settle_together
 from treering.core.writing.transaction import Session, carry_out, event_ids, policy_in_force, time_in
@@ -38,7 +39,6 @@ from treering.core.writing.versions import (
 MOST_AHEAD = timedelta(days=30)
 """How far the clock of another copy may be ahead: time here goes on behind the latest that was merged."""
 
-_TWIN = "similar_to"
 _JOINED = "joined"
 """The event of what an object comes to by entries of several."""
 _SHOWN = 60
@@ -64,7 +64,9 @@ class Incoming:
     by: Author
     reason: str
     touched: frozenset[str] = frozenset()
-    """Objects that were changed here since the last merge."""
+    """Objects that were changed or erased here since the last merge."""
+    unsettled: frozenset[str] = frozenset()
+    """Objects whose state may have followed from what was erased since the last merge, or is erased by this one."""
     after: Anchor | None = None
     """The head of the log that `touched` was read at; `None`: it does not matter."""
     told_anyway: bool = False
@@ -98,10 +100,10 @@ def merge(session: Session, incoming: Incoming) -> Merged:
         raise Conflict("Somebody wrote to the space while it was merged.", hint="Merge again.")
     _check(incoming.entries, session)
     now = _time(session, incoming.entries)
-    erased = _erase(session, incoming)
+    erased, unsettled = _erase(session, incoming)
     work = _Work(session, _Read(session), policy_in_force(session), now, incoming)
     work.read()
-    work.settle()
+    work.settle(unsettled)
     return work.keep(erased)
 
 
@@ -126,13 +128,21 @@ def _time(session: Session, entries: Iterable[MergeEntry]) -> datetime:
     return max(now, max((entry.at for entry in entries), default=now) + _TICK)
 
 
-def _erase(session: Session, incoming: Incoming) -> tuple[str, ...]:
-    """Erase what was erased elsewhere, and what is the same content under another id; return the ids."""
+def _erase(session: Session, incoming: Incoming) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Erase what was erased elsewhere, and the same content under another id.
+
+    Return the ids, and those of the objects whose state may have followed from what is gone.
+    """
     gone = [entry for entry in incoming.entries if entry.kind == ERASED]
     here = {entry.target: item for entry in gone if (item := session.view.get(entry.target))}
     found = {one.id: one for item in here.values() for one in (item, *_twins_of(item, session))}
     if not found:
-        return ()
+        return (), frozenset()
+    before = Draft(view=session.view, policy=policy_in_force(session), now=time_in(session), patch_id="")
+    for item in list(here.values()):
+        found |= {one.id: one for one in copies_of(item, before) if one.status in GAVE_WAY}
+    near = {one for item in found.values() for one in _near(item, session.view)}
+    near |= {one for item in found.values() for one in _resting(item.id, session.view)}
     first = next(entry for entry in gone if entry.target in here)
     patch = Patch(
         id=session.fresh_id("patch"),
@@ -143,7 +153,7 @@ def _erase(session: Session, incoming: Incoming) -> tuple[str, ...]:
     )
     allowed = {"erasing_channels": ALL_CHANNELS, "reviewed_operations": frozenset()}
     carry_out(session, patch, policy=policy_in_force(session).model_copy(update=allowed))
-    return tuple(sorted(found))
+    return tuple(sorted(found)), frozenset(near - found.keys())
 
 
 def _twins_of(item: Object, session: Session) -> Iterator[Object]:
@@ -153,7 +163,7 @@ def _twins_of(item: Object, session: Session) -> Iterator[Object]:
     if isinstance(item, Knowledge):
         ids = list(view.knowledge_by_duplicate_key(item.duplicate_key()))
     if isinstance(item, Source):
-        ids = [end for link in view.links_of(item.id) if link.type == _TWIN for end in (link.source, link.target)]
+        ids = [end for link in view.links_of(item.id) if link.type == COPY for end in (link.source, link.target)]
         ids += filter(None, [view.source_by_origin(item.scope, item.origin)])
     for identity in dict.fromkeys(ids):
         other = view.get(identity)
@@ -185,6 +195,33 @@ class _Read:
         if newest is None or newest.revision == number:
             return newest
         return self._session.view.revision(identity, number)
+
+
+def _near(item: Object, view: View) -> Iterator[str]:
+    """Return the objects that may be rivals, copies or supports of one."""
+    match item:
+        case Knowledge():
+            yield from view.knowledge_by_duplicate_key(item.duplicate_key())
+            if key := item.claim_key():
+                yield from view.knowledge_by_claim_key(key)
+            yield from item.derived_from
+            yield from (ref.source_id for ref in item.evidence_refs)
+            return
+        case Source():
+            found = view.source_by_origin(item.scope, item.origin)
+        case Node():
+            found = view.node_by_slug(item.scope, item.kind, item.slug)
+        case _:
+            return
+    yield from filter(None, [found])
+    yield from (end for link in view.links_of(item.id) if link.type == COPY for end in (link.source, link.target))
+
+
+def _resting(identity: str, view: View) -> Iterator[str]:
+    """Return the knowledge that rests on an object, or on a copy to which its evidence may have been moved."""
+    copies = {end for link in view.links_of(identity) if link.type == COPY for end in (link.source, link.target)}
+    for one in sorted(copies | {identity}):
+        yield from view.dependents(one)
 
 
 @dataclass(slots=True)
@@ -237,9 +274,12 @@ class _Work:
                     one for one in with_bases(ordered, known) if one.after is not None or one.link is not None
                 ]
 
-    def settle(self) -> None:
-        """Work out what all entries come to, for everything that may have changed."""
-        waiting = sorted(self.fresh.keys() | self.incoming.touched)
+    def settle(self, unsettled: Collection[str]) -> None:
+        """Work out what all entries come to, for everything that may have changed.
+
+        `unsettled`: objects whose state may have followed from what this merge erased.
+        """
+        waiting = sorted({*self.fresh, *self._touched(), *unsettled, *self.incoming.unsettled})
         while waiting:
             self._reach(waiting)
             self.final = self._derived()
@@ -248,10 +288,21 @@ class _Work:
                     one
                     for identity, item in self.final.items()
                     if (here := self.held.get(identity)) is None or not same_words(here, item)
-                    for one in self.session.view.dependents(identity)
+                    for one in _resting(identity, self.session.view)
                 }
                 - self.states.keys()
             )
+
+    def _touched(self) -> Iterator[str]:
+        """Return what was changed here since the last merge, and what that merge may have joined or moved with it."""
+        for identity in self.incoming.touched:
+            yield identity
+            here = self.held.get(identity)
+            if here is None or (isinstance(here, Source) and here.revision > 1):
+                yield from _resting(identity, self.session.view)
+            # Sources and nodes are linked to their copies; knowledge is found by what it said when they were joined.
+            for item in self._revisions(identity)[:-1] if isinstance(here, Knowledge) else ():
+                yield from _near(item, self.session.view)
 
     def keep(self, erased: tuple[str, ...]) -> Merged:
         """Write what is new, and tell what came of it."""
@@ -319,11 +370,21 @@ class _Work:
             state = here if is_one else folded(self._told(identity))
             if state is None:
                 continue
-            if is_one and not (isinstance(here, Source) and self._maps_that_come(here.scope, root_of(here))):
+            if is_one and not self._may_have_met_others(here):
                 self.single.add(identity)
             self.states[identity] = state
             for item in (state, here) if here else (state,):
-                waiting += [one for one in self._near(item) if one not in self.states]
+                waiting += [one for one in _near(item, self.session.view) if one not in self.states]
+
+    def _may_have_met_others(self, item: Object | None) -> bool:
+        """Return whether an object of one entry may be a file that stands on other branches than it says.
+
+        A file that was written since the last merge met no other file and no reading of another copy yet.
+        """
+        if not isinstance(item, Source) or not (root := root_of(item)):
+            return False
+        is_new = item.id in self.incoming.touched and item.id not in self.incoming.unsettled
+        return not is_new or bool(self._maps_that_come(item.scope, root))
 
     def _maps_that_come(self, scope: str, root: str) -> tuple[str, ...]:
         if self._fresh_maps is None:
@@ -341,25 +402,6 @@ class _Work:
             maps = dict.fromkeys([*self.incoming.maps.get(key, ()), *self._maps_that_come(*key)])
             self.readings[key] = BranchReadings(one for identity in maps for one in self._told(identity))
         return self.readings[key]
-
-    def _near(self, item: Object) -> Iterator[str]:
-        view = self.session.view
-        match item:
-            case Knowledge():
-                yield from view.knowledge_by_duplicate_key(item.duplicate_key())
-                if key := item.claim_key():
-                    yield from view.knowledge_by_claim_key(key)
-                yield from item.derived_from
-                yield from (ref.source_id for ref in item.evidence_refs)
-                return
-            case Source():
-                found = view.source_by_origin(item.scope, item.origin)
-            case Node():
-                found = view.node_by_slug(item.scope, item.kind, item.slug)
-            case _:
-                return
-        yield from filter(None, [found])
-        yield from (end for link in view.links_of(item.id) if link.type == _TWIN for end in (link.source, link.target))
 
     def _derived(self) -> dict[str, Object]:
         """Return the objects that were reached, with what follows from all of them."""
@@ -380,7 +422,7 @@ class _Work:
                 if key and there[key] != last.added:
                     writer.flip(key, added=last.added)
         for source, target in self.twins:
-            key = (_TWIN, source, target)
+            key = (COPY, source, target)
             if not writer.stands(key) and not there.get(key):
                 writer.flip(key, added=True)
 

@@ -33,6 +33,7 @@ from treering.core.scope import is_within, sees
 from treering.core.writing.alteration import (
     check_name_is_free,
     create,
+    erase,
     merge,
     move,
     relate,
@@ -131,10 +132,7 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
         case MoveScope():
             return move(operation, draft)
         case Erase():
-            item = draft.expect(operation.id, operation.expected_revision)
-            draft.erase(item)
-            draft.withdrawn.append(item.id)
-            return OperationResult(outcome="erased", id=item.id)
+            return erase(operation, draft, named={one.id for one in patch.operations if isinstance(one, Erase)})
 
 
 # Taking back what a patch did, object by object, or saying why it cannot be.

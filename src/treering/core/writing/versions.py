@@ -349,8 +349,8 @@ class BranchReadings:
         return {name: on[name] for name in on if name not in gone}
 
     def is_on_every(self, on: Mapping[str, str]) -> bool:
-        """Tell whether all branches that are known have the same contents."""
-        return bool(on) and len(set(on.values())) == 1 and on.keys() >= self._branches(self._all)
+        """Tell whether all branches that are known have the same contents; without a reading none is known."""
+        return bool(self and on) and len(set(on.values())) == 1 and on.keys() >= self._branches(self._all)
 
     @property
     def _all(self) -> int:

@@ -9,6 +9,7 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.evidence import Segment
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase
+from treering.core.writing.draft import Erased
 from treering.ports.ledger import Record
 from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
@@ -71,20 +72,21 @@ class EraseInput(Value):
 def erase(
     engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] = lambda _: True
 ) -> ErasureReceipt:
-    """Erase objects with all their revisions, then look for them everywhere.
+    """Erase objects with all their revisions, and the copies a merge archived in their favor; look for them everywhere.
 
     `is_meant`: which segments of sources to remember as erased; the others are stored in another source. Raises
     `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` if the channel may not erase; nothing was
     changed then.
     """
-    items = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
-    if not items:
+    named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
+    if not named:
         raise InvalidInput("No ids of objects to erase were given.", hint="Give the ids of objects, such as src:01k….")
+    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in named)
+    patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
+    items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
     texts = {passage.text for revision in revisions for passage in passages_of(revision)}
     sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
-    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
-    patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
     repeated = passages_elsewhere(engine.ledger, sources)
     receipt, unmarked = erase_and_remember(engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated)
     # From here on it is erased: what fails now is said in the receipt.
