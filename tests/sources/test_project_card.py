@@ -120,3 +120,17 @@ def test_purpose_comes_from_the_package_or_the_readme(card_of):
 def test_files_that_agents_load_themselves_are_named(card_of):
     card = card_of({"AGENTS.md": "# Rules\n", ".cursor/rules/a.mdc": "a", "docs/AGENTS.md": "x", "a.py": "a = 1\n"})
     assert card["client_files"] == [".cursor/rules/", "AGENTS.md"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"noxfile.py": "@nox.session(name=\n" * 20_000},
+        {"noxfile.py": "@session\n" * 100_000},
+        {"justfile": "a" * 200_000},
+        {"package.json": '{"scripts": ' + '{"a":' * 50_000},
+        {"pyproject.toml": f"{'a.' * 20_000}b = 1\n"},
+    ],
+)
+def test_hostile_task_files_declare_nothing(card_of, files):
+    assert commands(card_of({**files, "acme.py": "a = 1\n"})) == set()
