@@ -35,7 +35,9 @@ class ReadyPack:
     """Empty where nothing spoke of the folder."""
 
     def holds(self, now: Standing) -> bool:
-        """Tell whether every object it names is as it was."""
+        """Return whether every object it names is as it was; an empty one names none, and holds until a change."""
+        if not self.text and now.head != self.head:
+            return False
         return all(now.revisions.get(name) == revision for name, revision in self.revisions.items())
 
     def is_fresh(self, now: Standing, state: str) -> bool:
