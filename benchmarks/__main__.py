@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
-    agents,
+    agent_context,
     checks,
     clients,
     code_files,
@@ -57,7 +57,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "spaces": spaces.measure,
     "ingest": ingest.measure,
     "checks": checks.measure,
-    "agents": agents.measure,
+    "agents": agent_context.measure,
     "hooks": hooks.measure,
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,

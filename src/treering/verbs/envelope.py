@@ -8,7 +8,7 @@ from functools import cache, partial, reduce
 from math import ceil
 from operator import or_
 from pathlib import PurePath
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import (
     BaseModel,
@@ -218,7 +218,7 @@ class Envelope(Value):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _takes_any_text(cls, given: Any, read: ModelWrapValidatorHandler["Envelope"]) -> "Envelope":
+    def _takes_any_text(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         whole, replaced = well_formed_value(given)
         envelope = read(whole)
         envelope._replaced = replaced
