@@ -32,7 +32,7 @@ _TOX_ENV = re.compile(r"^\[testenv:([\w-]+)\]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ProjectCommand:
     """What to run for a job."""
 
     job: str
@@ -41,7 +41,7 @@ class Command:
     """The file that declares it."""
 
 
-def commands_of(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[Command]:
+def commands_of(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
     """Return the commands that files of a project declare; `paths` are all of its files, `texts` those of some."""
     yield from _of_runner(texts, ("Makefile", "GNUmakefile", "makefile"), _MAKE_TARGET, "make")
     yield from _of_runner(texts, ("justfile", "Justfile"), _JUST_RECIPE, "just")
@@ -59,32 +59,34 @@ def commands_of(paths: set[str], texts: Mapping[str, str], languages: Sequence[s
     yield from _of_python(texts)
     yield from _of_build_tool(paths, texts, languages)
     if ".pre-commit-config.yaml" in paths:
-        yield Command("lint", "pre-commit run --all-files", ".pre-commit-config.yaml")
+        yield ProjectCommand("lint", "pre-commit run --all-files", ".pre-commit-config.yaml")
 
 
-def chosen_commands(commands: Iterable[Command]) -> list[Command]:
+def chosen_commands(commands: Iterable[ProjectCommand]) -> list[ProjectCommand]:
     """Return the first commands of each job, in the order of the jobs."""
-    by_job: dict[str, dict[str, Command]] = {job: {} for job in _JOBS}
+    by_job: dict[str, dict[str, ProjectCommand]] = {job: {} for job in _JOBS}
     for one in commands:
         if len(by_job[one.job]) < _MAX_COMMANDS_PER_JOB:
             by_job[one.job].setdefault(one.run, one)
     return [one for of_job in by_job.values() for one in of_job.values()]
 
 
-def _of_runner(texts: Mapping[str, str], paths: Sequence[str], target: re.Pattern[str], run: str) -> Iterator[Command]:
+def _of_runner(
+    texts: Mapping[str, str], paths: Sequence[str], target: re.Pattern[str], run: str
+) -> Iterator[ProjectCommand]:
     path = next((path for path in paths if path in texts), "")
     names = dict.fromkeys(found[1] for found in target.finditer(texts.get(path, "")))
     yield from _named(names, lambda name: f"{run} {name}", path)
 
 
-def _named(names: Iterable[str], command: Callable[[str], str], path: str) -> Iterator[Command]:
+def _named(names: Iterable[str], command: Callable[[str], str], path: str) -> Iterator[ProjectCommand]:
     """Return the commands whose names are those of a job, the plainest name of a job first."""
     known = [name for name in names if name in _JOB_OF]
     for name in sorted(known, key=lambda name: name != _JOB_OF[name]):
-        yield Command(_JOB_OF[name], command(name), path)
+        yield ProjectCommand(_JOB_OF[name], command(name), path)
 
 
-def _of_package(paths: set[str], text: str) -> Iterator[Command]:
+def _of_package(paths: set[str], text: str) -> Iterator[ProjectCommand]:
     data = parsed("package.json", text)
     scripts = {name: text_of(script) for name, script in table(data, "scripts").items()}
     real = [name for name, script in scripts.items() if script and "no test specified" not in script]
@@ -106,7 +108,7 @@ def _package_manager(paths: set[str], declared: str) -> str:
     return next((manager for lock, manager in locks.items() if lock in paths), "npm")
 
 
-def _of_python(texts: Mapping[str, str]) -> Iterator[Command]:
+def _of_python(texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
     nox = texts.get("noxfile.py", "")
     sessions = dict.fromkeys(
         [*(one[1] for one in _NOX_NAME.finditer(nox)), *(one[1] for one in _NOX_SESSION.finditer(nox))]
@@ -119,7 +121,7 @@ def _of_python(texts: Mapping[str, str]) -> Iterator[Command]:
     tox = "tox.ini" if "tox.ini" in texts else "pyproject.toml" if "tox" in tool else ""
     if tox:
         named = [one[1] for one in _TOX_ENV.finditer(texts.get("tox.ini", ""))] or [*table(tool, "tox", "env")]
-        yield Command("test", "tox", tox)
+        yield ProjectCommand("test", "tox", tox)
         yield from _named((name for name in named if _JOB_OF.get(name) != "test"), lambda name: f"tox -e {name}", tox)
     configured = {
         "pytest.ini": "pytest.ini" in texts,
@@ -127,7 +129,7 @@ def _of_python(texts: Mapping[str, str]) -> Iterator[Command]:
         "setup.cfg": "[tool:pytest]" in texts.get("setup.cfg", ""),
         "tox.ini": "[pytest]" in texts.get("tox.ini", ""),
     }
-    yield from (Command("test", "pytest", path) for path, is_there in configured.items() if is_there)
+    yield from (ProjectCommand("test", "pytest", path) for path, is_there in configured.items() if is_there)
 
 
 def _script_tables(data: Mapping[str, Any]) -> Iterator[tuple[Callable[[str], str], Mapping[str, Any]]]:
@@ -145,7 +147,7 @@ def _hatch_command(prefix: str, name: str) -> str:
     return f"hatch run {prefix}{name}"
 
 
-def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[Command]:
+def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
     """Return what the build tool of a main language does by itself in a project with that manifest."""
     gradle = "./gradlew" if "gradlew" in paths else "gradle"
     tools = (
@@ -158,4 +160,4 @@ def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequenc
     )
     for path, of, test, build in tools:
         if path in texts and not set(of).isdisjoint(languages):
-            yield from (Command("test", test, path), Command("build", build, path))
+            yield from (ProjectCommand("test", test, path), ProjectCommand("build", build, path))

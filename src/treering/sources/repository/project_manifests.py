@@ -14,7 +14,7 @@ _SETUP_VALUE = r"""\b{name}\s*=\s*["']([^"'\n]+)["']"""
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ProjectManifest:
     """The fields of a manifest that it states; empty for those that it does not."""
 
     path: str
@@ -35,13 +35,13 @@ _OF_LANGUAGE = {
 }
 
 
-def manifests_of(texts: Mapping[str, str], languages: Sequence[str]) -> list[Manifest]:
+def manifests_of(texts: Mapping[str, str], languages: Sequence[str]) -> list[ProjectManifest]:
     """Return the manifests of the main languages, that of the largest language first."""
     paths = dict.fromkeys(path for language in languages for path, of in _OF_LANGUAGE.items() if language in of)
     return [_manifest(path, texts[path]) for path in paths if path in texts]
 
 
-def _manifest(path: str, text: str) -> Manifest:
+def _manifest(path: str, text: str) -> ProjectManifest:
     if path == "go.mod":
         return _go_manifest(text)
     if path in ("setup.py", "setup.cfg"):
@@ -50,13 +50,13 @@ def _manifest(path: str, text: str) -> Manifest:
     if path == "package.json":
         return _package_manifest(data)
     if path == "composer.json":
-        return Manifest(
+        return ProjectManifest(
             path, text_of(data.get("name")).rpartition("/")[2], description=text_of(data.get("description"))
         )
     if path == "Cargo.toml":
         package = table(data, "package")
         minimum = text_of(package.get("rust-version"))
-        return Manifest(
+        return ProjectManifest(
             path,
             text_of(package.get("name")),
             text_of(package.get("version")),
@@ -65,7 +65,7 @@ def _manifest(path: str, text: str) -> Manifest:
         )
     project, poetry = table(data, "project"), table(data, "tool", "poetry")
     python = text_of(project.get("requires-python")) or text_of(table(poetry, "dependencies").get("python"))
-    return Manifest(
+    return ProjectManifest(
         path,
         text_of(project.get("name")) or text_of(poetry.get("name")),
         text_of(project.get("version")) or text_of(poetry.get("version")),
@@ -74,11 +74,11 @@ def _manifest(path: str, text: str) -> Manifest:
     )
 
 
-def _package_manifest(data: Mapping[str, Any]) -> Manifest:
+def _package_manifest(data: Mapping[str, Any]) -> ProjectManifest:
     is_published = not data.get("private")
     node = text_of(table(data, "engines").get("node"))
     version = text_of(data.get("version"))
-    return Manifest(
+    return ProjectManifest(
         "package.json",
         text_of(data.get("name")) if is_published else "",
         "" if version.startswith("0.0.0") else version,
@@ -87,20 +87,22 @@ def _package_manifest(data: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _go_manifest(text: str) -> Manifest:
+def _go_manifest(text: str) -> ProjectManifest:
     module, minimum = _GO_MODULE.search(text), _GO_DIRECTIVE.search(text)
     name = _GO_MAJOR.sub("", module[1]).rpartition("/")[2] if module else ""
-    return Manifest("go.mod", name, requires=f"Go ≥ {minimum[1]}" if minimum else "")
+    return ProjectManifest("go.mod", name, requires=f"Go ≥ {minimum[1]}" if minimum else "")
 
 
-def _setup_manifest(path: str, text: str) -> Manifest:
+def _setup_manifest(path: str, text: str) -> ProjectManifest:
     def stated(name: str) -> str:
         pattern = rf"^{name}\s*=\s*(.+)$" if path == "setup.cfg" else _SETUP_VALUE.format(name=name)
         found = re.search(pattern, text, re.MULTILINE | re.IGNORECASE)
         value = found[1].strip() if found else ""
         return "" if value.startswith(("attr:", "file:")) else value
 
-    return Manifest(path, stated("name"), stated("version"), stated("description"), _python(stated("python_requires")))
+    return ProjectManifest(
+        path, stated("name"), stated("version"), stated("description"), _python(stated("python_requires"))
+    )
 
 
 def _python(requires: str) -> str:
