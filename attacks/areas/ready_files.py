@@ -180,7 +180,9 @@ def _made(folder: Path) -> Path:
     _repository(place)
     (place / "docs/decisions").mkdir(parents=True)
     (place / "docs/decisions/0001-tides.md").write_text(_RECORD)
-    for words in (("init",), ("ingest", "."), ("session", "work", "--for", ".")):
+    rule = ("--kind", "constraint", "--title", "Tides are read at noon", "--rule", "Tides are read at noon")
+    recorded = ("crystallize", *rule, "--status", "active")
+    for words in (("init",), ("ingest", "."), recorded, ("session", "work", "--for", ".")):
         subprocess.run([sys.executable, "-m", "treering", *words], cwd=place, check=True, capture_output=True)
     return place
 
