@@ -13,12 +13,14 @@ from treering.core.fencing import fence
 from treering.core.scope import ROOT
 from treering.parts.coding_agents.hook_memory import ShownThings
 from treering.retrieval.search.lines import answering_lines
-from treering.retrieval.text.analysis import content_words, estimate_tokens, telling_terms
+from treering.retrieval.search.packing import lines_within
+from treering.retrieval.text.analysis import content_words, telling_terms
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import file_address
 from treering.verbs.reading import WEAK, ShownHit
 
 MAX_TOKENS = 250
+_ORIGIN = "treering"
 _MAX_PLACES = 4
 _MAX_ENTRIES = 3
 _MAX_CHARS = 70
@@ -31,7 +33,6 @@ _MIN_SHARED = 2
 """Terms of the subject of a prompt that the best hit has to have."""
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
-_LINES = re.compile(r"^(?P<path>.*)#L(?P<start>\d+)-L\d+")
 
 _WORKFLOW = frozenset(
     "add added adding again all amend another apply approve ask asked being believe better bit branch bug build "
@@ -110,13 +111,9 @@ def _is_about(hit: ShownHit, subject: frozenset[str], asked: str) -> bool:
 
 def shown_pointers(pointers: Sequence[PromptPointer]) -> tuple[str, list[PromptPointer]]:
     """Return pointers as an agent reads them, and those that fit into the budget; empty for none."""
-    kept = list(pointers)
-    while kept:
-        text = fence("\n".join(one.text for one in kept), origin="treering")
-        if estimate_tokens(text) <= MAX_TOKENS:
-            return text, kept
-        kept.pop()
-    return "", []
+    lines = lines_within([one.text for one in pointers], origin=_ORIGIN, max_tokens=MAX_TOKENS)
+    text = fence("\n".join(lines), origin=_ORIGIN) if lines else ""
+    return text, list(pointers[: len(lines)])
 
 
 def _entries(hits: Iterable[ShownHit]) -> Iterator[PromptPointer]:
@@ -133,12 +130,11 @@ def _is_entry(hit: ShownHit) -> bool:
 
 
 def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[PromptPointer]:
-    found = [(hit, place) for hit in hits if (place := _LINES.match(hit.place))]
-    for hit, place in found[:_MAX_PLACES]:
+    for hit in islice((hit for hit in hits if hit.first_line), _MAX_PLACES):
         lines = hit.text.split("\n")
         matched = answering_lines(hit.text, asked, most=1)
         best = next(iter(matched.matched or matched.shown), 0)
-        where = f"{place['path']}:{int(place['start']) + best}"
+        where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
         symbol = _symbol(hit.heading, asked)
         said = one_line(lines[best].strip(), most=_MAX_CHARS)
         yield PromptPointer(

@@ -19,20 +19,20 @@ _MOST_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class ReadyPack:
-    """A context pack as text, and what it was made of."""
+    """A brief as text, and the state it was made from."""
 
     folder: str
     """The folder it was made for."""
     state: str
-    """What git named as the state of the folder then, as `state_of` tells it."""
+    """The state of the folder then, as `state_of` returns it."""
     at: float
     """When, in seconds since 1970."""
     head: int
-    """How far the audit log of the space had come."""
+    """The number of the last event of the audit log then."""
     revisions: Mapping[str, int]
-    """The objects that it names."""
+    """By id, the revisions of the objects in it."""
     text: str
-    """Empty where nothing spoke of the folder."""
+    """Empty if nothing was known."""
 
     def holds(self, now: Standing) -> bool:
         """Return whether every object it names is as it was; an empty one names none, and holds until a change."""

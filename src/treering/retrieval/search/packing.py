@@ -442,3 +442,11 @@ def _place(citation: Citation) -> str:
 
 def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def lines_within(lines: Sequence[str], *, origin: str, max_tokens: int) -> tuple[str, ...]:
+    """Return the lines, most important first, without the last ones that are over the budget once they are fenced."""
+    shown = list(lines)
+    while shown and estimate_tokens(fence("\n".join(shown), origin=origin)) > max_tokens:
+        shown.pop()
+    return tuple(shown)

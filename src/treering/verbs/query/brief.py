@@ -15,7 +15,7 @@ from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
-from treering.retrieval.text.analysis import estimate_tokens
+from treering.retrieval.search.packing import lines_within
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
@@ -101,7 +101,11 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         since=_since(talk, repository),
         last=_last(talk),
     )
-    lines = _within([*_card_lines(card), *_memory_lines(report)], options.max_tokens or _DEFAULT_TOKENS)
+    lines = lines_within(
+        [*_card_lines(card), *_memory_lines(report)],
+        origin=_ORIGIN,
+        max_tokens=options.max_tokens or _DEFAULT_TOKENS,
+    )
     text = fence("\n".join(lines), origin=_ORIGIN) if lines else ""
     return report.model_copy(update={"lines": lines, "text": text, "status": "ok" if lines else "empty"})
 
@@ -231,13 +235,6 @@ def _last(talk: Source | None) -> str:
     said, _ = without_recalled(requests[-1] if requests else "")
     quoted = f": “{one_line(said.strip(), most=_MAX_QUOTE_CHARS)}”" if said.strip() else ""
     return f"{_ended(talk):%d %b}{quoted}"
-
-
-def _within(lines: list[str], max_tokens: int) -> tuple[str, ...]:
-    """Return the lines, which are in the order of importance, without the last ones that are over the budget."""
-    while lines and estimate_tokens(fence("\n".join(lines), origin=_ORIGIN)) > max_tokens:
-        lines.pop()
-    return tuple(lines)
 
 
 def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:
