@@ -15,7 +15,7 @@ from pathlib import Path
 from treering.core.errors import Denied, Unavailable
 from treering.sources.reading.folder import read_bytes
 from treering.spaces.sync_state import STATE
-from treering.system.machine import held_alone, make_folder, replace_file
+from treering.system.machine import held_alone, make_folder, own_user, replace_file
 
 _SPACE = "space"
 _MAX_STATE_BYTES = 10_000_000
@@ -43,10 +43,11 @@ def home_of_syncs(data_dir: Path, space: Path, log: str) -> Path:
 def make_own_folder(folder: Path) -> None:
     """Make a folder that only the user can enter. Raises `Denied` if it is a link, or another user's, and `OSError`."""
     make_folder(folder)
-    if os.name != "posix":
+    user = own_user()
+    if user is None:
         return
     state = folder.lstat()
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != user or state.st_mode & 0o022:
         raise Denied(
             f"Others can write {folder}, or it is a link, so what was synced is not remembered there.",
             hint="Remove it, or set TREERING_DATA_DIR to another folder.",
