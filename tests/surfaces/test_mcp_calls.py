@@ -100,6 +100,10 @@ def test_progress_is_told_and_only_grows(address, tmp_path):
 
     async def ingest(call):
         await call("ingest", "repo", {"path": str(root)}, wait=False)
+        # The client runs the callback in a task of its own, which may start only after the answer has arrived.
+        with anyio.fail_after(10):
+            while not call.progress or call.progress[-1][0] < 10:
+                await anyio.sleep(0.01)
         return call.progress
 
     told = talk(address, ingest, files=tmp_path)

@@ -135,7 +135,12 @@ def test_progress_of_long_work_is_told_over_http(tmp_path):
         async def progress(done, total, message):
             told.append((done, total, message))
 
-        return await client.call_tool("wiki.ingest", {"input": {"path": "."}}, progress_callback=progress)
+        answer = await client.call_tool("wiki.ingest", {"input": {"path": "."}}, progress_callback=progress)
+        # The client runs the callback in a task of its own, which may start only after the answer has arrived.
+        with anyio.fail_after(10):
+            while not told:
+                await anyio.sleep(0.01)
+        return answer
 
     with running(tmp_path, files=tmp_path / "files") as http:
         answer = talk(http.base_url, conversation)
