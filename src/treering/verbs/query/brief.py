@@ -102,7 +102,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         last=_last(talk),
     )
     lines = lines_within(
-        [*_card_lines(card), *_memory_lines(report)],
+        [*card_lines(card), *_memory_lines(report)],
         origin=_ORIGIN,
         max_tokens=options.max_tokens or _DEFAULT_TOKENS,
     )
@@ -237,7 +237,7 @@ def _last(talk: Source | None) -> str:
     return f"{_ended(talk):%d %b}{quoted}"
 
 
-def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:
+def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
     if card.keys() <= {"name"}:
         return  # a name alone tells nothing
     heading = " ".join(filter(None, (card["name"], card.get("version", ""))))
