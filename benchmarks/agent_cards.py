@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.code_data import clone_of
 from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least, at_most
+from benchmarks.source_tree import git
 from treering.ports.adapter import AlreadyRead, ReadLimits, SourceDraft
 from treering.sources.repository.repo import RepoAdapter
 from treering.verbs.query.brief import card_lines
@@ -63,13 +65,12 @@ def _rows(group: str, repositories: Sequence[str]) -> Iterator[Row]:
 
 def card_of(repository: str) -> Mapping[str, Any]:
     """Read the card of a repository at the labelled commit. Raises `MissingData` if there is no clone."""
-    readings = RepoAdapter().read(
-        str(clone_of(repository)),
-        known=AlreadyRead(),
-        limits=ReadLimits(),
-        options={"commit": LABELS[repository]["commit"]},
-    )
-    card: Mapping[str, Any] = next(one for one in readings if isinstance(one, SourceDraft)).payload["card"]
+    options = {"commit": LABELS[repository]["commit"]}
+    with TemporaryDirectory() as folder:  # a clone as a user has it: its remote names the project
+        git(Path(folder), "clone", "--quiet", "--bare", "--shared", str(clone_of(repository)), "clone")
+        git(Path(folder, "clone"), "remote", "set-url", "origin", f"https://github.com/{repository}.git")
+        readings = RepoAdapter().read(f"{folder}/clone", known=AlreadyRead(), limits=ReadLimits(), options=options)
+        card: Mapping[str, Any] = next(one for one in readings if isinstance(one, SourceDraft)).payload["card"]
     return card
 
 
@@ -130,9 +131,7 @@ def _entries(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_right(field: str, value: str, right: Collection[tuple[str, Sequence[str]]]) -> bool:
-    return any(
-        _is_one_of(field, value, ways) for of, ways in right if field == of or (of == "lint" and field in _LINT)
-    )
+    return any(_is_one_of(field, value, ways) for of, ways in right if field == of or (of == "lint" and field in _LINT))
 
 
 def _is_one_of(field: str, value: str, ways: Sequence[str]) -> bool:

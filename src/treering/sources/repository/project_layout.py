@@ -12,8 +12,10 @@ from treering.sources.repository.git import TreeEntry
 _MAX_FOLDERS = 6
 _MAX_CHILDREN = 8
 _MAX_TEST_PLACES = 4
-_TEST_SHARE = 0.7
+_TEST_SHARE = 0.5
 """Share of tests among the code of a folder with such a name: fixtures and helpers are next to tests."""
+_MIN_TOP_SHARE = 0.1
+"""Share of the bytes of code from which the top of a repository is named as a folder of code."""
 _TEST_FOLDER = re.compile(r"t|e2e|[\w-]*(?:tests?|specs?)(?:__)?", re.IGNORECASE)
 _MIN_LANGUAGE_SHARE = 0.1
 """Share of the bytes of code from which a language is named."""
@@ -31,9 +33,15 @@ def main_languages(entries: Sequence[TreeEntry]) -> list[str]:
     return [name for name, bytes_ in size.most_common() if bytes_ >= _MIN_LANGUAGE_SHARE * size.total()]
 
 
-def main_folders(folders: Mapping[str, Sequence[str]], tests: Sequence[str]) -> list[dict[str, Any]]:
+def main_folders(
+    entries: Sequence[TreeEntry], folders: Mapping[str, Sequence[str]], tests: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return the main folders of code, without those of tests, each with the names of its subfolders."""
+    code = [entry for entry in entries if _is_code(entry.path) and not is_test_path(entry.path)]
+    at_top = sum(entry.size for entry in code if "/" not in entry.path)
     main: list[dict[str, Any]] = []
+    if at_top and at_top >= _MIN_TOP_SHARE * sum(entry.size for entry in code):
+        main.append({"path": "./", "children": [], "more": 0})
     for path, children in folders.items():
         if not f"{path}/".startswith(tuple(one for one in tests if one.endswith("/"))) and len(main) < _MAX_FOLDERS:
             names = [child.removeprefix(f"{path}/") for child in children]
@@ -43,7 +51,7 @@ def main_folders(folders: Mapping[str, Sequence[str]], tests: Sequence[str]) -> 
 
 def test_places(entries: Sequence[TreeEntry]) -> list[str]:
     """Return the topmost folders whose code is mostly tests, and the pattern of tests next to the code they test."""
-    code = [entry.path for entry in entries if (language := counted_language(entry.path)) and language.code]
+    code = [entry.path for entry in entries if _is_code(entry.path)]
     tests = {path for path in code if is_test_path(path)}
     folders: Counter[str] = Counter()
     of_tests: Counter[str] = Counter()
@@ -59,6 +67,11 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
     topmost = [folder for folder in whole if not any(above in whole for above in _above(folder))]
     beside = [path for path in tests if not any(folder in whole for folder in _above(path))]
     return [*_merged(topmost, of_tests), *_patterns(beside, len(tests))]
+
+
+def _is_code(path: str) -> bool:
+    language = counted_language(path)
+    return bool(language and language.code)
 
 
 def _above(path: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from treering.core.evidence import Section
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.code.languages import counted_language
-from treering.sources.reading.bounded_files import parse_json, parse_toml
+from treering.sources.manifests import read_manifest
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
 from treering.sources.repository.project_card import card_files, draw_card
@@ -119,7 +119,6 @@ def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     """Choose the few files whose text the map needs: README, licence, manifests, package docstrings."""
     top = [entry for entry in entries if "/" not in entry.path]
     chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
-    chosen += [entry for entry in top if entry.path in _MANIFESTS]
     packages = {f"{module.path}/__init__.py" for module in _modules(entries)}
     chosen += [entry for entry in entries if entry.path in packages and entry.size]
     return list(dict.fromkeys([*chosen, *card_files(entries)]))
@@ -272,28 +271,11 @@ def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | N
 
 def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for path in _MANIFESTS:
-        yield from ({"name": name, "at": at, "in": path} for name, at in _declared(path, texts.get(path, "")))
+        programs = read_manifest(path, texts.get(path, "")).programs
+        yield from ({"name": name, "at": at, "in": path} for name, at in programs.items())
     found = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
     for path in sorted(found, key=lambda path: (path.count("/"), path)):
         yield {"name": PurePosixPath(path).name, "at": path, "in": path}
-
-
-def _declared(path: str, text: str) -> list[tuple[str, str]]:
-    """Return the commands a manifest declares; a manifest that cannot be parsed declares none."""
-    try:
-        data: Any = parse_json(text or "{}") if path.endswith(".json") else parse_toml(text)
-    except ValueError:
-        return []
-    match (path, data):
-        case ("pyproject.toml", {"project": {"scripts": dict(scripts)}}):
-            return [(str(name), str(at)) for name, at in scripts.items()]
-        case ("package.json", {"bin": dict(commands)}):
-            return [(str(name), str(at)) for name, at in commands.items()]
-        case ("package.json", {"bin": str(at)} | {"main": str(at)}):
-            return [(str(data.get("name", "main")), at)]
-        case ("Cargo.toml", {"bin": list(binaries)}):
-            return [(str(one.get("name")), str(one.get("path"))) for one in binaries if isinstance(one, dict)]
-    return []
 
 
 def document_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
