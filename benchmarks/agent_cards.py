@@ -6,7 +6,6 @@ the ways to write it) and what it may show besides. Anything else on a card is w
 """
 
 import json
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -25,6 +24,7 @@ from treering.verbs.query.brief import card_lines
 TUNED_ON = ("celery/celery", "honojs/hono")
 LABELS: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("project_cards.json").read_text("utf-8"))
 PAGE = Path(__file__).parents[1] / "docs/reference/briefs.md"
+_BEGINS = "<!-- written by `python -m benchmarks.agent_cards` -->"
 _LINT = ("lint", "check", "format", "types")
 """Jobs whose commands find faults of style."""
 
@@ -77,10 +77,10 @@ def card_of(repository: str) -> Mapping[str, Any]:
 def score(card: Mapping[str, Any], label: Mapping[str, Any]) -> CardScore:
     """Compare a card with the one that a person wrote."""
     wanted = [*_wanted(label)]
-    entries = [*_entries(card)]
+    lines = [*card_lines(card)]
+    entries = [(field, value) for field, value in _entries(card) if _is_visible(value, lines)]
     found = [any(_is_right(field, value, [(field, ways)]) for field, value in entries) for field, ways in wanted]
     right = [*wanted, *_allowed(label)]
-    lines = [*card_lines(card)]
     accepted = [way for _, ways in right for way in ways]
     return CardScore(
         shown=[f"{field} {ways[0]}" for (field, ways), is_shown in zip(wanted, found, strict=True) if is_shown],
@@ -89,6 +89,11 @@ def score(card: Mapping[str, Any], label: Mapping[str, Any]) -> CardScore:
         lines=len(lines),
         empty_lines=[line for line in lines if not any(way.split(": ")[-1].rstrip("/") in line for way in accepted)],
     )
+
+
+def _is_visible(value: str, lines: Sequence[str]) -> bool:
+    name = value.rstrip("/").rpartition("/")[2] if value.endswith("/") else value
+    return any(name in line for line in lines)
 
 
 def _wanted(label: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
@@ -151,13 +156,5 @@ def write_page() -> None:
     PAGE.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
-_BEGINS = "<!-- written by `python -m benchmarks.agent_cards` -->"
-
-
 if __name__ == "__main__":
-    if "--show" not in sys.argv:
-        write_page()
-    for named in LABELS:
-        result = score(card_of(named), LABELS[named])
-        print(named, f"{len(result.shown)}/{len(result.shown) + len(result.lacking)}")
-        print("  lacking:", "; ".join(result.lacking), "\n  wrong:", "; ".join(result.wrong), *result.empty_lines)
+    write_page()

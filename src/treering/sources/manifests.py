@@ -232,6 +232,7 @@ READERS: Mapping[str, Callable[[str], Manifest]] = {
     "setup.cfg": _setup_cfg,
     "setup.py": _setup_py,
     "package.json": _package_json,
+    "lerna.json": _package_json,
     "Cargo.toml": _cargo,
     "config.toml": _cargo_config,
     "go.mod": _go_mod,

@@ -22,6 +22,7 @@ _OF_LANGUAGE: Mapping[str, tuple[str, ...]] = {
     "setup.cfg": ("Python",),
     "setup.py": ("Python",),
     "package.json": ("TypeScript", "JavaScript", "TSX"),
+    "lerna.json": ("TypeScript", "JavaScript", "TSX"),
     "deno.json": ("TypeScript", "JavaScript", "TSX"),
     "Cargo.toml": ("Rust",),
     "go.mod": ("Go",),
@@ -43,6 +44,8 @@ _TOP_FILE = re.compile(
 _VERSION_FILE = re.compile(
     r"(?:src/)?(?P<package>[^/]+)/(?:__init__|__version__|_version|version|__about__|_about|about)\.py"
 )
+_PLAIN_PATH = re.compile(r"\w[\w./@+-]*")
+"""Paths that can be written into a command as they are."""
 _CODE_VERSION = re.compile(r"""^(?:__version__|VERSION)\s*(?::[^=\n]*)?=\s*["'](\d[^"'\n]*)["']""", re.MULTILINE)
 _RUNTIMES = {"python": "Python", "node": "Node", "rust": "Rust", "go": "Go"}
 _CLIENT_FILES = re.compile(
@@ -70,7 +73,7 @@ def card_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
 def _member_folders(paths: Iterable[str]) -> list[str]:
     """Return the folders of the first and second level that hold a package of the project, by their manifests."""
     manifests = [path for path in paths if path.rpartition("/")[2] in _OF_LANGUAGE and 1 <= path.count("/") <= 2]
-    own = [path.rpartition("/")[0] for path in manifests if not path.startswith(".") and not is_of_helper(path)]
+    own = [path.rpartition("/")[0] for path in manifests if _PLAIN_PATH.fullmatch(path) and not is_of_helper(path)]
     return sorted(dict.fromkeys(own), key=lambda folder: (folder.count("/"), folder))[:_MAX_MEMBERS]
 
 
@@ -147,14 +150,11 @@ def _code_version(name: str, file: str, texts: Mapping[str, str]) -> str:
     """Return the version in the file that the manifest names, else in the package; empty if packages differ."""
     if file in texts and not file.endswith(".py"):
         return texts[file].strip() if re.fullmatch(r"\s*\d[\w.+-]*\s*", texts[file]) else ""
-    packages = {path: found["package"] for path in texts if (found := _VERSION_FILE.fullmatch(path))}
+    packages = {path: match["package"] for path in texts if (match := _VERSION_FILE.fullmatch(path))}
     own = [path for path, package in packages.items() if package == name.lower().replace("-", "_")]
-    found = {
-        match[1]
-        for path in ([file] if file in texts else own or packages)
-        for match in _CODE_VERSION.finditer(texts[path])
-    }
-    return found.pop() if len(found) == 1 else ""
+    files = [file] if file in texts else own or [*packages]
+    versions = {match[1] for path in files for match in _CODE_VERSION.finditer(texts[path])}
+    return versions.pop() if len(versions) == 1 else ""
 
 
 def _requires(manifest: Manifest) -> str:

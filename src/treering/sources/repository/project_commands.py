@@ -24,7 +24,7 @@ _JOBS: Mapping[str, frozenset[str]] = {
 }
 """The job that a target, script or session does, by its name, with `-` for `:` and `_`."""
 _JOB_OF = {name: job for job, names in _JOBS.items() for name in names}
-_MEMBER_JOBS = ("test", "lint", "build")
+_MEMBER_JOBS = frozenset({"test", "lint", "build"})
 """Jobs for which the command of a folder is shown if the whole project has none."""
 
 _MAKE_TARGET = re.compile(r"^([A-Za-z0-9][\w.:/-]*)[ \t]*::?(?!=)", re.MULTILINE)
@@ -50,14 +50,16 @@ _SCRIPTED = ("package.json", "deno.json", "composer.json", "pyproject.toml", ".c
 _LOCKS = {"bun.lock": "bun", "bun.lockb": "bun", "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
 
 _JAVA_TOOLS = ("spotless", "checkstyle", "ktlint", "detekt")
-_CONFIGURED = {"ruff": ("lint", "ruff check"), "mypy": ("types", "mypy"), "pyright": ("types", "pyright")}
+_CONFIGURED = {"ruff": ("lint", "ruff check"), "pyright": ("types", "pyright")}
+"""Tools that need no arguments once they are configured."""
+_PYTHON_LOCKS = {"uv.lock": "uv run ", "poetry.lock": "poetry run ", "pdm.lock": "pdm run "}
 _RUN_IN = r"(?:uv run (?:-\S+ )*|uvx |poetry run |pdm run |hatch run |python -m |npx |pnpm |yarn |bunx )?"
 _STEPS: Mapping[tuple[str, ...], Mapping[str, str]] = {
     ("Python",): {
         "test": "(?:pytest|tox|nox|unittest)",
         "lint": "(?:ruff check|flake8|pylint|pre-commit run)",
         "types": "(?:mypy|pyright|ty check)",
-        "build": "(?:uv build|build|poetry build|hatch build|flit build)",
+        "build": "(?:uv build|(?<=python -m )build|poetry build|hatch build|flit build)",
     },
     ("TypeScript", "JavaScript", "TSX"): {
         "test": "(?:vitest|jest|mocha|deno test|bun test|npm test)",
@@ -91,18 +93,27 @@ def commands_of(
 
     `paths` are all of its files, `texts` those of some, `members` the folders that hold packages of their own.
     """
-    own = list(_declared(paths, texts, languages))
-    chosen: list[ProjectCommand] = []
-    for job in _JOBS:
-        tiers = (
-            own,
-            _of_members(paths, texts, languages, members) if job in _MEMBER_JOBS else (),
-            _of_steps(texts, languages),
-            _of_tools(texts),
-        )
-        of_job = ({one.run: one for one in tier if one.job == job} for tier in tiers)
-        chosen += [*next(filter(None, of_job), {}).values()][:_MAX_COMMANDS_PER_JOB]
-    return chosen
+    own = [*_declared(paths, texts, languages)]
+    missing = _JOBS.keys() - {one.job for one in own}
+    tiers = (
+        own,
+        [*_of_members(paths, texts, languages, members)] if missing & _MEMBER_JOBS else [],
+        [*_of_steps(texts, languages)],
+        [*_of_tools(paths, texts)],
+    )
+    return [
+        command
+        for job in _JOBS
+        for command in next(filter(None, (_of_job(job, tier) for tier in tiers)), [])[:_MAX_COMMANDS_PER_JOB]
+    ]
+
+
+def _of_job(job: str, commands: Iterable[ProjectCommand]) -> list[ProjectCommand]:
+    by_run: dict[str, ProjectCommand] = {}
+    for one in commands:
+        if one.job == job:
+            by_run.setdefault(one.run, one)
+    return [*by_run.values()]
 
 
 def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
@@ -121,7 +132,7 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
         for run, tasks in read_manifest(path, texts.get(path, "")).scripts.items():
             real = [name for name, body in tasks.items() if not isinstance(body, str) or _is_real(body)]
             yield from _named(real, partial(_script, manager) if path == "package.json" else run.format, path)
-    yield from _of_python(texts)
+    yield from _of_python(paths, texts)
     yield from _of_build_tool(paths, texts, languages)
     if ".pre-commit-config.yaml" in paths:
         yield ProjectCommand("lint", "pre-commit run --all-files", ".pre-commit-config.yaml")
@@ -147,20 +158,26 @@ def _script(manager: str, name: str) -> str:
     return f"{manager} {name}" if runs_plainly else f"{manager} run {name}"
 
 
-def _of_python(texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
+def _of_python(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
     tools = read_manifest("pyproject.toml", texts.get("pyproject.toml", "")).tools
-    tox = "tox.ini" if "tox.ini" in texts else "pyproject.toml" if "tox" in tools else ""
-    if tox:
-        yield ProjectCommand("test", "tox", tox)
-        named = _named([one[1] for one in _TOX_ENV.finditer(texts.get("tox.ini", ""))], "tox -e {}".format, tox)
-        yield from (one for one in named if one.job != "test")
     configured = {
         "pytest.ini": "pytest.ini" in texts,
         "pyproject.toml": "pytest" in tools,
         "setup.cfg": "[tool:pytest]" in texts.get("setup.cfg", ""),
         "tox.ini": "[pytest]" in texts.get("tox.ini", ""),
     }
-    yield from (ProjectCommand("test", "pytest", path) for path, is_there in configured.items() if is_there)
+    run = f"{_run_in(paths)}pytest"
+    yield from (ProjectCommand("test", run, path) for path, is_there in configured.items() if is_there)
+    tox = "tox.ini" if "tox.ini" in texts else "pyproject.toml" if "tox" in tools else ""
+    if tox:
+        yield ProjectCommand("test", "tox", tox)
+        named = _named([one[1] for one in _TOX_ENV.finditer(texts.get("tox.ini", ""))], "tox -e {}".format, tox)
+        yield from (one for one in named if one.job != "test")
+
+
+def _run_in(paths: set[str]) -> str:
+    """Return how a tool is run in the environment of a Python project."""
+    return next((run for lock, run in _PYTHON_LOCKS.items() if lock in paths), "")
 
 
 def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
@@ -188,18 +205,22 @@ def _of_members(
 ) -> Iterator[ProjectCommand]:
     """Return the commands of the packages in folders, to be run from the top."""
     locks = paths & _LOCKS.keys()
-    for folder in members:
-        inside = f"{folder}/"
-        own = {path.removeprefix(inside): text for path, text in texts.items() if path.startswith(inside)}
-        own_paths = {path.removeprefix(inside) for path in paths if path.startswith(inside)}
-        for one in _declared(own_paths | locks, own, languages):
-            yield replace(one, run=f"cd {folder} && {one.run}", path=f"{inside}{one.path}")
+    inside: dict[str, set[str]] = {folder: set(locks) for folder in members}
+    for path in paths:
+        first, second = [*path.split("/"), ""][:2]
+        for folder in {first, f"{first}/{second}"} & inside.keys():
+            inside[folder].add(path.removeprefix(f"{folder}/"))
+    for folder, own_paths in inside.items():
+        own = {path: texts[whole] for path in own_paths if (whole := f"{folder}/{path}") in texts}
+        for one in _declared(own_paths, own, languages):
+            if one.job in _MEMBER_JOBS:
+                yield replace(one, run=f"cd {folder} && {one.run}", path=f"{folder}/{one.path}")
 
 
 def _of_steps(texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
     """Return the steps of CI that are whole commands, the shortest first, for the main languages."""
     patterns = {
-        job: re.compile(f"{_RUN_IN}{pattern}" + r"\b[^$\\|;&<>`]*")
+        job: re.compile(f"{_RUN_IN}{pattern}" + r"(?: [^$\\|;&<>`#]*)?(?<!:)")
         for of, jobs in _STEPS.items()
         if not set(of).isdisjoint(languages)
         for job, pattern in jobs.items()
@@ -223,6 +244,10 @@ def _steps(text: str) -> Iterator[str]:
             yield step
 
 
-def _of_tools(texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
+def _of_tools(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
     tools = read_manifest("pyproject.toml", texts.get("pyproject.toml", "")).tools
-    yield from (ProjectCommand(job, run, "pyproject.toml") for tool, (job, run) in _CONFIGURED.items() if tool in tools)
+    yield from (
+        ProjectCommand(job, f"{_run_in(paths)}{run}", "pyproject.toml")
+        for tool, (job, run) in _CONFIGURED.items()
+        if tool in tools
+    )

@@ -17,9 +17,12 @@ _TEST_SHARE = 0.5
 _MIN_TOP_SHARE = 0.1
 """Share of the bytes of code from which the top of a repository is named as a folder of code."""
 _TEST_FOLDER = re.compile(r"t|e2e|[\w-]*(?:tests?|specs?)(?:__)?", re.IGNORECASE)
+_MIN_PLACE_SHARE = 0.05
+"""Share of the files of tests from which a place is named."""
 _MIN_LANGUAGE_SHARE = 0.1
 """Share of the bytes of code from which a language is named."""
-
+_EXAMPLES = re.compile(r"(?:examples?|samples?|demos?|templates?)/", re.IGNORECASE)
+"""Folders at the top whose tests are not those of the project."""
 _TEST_SUFFIX = re.compile(r"(?:[._](?:test|spec)\.(?:go|py|rb|[cm]?[jt]sx?)|Tests?\.(?:java|kt|php))$")
 
 
@@ -44,7 +47,7 @@ def main_folders(
         main.append({"path": "./", "children": [], "more": 0})
     for path, children in folders.items():
         if not f"{path}/".startswith(tuple(one for one in tests if one.endswith("/"))) and len(main) < _MAX_FOLDERS:
-            names = [child.removeprefix(f"{path}/") for child in children]
+            names = [*dict.fromkeys(child.removeprefix(f"{path}/").partition("/")[0] for child in children)]
             main.append({"path": f"{path}/", "children": names[:_MAX_CHILDREN], "more": len(names[_MAX_CHILDREN:])})
     return main
 
@@ -64,9 +67,13 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
         for folder, count in folders.items()
         if of_tests[folder] >= (_TEST_SHARE if _TEST_FOLDER.fullmatch(folder.rpartition("/")[2]) else 1) * count
     }
-    topmost = [folder for folder in whole if not any(above in whole for above in _above(folder))]
+    topmost = [
+        folder
+        for folder in whole
+        if not any(above in whole for above in _above(folder)) and not _EXAMPLES.match(f"{folder}/")
+    ]
     beside = [path for path in tests if not any(folder in whole for folder in _above(path))]
-    return [*_merged(topmost, of_tests), *_patterns(beside, len(tests))]
+    return [*_merged(topmost, of_tests, len(tests)), *_patterns(beside, len(tests))]
 
 
 def _is_code(path: str) -> bool:
@@ -80,14 +87,14 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _merged(folders: Sequence[str], count: Mapping[str, int]) -> list[str]:
+def _merged(folders: Sequence[str], count: Mapping[str, int], total: int) -> list[str]:
     """Write many folders of one name as one pattern, and the others with the most tests first."""
     names = Counter(folder.rpartition("/")[2] for folder in folders)
     files: Counter[str] = Counter()
     for folder in folders:
         name = folder.rpartition("/")[2]
         files[f"**/{name}/" if names[name] >= _MAX_TEST_PLACES else f"{folder}/"] += count[folder]
-    return [place for place, _ in files.most_common(_MAX_TEST_PLACES)]
+    return [place for place, tests in files.most_common(_MAX_TEST_PLACES) if tests >= _MIN_PLACE_SHARE * total]
 
 
 def _patterns(tests: Sequence[str], total: int) -> list[str]:

@@ -17,7 +17,7 @@ from treering.core.evidence import Section
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.code.languages import counted_language
-from treering.sources.manifests import read_manifest
+from treering.sources.manifests import READERS, read_manifest
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
 from treering.sources.repository.project_card import card_files, draw_card
@@ -185,7 +185,9 @@ def _payload(
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
-        "card": draw_card(facts.name, partial(_described, texts), entries, texts, _code_folders(modules)),
+        "card": draw_card(
+            facts.name, partial(_described, texts), entries, texts, _code_folders(_all_modules(entries), texts)
+        ),
     }
 
 
@@ -198,15 +200,30 @@ def _described(texts: Mapping[str, str], name: str) -> str:
     return _docstring(own) or _about(texts)
 
 
-def _code_folders(modules: Sequence[_Module]) -> dict[str, list[str]]:
-    """Return the modules of the first level and below each those of the second, the largest first."""
-    largest = sorted(modules, key=lambda module: -module.size)
+def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the folders of code, each with the modules in it, the largest first.
+
+    They are the modules of the first level. Several of them in one folder that holds nothing else are one.
+    """
+    largest = sorted((one for one in modules if not _is_aside(one.path)), key=lambda module: -module.size)
     total = sum(module.size for module in modules if module.parent is None)
-    return {
-        first.path: [module.path for module in largest if module.parent == first.path and not _is_aside(module.path)]
-        for first in largest
-        if first.parent is None and not _is_aside(first.path) and first.size >= _MIN_FOLDER_SHARE * total
-    }
+    packages = tuple(f"{place[0]}/" for path in texts if (place := path.rpartition("/"))[0] and place[2] in READERS)
+    first = [module for module in largest if module.parent is None]
+    siblings = Counter(_container(module.path) for module in first)
+    folders: dict[str, list[str]] = {}
+    for module in first:
+        container = _container(module.path)
+        if container and siblings[container] > 1:
+            folders.setdefault(container, []).append("/".join(module.path.split("/")[:2]))
+        elif module.size >= _MIN_FOLDER_SHARE * total or f"{module.path}/".startswith(packages):
+            folders[module.path] = [child.path for child in largest if child.parent == module.path]
+    return folders
+
+
+def _container(path: str) -> str:
+    """Return the folder at the top that holds modules without being one, if a path is in one."""
+    top, _, below = path.partition("/")
+    return top if below and top in _CONTAINERS else ""
 
 
 def _is_aside(path: str) -> bool:
@@ -300,12 +317,15 @@ def folders_of(entries: Sequence[TreeEntry]) -> frozenset[str]:
 
 
 def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
+    """Return the largest packages of the first level, then those of the second, in the order of their paths."""
+    found = sorted(_all_modules(entries), key=lambda module: (module.parent is not None, -module.size, module.path))
+    return sorted(found[:_MODULES], key=lambda module: module.path)
+
+
+def _all_modules(entries: Sequence[TreeEntry]) -> list[_Module]:
     """Find the packages of the first and second level: folders of code below the top and below containers."""
     folders = _folders(entries)
-    found = [module for first in _packages(folders, "") for module in _with_children(folders, first)]
-    found.sort(key=lambda module: (module.parent is not None, -module.size, module.path))
-    kept = found[:_MODULES]
-    return sorted(kept, key=lambda module: module.path)
+    return [module for first in _packages(folders, "") for module in _with_children(folders, first)]
 
 
 def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
