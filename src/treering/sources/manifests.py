@@ -6,6 +6,7 @@ Pure functions on values. A field that a manifest does not state is empty; a bro
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from treering.ports.format import posix_path
@@ -25,7 +26,7 @@ _REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class PackageManifest:
     """What a manifest states about its package."""
 
     name: str = ""
@@ -38,7 +39,7 @@ class Manifest:
     """The versions allowed of what the package runs on, such as `python`."""
     dependencies: Mapping[str, str] = field(default_factory=dict)
     """The versions allowed of its direct dependencies."""
-    scripts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scripts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Tables of tasks: by the command that runs a task, with `{}` for its name, the tasks by name."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """Where the programs begin that the package installs."""
@@ -52,13 +53,26 @@ class Manifest:
     """Whether it is never published, so that its name means nothing to others."""
 
 
-def read_manifest(path: str, text: str) -> Manifest:
+def read_manifest(path: str, text: str) -> PackageManifest:
     """Return what the manifest at a path states."""
-    reader = READERS.get(posix_path(path).name)
+    _, reader = MANIFESTS.get(posix_path(path).name, ((), None))
     try:
-        return reader(text) if reader and text else Manifest()
+        return reader(text) if reader and text else PackageManifest()
     except ValueError:
-        return Manifest()
+        return PackageManifest()
+
+
+def cargo_aliases(text: str) -> Mapping[str, Any]:
+    """Return the commands that the configuration of cargo adds, by name."""
+    try:
+        return _table(parse_toml(text), "alias")
+    except ValueError:
+        return {}
+
+
+def is_about(path: str, languages: Sequence[str]) -> bool:
+    """Return whether a manifest is about code of one of these languages."""
+    return path in MANIFESTS and not set(MANIFESTS[path][0]).isdisjoint(languages)
 
 
 def is_of_helper(path: str) -> bool:
@@ -66,13 +80,13 @@ def is_of_helper(path: str) -> bool:
     return role_of_file(path, "data") in ("example", "test") or bool(_HELPER.search(path))
 
 
-def _pyproject(text: str) -> Manifest:
+def _pyproject(text: str) -> PackageManifest:
     document = _table(parse_toml(text))
     project, tool = _table(document, "project"), _table(document, "tool")
     poetry = _table(tool, "poetry")
     poetry_needs = _versions(poetry.get("dependencies"))
     python = poetry_needs.pop("python", "")
-    return Manifest(
+    return PackageManifest(
         name=_word(project.get("name")) or _word(poetry.get("name")),
         version=_word(project.get("version")) or _word(poetry.get("version")),
         version_file=_dynamic_version(project, tool),
@@ -86,6 +100,7 @@ def _pyproject(text: str) -> Manifest:
             **{
                 f"hatch run {'' if name == 'default' else f'{name}:'}{{}}": _table(_table(environment), "scripts")
                 for name, environment in _table(tool, "hatch", "envs").items()
+                if re.fullmatch(r"[\w.-]+", name)
             },
             "tox -e {}": _table(tool, "tox", "env"),
         },
@@ -107,11 +122,11 @@ def _dynamic_version(project: Mapping[str, Any], tool: Mapping[str, Any]) -> str
     return named or ("?" if is_dynamic else "")
 
 
-def _package_json(text: str) -> Manifest:
+def _package_json(text: str) -> PackageManifest:
     document = _table(parse_json(text))
     name, programs = _word(document.get("name")), document.get("bin")
     main = _word(programs) or _word(document.get("main"))
-    return Manifest(
+    return PackageManifest(
         name=name,
         version=_word(document.get("version")),
         purpose=_word(document.get("description")),
@@ -119,78 +134,52 @@ def _package_json(text: str) -> Manifest:
         requires=_versions(document.get("engines")),
         dependencies=_versions(document.get("dependencies")),
         scripts={"npm run {}": _words(document.get("scripts"))},
-        programs=_words(programs) or _stated(**{name or "main": main}),
+        programs=_words(programs) or _words({name or "main": main}),
         manager=_word(document.get("packageManager")).partition("@")[0],
         is_workspace="workspaces" in document,
         is_private=bool(document.get("private")),
     )
 
 
-def _cargo(text: str) -> Manifest:
+def _cargo(text: str) -> PackageManifest:
     document = _table(parse_toml(text))
     package, programs = _table(document, "package"), document.get("bin")
     shared = _table(document, "workspace", "package")
     own = {key: package.get(key) if isinstance(package.get(key), str) else shared.get(key) for key in _CARGO_FIELDS}
-    return Manifest(
+    return PackageManifest(
         name=_word(package.get("name")),
         version=_word(own["version"]),
         purpose=_word(own["description"]),
         licence=_licence(own["license"]),
         requires=_stated(rust=_word(own["rust-version"])),
         dependencies=_versions(document.get("dependencies")),
-        programs={_word(one.get("name")): _word(one.get("path")) for one in map(_table, _list(programs)) if one},
+        programs=_words({one.get("name"): one.get("path") for one in map(_table, _list(programs))}),
         is_workspace="workspace" in document,
     )
 
 
-def _cargo_config(text: str) -> Manifest:
-    aliases = _table(parse_toml(text), "alias")
-    return Manifest(scripts={"cargo {}": {name: _word(run) or " ".join(_list(run)) for name, run in aliases.items()}})
-
-
-def _go_mod(text: str) -> Manifest:
+def _go_mod(text: str) -> PackageManifest:
     module, version = _GO_MODULE.search(text), _GO_VERSION.search(text)
     direct = [found for found in _GO_REQUIRE.finditer(text) if "// indirect" not in found["rest"]]
-    return Manifest(
+    return PackageManifest(
         name=module[1] if module else "",
         requires=_stated(go=version[1] if version else ""),
         dependencies={found["name"]: found["version"] for found in direct},
     )
 
 
-def _composer(text: str) -> Manifest:
+def _tasks_json(run: str, tasks: str, text: str) -> PackageManifest:
     document = _table(parse_json(text))
-    return Manifest(
-        name=_word(document.get("name")),
-        version=_word(document.get("version")),
-        purpose=_word(document.get("description")),
-        scripts={"composer {}": _table(document, "scripts")},
-    )
+    name, version, purpose = (_word(document.get(key)) for key in ("name", "version", "description"))
+    return PackageManifest(name=name, version=version, purpose=purpose, scripts={run: _table(document, tasks)})
 
 
-def _deno(text: str) -> Manifest:
-    document = _table(parse_json(text))
-    return Manifest(
-        name=_word(document.get("name")),
-        version=_word(document.get("version")),
-        scripts={"deno task {}": _table(document, "tasks")},
-    )
-
-
-def _setup_py(text: str) -> Manifest:
-    return _setup(r"""(?i)\b{}\s*=\s*["']([^"'\n]+)["']""", text)
-
-
-def _setup_cfg(text: str) -> Manifest:
-    return _setup(r"^{}[ \t]*=[ \t]*(\S.*)$", text)
-
-
-def _setup(pattern: str, text: str) -> Manifest:
+def _setup(pattern: str, text: str) -> PackageManifest:
     name, version, purpose, python = (
         _found(pattern.format(key), text) for key in ("name", "version", "description", "python_requires")
     )
     is_stated = bool(version) and not version.startswith(("attr:", "file:"))
-    return Manifest(
+    return PackageManifest(
         name=name,
         version=version if is_stated else "",
         version_file="" if is_stated else version.partition("file:")[2].strip() or "?",
@@ -199,7 +188,7 @@ def _setup(pattern: str, text: str) -> Manifest:
     )
 
 
-def _pom(text: str) -> Manifest:
+def _pom(text: str) -> PackageManifest:
     before, _, rest = text.partition("<parent>")
     parent, _, after = rest.partition("</parent>")
     own = re.split(r"<(?:dependencies|dependencyManagement|build|profiles)>", before + after, maxsplit=1)[0]
@@ -208,7 +197,7 @@ def _pom(text: str) -> Manifest:
     )
     version = version or _found(r"<version>([^<]+)<", parent)
     plugins = re.findall(r"<artifactId>\s*([\w-]+)-maven-plugin\s*<|<artifactId>\s*maven-(\w+)-plugin\s*<", text)
-    return Manifest(
+    return PackageManifest(
         name=name,
         version="" if "${" in version else version,
         purpose=purpose,
@@ -217,9 +206,9 @@ def _pom(text: str) -> Manifest:
     )
 
 
-def _gradle(text: str) -> Manifest:
+def _gradle(text: str) -> PackageManifest:
     stated = r"""^(?:rootProject\.)?{}\s*=\s*["']([^"'\n$]+)["']"""
-    return Manifest(
+    return PackageManifest(
         name=_found(stated.format("name"), text),
         version=_found(stated.format("version"), text),
         purpose=_found(stated.format("description"), text),
@@ -227,24 +216,24 @@ def _gradle(text: str) -> Manifest:
     )
 
 
-READERS: Mapping[str, Callable[[str], Manifest]] = {
-    "pyproject.toml": _pyproject,
-    "setup.cfg": _setup_cfg,
-    "setup.py": _setup_py,
-    "package.json": _package_json,
-    "lerna.json": _package_json,
-    "Cargo.toml": _cargo,
-    "config.toml": _cargo_config,
-    "go.mod": _go_mod,
-    "pom.xml": _pom,
-    "settings.gradle": _gradle,
-    "settings.gradle.kts": _gradle,
-    "build.gradle": _gradle,
-    "build.gradle.kts": _gradle,
-    "composer.json": _composer,
-    "deno.json": _deno,
+_PYTHON, _ECMA, _JVM = ("Python",), ("TypeScript", "JavaScript", "TSX"), ("Java", "Kotlin")
+MANIFESTS: Mapping[str, tuple[tuple[str, ...], Callable[[str], PackageManifest]]] = {
+    "pyproject.toml": (_PYTHON, _pyproject),
+    "setup.cfg": (_PYTHON, partial(_setup, r"^{}[ \t]*=[ \t]*(\S.*)$")),
+    "setup.py": (_PYTHON, partial(_setup, r"""(?i)\b{}\s*=\s*["']([^"'\n]+)["']""")),
+    "package.json": (_ECMA, _package_json),
+    "lerna.json": (_ECMA, _package_json),
+    "deno.json": (_ECMA, partial(_tasks_json, "deno task {}", "tasks")),
+    "Cargo.toml": (("Rust",), _cargo),
+    "go.mod": (("Go",), _go_mod),
+    "pom.xml": (_JVM, _pom),
+    "settings.gradle": (_JVM, _gradle),
+    "settings.gradle.kts": (_JVM, _gradle),
+    "build.gradle": (_JVM, _gradle),
+    "build.gradle.kts": (_JVM, _gradle),
+    "composer.json": (("PHP",), partial(_tasks_json, "composer {}", "scripts")),
 }
-"""The manifests that are read, by the name of the file."""
+"""The manifests that are read, by the name of the file: the languages that they are about, and their readers."""
 
 
 def _found(pattern: str, text: str) -> str:
@@ -276,7 +265,7 @@ def _stated(**values: str) -> dict[str, str]:
 
 
 def _words(value: object) -> dict[str, str]:
-    return _stated(**{name: _word(text) for name, text in _table(value).items()})
+    return {name: word for name, text in _table(value).items() if (word := _word(text))}
 
 
 def _table(data: object, *names: str) -> Mapping[str, Any]:

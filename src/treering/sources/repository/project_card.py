@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
-from treering.sources.manifests import Manifest, is_of_helper, read_manifest
+from treering.sources.manifests import MANIFESTS, PackageManifest, is_about, is_of_helper, read_manifest
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.project_commands import commands_of
 from treering.sources.repository.project_layout import main_folders, main_languages, test_places
@@ -17,23 +17,6 @@ _MAX_PURPOSE_CHARS = 160
 _MAX_MEMBERS = 40
 """Packages in folders of a repository whose manifests are read."""
 _MAX_WORKFLOWS = 40
-_OF_LANGUAGE: Mapping[str, tuple[str, ...]] = {
-    "pyproject.toml": ("Python",),
-    "setup.cfg": ("Python",),
-    "setup.py": ("Python",),
-    "package.json": ("TypeScript", "JavaScript", "TSX"),
-    "lerna.json": ("TypeScript", "JavaScript", "TSX"),
-    "deno.json": ("TypeScript", "JavaScript", "TSX"),
-    "Cargo.toml": ("Rust",),
-    "go.mod": ("Go",),
-    "pom.xml": ("Java", "Kotlin"),
-    "settings.gradle": ("Java", "Kotlin"),
-    "settings.gradle.kts": ("Java", "Kotlin"),
-    "build.gradle": ("Java", "Kotlin"),
-    "build.gradle.kts": ("Java", "Kotlin"),
-    "composer.json": ("PHP",),
-}
-"""The languages that a manifest is about."""
 _TASK_FILES = frozenset(
     "tox.ini noxfile.py pytest.ini mix.exs Makefile GNUmakefile makefile justfile Justfile Taskfile.yml "
     "Taskfile.yaml".split()
@@ -58,21 +41,21 @@ _MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|`{1,2}([^`]*)`{1,2}|<[^>]+>|[*_]{
 def card_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     """Choose the files of a repository whose text the card needs: of its top, and of the packages in its folders."""
     files = [entry for entry in entries if entry.kind == "file"]
-    own = [entry for entry in files if entry.path in _OF_LANGUAGE or entry.path in _TASK_FILES]
+    own = [entry for entry in files if entry.path in MANIFESTS or entry.path in _TASK_FILES]
     top = [entry for entry in files if _TOP_FILE.fullmatch(entry.path)]
     version = [entry for entry in files if entry.size and _VERSION_FILE.fullmatch(entry.path)]
     members = set(_member_folders(entry.path for entry in files))
     inside = [
         entry
         for entry in files
-        if (place := entry.path.rpartition("/"))[0] in members and (place[2] in _OF_LANGUAGE or place[2] in _TASK_FILES)
+        if (place := entry.path.rpartition("/"))[0] in members and (place[2] in MANIFESTS or place[2] in _TASK_FILES)
     ]
     return [*own, *top[:_MAX_WORKFLOWS], *version[:_MAX_MEMBERS], *inside]
 
 
 def _member_folders(paths: Iterable[str]) -> list[str]:
     """Return the folders of the first and second level that hold a package of the project, by their manifests."""
-    manifests = [path for path in paths if path.rpartition("/")[2] in _OF_LANGUAGE and 1 <= path.count("/") <= 2]
+    manifests = [path for path in paths if path.rpartition("/")[2] in MANIFESTS and 1 <= path.count("/") <= 2]
     own = [path.rpartition("/")[0] for path in manifests if _PLAIN_PATH.fullmatch(path) and not is_of_helper(path)]
     return sorted(dict.fromkeys(own), key=lambda folder: (folder.count("/"), folder))[:_MAX_MEMBERS]
 
@@ -92,7 +75,7 @@ def draw_card(
     """
     paths = {entry.path for entry in entries}
     languages = main_languages(entries)
-    named = dict.fromkeys(path for language in languages for path, of in _OF_LANGUAGE.items() if language in of)
+    named = dict.fromkeys(path for language in languages for path in MANIFESTS if is_about(path, [language]))
     manifests = {path: read_manifest(path, texts[path]) for path in named if path in texts}
     members = [folder for folder in _member_folders(texts) if any(f"{folder}/{path}" in texts for path in named)]
     parts = [
@@ -124,15 +107,17 @@ def draw_card(
     return {field: value for field, value in stated.items() if value}
 
 
-def _name(path: str, manifest: Manifest) -> str:
-    """Return the name of a project without its owner and major version; empty for one that is never published."""
+def _name(path: str, manifest: PackageManifest) -> str:
+    """Return the name of a project without what its build adds to it; empty for one that is never published."""
     if manifest.is_private:
         return ""
-    module = re.sub(r"/v\d+$", "", manifest.name)
+    module = re.sub(r"/v\d+$|-(?:root|parent)$", "", manifest.name)
     return module.rpartition("/")[2] if path in ("go.mod", "composer.json") else module
 
 
-def _version(name: str, manifests: Mapping[str, Manifest], parts: Sequence[Manifest], texts: Mapping[str, str]) -> str:
+def _version(
+    name: str, manifests: Mapping[str, PackageManifest], parts: Sequence[PackageManifest], texts: Mapping[str, str]
+) -> str:
     """Return the version that manifests state, else that of the code, else that of the packages in folders."""
     for manifest in manifests.values():
         version = manifest.version or (
@@ -157,7 +142,7 @@ def _code_version(name: str, file: str, texts: Mapping[str, str]) -> str:
     return versions.pop() if len(versions) == 1 else ""
 
 
-def _requires(manifest: Manifest) -> str:
+def _requires(manifest: PackageManifest) -> str:
     """Write what a package runs on as people read it: `>=3.9` of `python` becomes `Python ≥ 3.9`."""
     for key, runtime in _RUNTIMES.items():
         versions = manifest.requires.get(key, "*")

@@ -1,7 +1,7 @@
 """The commands of a project by what they are for.
 
-Task runners come first, then what build tools do by themselves, then the packages in its folders, then the steps of
-its CI, then the tools it configures. A job takes its commands from the first of these that has any.
+Task runners and build tools come first, then the packages in its folders, then the steps of its CI. A job takes its
+commands from the first of these that has any.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from treering.sources.manifests import read_manifest
+from treering.sources.manifests import cargo_aliases, is_about, read_manifest
 
 _MAX_COMMANDS_PER_JOB = 2
 _MAX_STEP_CHARS = 120
@@ -46,13 +46,12 @@ _RUNNERS: Sequence[tuple[Sequence[str], Sequence[re.Pattern[str]], str]] = (
     (("noxfile.py",), (_NOX_NAME, _NOX_SESSION), "nox -s {}"),
 )
 """Files of task runners, how they name a task, and the command that runs one."""
-_SCRIPTED = ("package.json", "deno.json", "composer.json", "pyproject.toml", ".cargo/config.toml")
+_SCRIPTED = ("package.json", "deno.json", "composer.json", "pyproject.toml")
+_CARGO = ".cargo/config.toml"
 _LOCKS = {"bun.lock": "bun", "bun.lockb": "bun", "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
 
 _JAVA_TOOLS = ("spotless", "checkstyle", "ktlint", "detekt")
-_CONFIGURED = {"ruff": ("lint", "ruff check"), "pyright": ("types", "pyright")}
-"""Tools that need no arguments once they are configured."""
-_PYTHON_LOCKS = {"uv.lock": "uv run ", "poetry.lock": "poetry run ", "pdm.lock": "pdm run "}
+_PYTHON_LOCKS = {"uv.lock": "uv run pytest", "poetry.lock": "poetry run pytest", "pdm.lock": "pdm run pytest"}
 _RUN_IN = r"(?:uv run (?:-\S+ )*|uvx |poetry run |pdm run |hatch run |python -m |npx |pnpm |yarn |bunx )?"
 _STEPS: Mapping[tuple[str, ...], Mapping[str, str]] = {
     ("Python",): {
@@ -99,7 +98,6 @@ def commands_of(
         own,
         [*_of_members(paths, texts, languages, members)] if missing & _MEMBER_JOBS else [],
         [*_of_steps(texts, languages)],
-        [*_of_tools(paths, texts)],
     )
     return [
         command
@@ -126,12 +124,14 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
     for folder in ("scripts/", "script/"):
         names = [path.removeprefix(folder) for path in paths if path.startswith(folder) and path.count("/") == 1]
         yield from _named(sorted(names), f"{folder}{{}}".format, folder)
+    declared = read_manifest("package.json", texts.get("package.json", "")).manager
     locked = next((manager for lock, manager in _LOCKS.items() if lock in paths), "npm")
-    manager = read_manifest("package.json", texts.get("package.json", "")).manager or locked
-    for path in _SCRIPTED:
+    manager = declared if declared in _LOCKS.values() else locked
+    for path in (path for path in _SCRIPTED if is_about(path, languages)):
         for run, tasks in read_manifest(path, texts.get(path, "")).scripts.items():
             real = [name for name, body in tasks.items() if not isinstance(body, str) or _is_real(body)]
             yield from _named(real, partial(_script, manager) if path == "package.json" else run.format, path)
+    yield from _named(cargo_aliases(texts.get(_CARGO, "")), "cargo {}".format, _CARGO)
     yield from _of_python(paths, texts)
     yield from _of_build_tool(paths, texts, languages)
     if ".pre-commit-config.yaml" in paths:
@@ -166,7 +166,7 @@ def _of_python(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCom
         "setup.cfg": "[tool:pytest]" in texts.get("setup.cfg", ""),
         "tox.ini": "[pytest]" in texts.get("tox.ini", ""),
     }
-    run = f"{_run_in(paths)}pytest"
+    run = next((run for lock, run in _PYTHON_LOCKS.items() if lock in paths), "pytest")
     yield from (ProjectCommand("test", run, path) for path, is_there in configured.items() if is_there)
     tox = "tox.ini" if "tox.ini" in texts else "pyproject.toml" if "tox" in tools else ""
     if tox:
@@ -175,29 +175,25 @@ def _of_python(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCom
         yield from (one for one in named if one.job != "test")
 
 
-def _run_in(paths: set[str]) -> str:
-    """Return how a tool is run in the environment of a Python project."""
-    return next((run for lock, run in _PYTHON_LOCKS.items() if lock in paths), "")
-
-
 def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
     """Return what the build tool of a main language does by itself in a project with that manifest."""
     gradle = "./gradlew" if "gradlew" in paths else "gradle"
     maven = "./mvnw" if "mvnw" in paths else "mvn"
     whole = " --workspace" if read_manifest("Cargo.toml", texts.get("Cargo.toml", "")).is_workspace else ""
     tools = (
-        ("Cargo.toml", ("Rust",), f"cargo test{whole}", f"cargo build{whole}", ""),
-        ("go.mod", ("Go",), "go test ./...", "go build ./...", ""),
-        ("pom.xml", ("Java", "Kotlin"), f"{maven} test", f"{maven} package", f"{maven} {{}}:check"),
-        ("build.gradle", ("Java", "Kotlin"), f"{gradle} test", f"{gradle} build", f"{gradle} {{}}Check"),
-        ("build.gradle.kts", ("Java", "Kotlin"), f"{gradle} test", f"{gradle} build", f"{gradle} {{}}Check"),
-        ("mix.exs", ("Elixir",), "mix test", "mix compile", ""),
+        ("Cargo.toml", f"cargo test{whole}", f"cargo build{whole}", ""),
+        ("go.mod", "go test ./...", "go build ./...", ""),
+        ("pom.xml", f"{maven} test", f"{maven} package", f"{maven} {{}}:check"),
+        ("build.gradle", f"{gradle} test", f"{gradle} build", f"{gradle} {{}}Check"),
+        ("build.gradle.kts", f"{gradle} test", f"{gradle} build", f"{gradle} {{}}Check"),
     )
-    for path, of, test, build, lint in tools:
-        if path in texts and not set(of).isdisjoint(languages):
+    for path, test, build, lint in tools:
+        if path in texts and is_about(path, languages):
             yield from (ProjectCommand("test", test, path), ProjectCommand("build", build, path))
             linters = [tool for tool in _JAVA_TOOLS if tool in read_manifest(path, texts[path]).tools]
             yield from (ProjectCommand("lint", lint.format(tool), path) for tool in linters if lint)
+    if "mix.exs" in texts and "Elixir" in languages:
+        yield from (ProjectCommand("test", "mix test", "mix.exs"), ProjectCommand("build", "mix compile", "mix.exs"))
 
 
 def _of_members(
@@ -242,12 +238,3 @@ def _steps(text: str) -> Iterator[str]:
         step = re.sub(r"^\s*(?:- )?(?:run:)?\s*", "", line[: _MAX_STEP_CHARS + 40]).strip().strip("\"'")
         if 0 < len(step) <= _MAX_STEP_CHARS:
             yield step
-
-
-def _of_tools(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
-    tools = read_manifest("pyproject.toml", texts.get("pyproject.toml", "")).tools
-    yield from (
-        ProjectCommand(job, f"{_run_in(paths)}{run}", "pyproject.toml")
-        for tool, (job, run) in _CONFIGURED.items()
-        if tool in tools
-    )

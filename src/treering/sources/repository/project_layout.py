@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from treering.retrieval.index.code_places import is_test_path
+from treering.retrieval.index.code_places import is_test_path, role_of_file
 from treering.sources.code.languages import counted_language
+from treering.sources.formats import is_vendored
 from treering.sources.repository.git import TreeEntry
 
 _MAX_FOLDERS = 6
@@ -31,7 +32,7 @@ def main_languages(entries: Sequence[TreeEntry]) -> list[str]:
     size: Counter[str] = Counter()
     for entry in entries:
         language = counted_language(entry.path)
-        if language and language.code and not is_test_path(entry.path):
+        if language and language.code and role_of_file(entry.path, "code") == "code" and not is_vendored(entry.path):
             size[language.name] += entry.size
     return [name for name, bytes_ in size.most_common() if bytes_ >= _MIN_LANGUAGE_SHARE * size.total()]
 

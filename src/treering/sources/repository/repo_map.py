@@ -17,7 +17,7 @@ from treering.core.evidence import Section
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.code.languages import counted_language
-from treering.sources.manifests import READERS, read_manifest
+from treering.sources.manifests import MANIFESTS, read_manifest
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
 from treering.sources.repository.project_card import card_files, draw_card
@@ -45,7 +45,9 @@ _MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml")
 _ENTRY_POINT = re.compile(r"(.*/)?(__main__\.py|manage\.py|main\.(py|go|rs|c|cc|cpp)|Dockerfile)|Makefile|justfile")
 _DOCSTRING = re.compile(r'\s*(?:#[^\n]*\n\s*)*[rR]?("""|\'\'\'|")(.*?)\1', re.DOTALL)
 _RULE = re.compile(r"^[=~#*-]{3,}\s*$", re.MULTILINE)
-_TITLE = re.compile(r"^\S.*\n[=~-]{3,}\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]+(\S.*)|(\S.*)\n[=~-]{3,}[ \t]*)$", re.MULTILINE)
+_ABOUT = re.compile(r"^\W*(?:intro|about|overview|what|summary|description)", re.IGNORECASE)
+"""Headings of a README below which it says what the project is."""
 _LICENCES = (
     ("Apache-2.0", r"apache license\s+version 2\.0"),
     ("AGPL-3.0", r"gnu affero general public license\s+version 3"),
@@ -207,7 +209,7 @@ def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[
     """
     largest = sorted((one for one in modules if not _is_aside(one.path)), key=lambda module: -module.size)
     total = sum(module.size for module in modules if module.parent is None)
-    packages = tuple(f"{place[0]}/" for path in texts if (place := path.rpartition("/"))[0] and place[2] in READERS)
+    packages = tuple(f"{place[0]}/" for path in texts if (place := path.rpartition("/"))[0] and place[2] in MANIFESTS)
     first = [module for module in largest if module.parent is None]
     siblings = Counter(_container(module.path) for module in first)
     folders: dict[str, list[str]] = {}
@@ -416,9 +418,14 @@ def _docstring(text: str) -> str:
 
 
 def _about(texts: Mapping[str, str]) -> str:
-    """Return the first paragraph of prose in the README, below its title."""
+    """Return the first paragraph of prose in the README: below its title, or below a heading that announces it."""
     readme = next((text for path, text in texts.items() if _README.fullmatch(path)), "")
-    return _first_prose(_TITLE.sub("", readme))[:400]
+    headings = [*_HEADING.finditer(readme)]
+    ends = [*(heading.start() for heading in headings[1:]), len(readme)]
+    bodies = [(one[1] or one[2], readme[one.end() : end]) for one, end in zip(headings, ends, strict=False)]
+    lead = readme[: headings[0].start()] if headings else readme
+    told = [lead, *(body for place, (title, body) in enumerate(bodies) if place == 0 or _ABOUT.search(title))]
+    return next(filter(None, map(_first_prose, told)), "")[:400]
 
 
 def _first_prose(text: str) -> str:
