@@ -5,8 +5,10 @@ that line in its passage, and the line is visible if a hit shows it.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.code_data import clone_of
@@ -15,7 +17,9 @@ from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.plan import Plan
 from treering import Space
-from treering.verbs.reading import ShownHit, ShownPassage
+from treering.retrieval.search.lines import MAX_LINE_CHARS, MAX_SHOWN_LINES
+from treering.surfaces.mcp.dispatcher import LINES_FOR_MODELS
+from treering.verbs.reading import ShownHit, ShownPassage, lines_shown_of
 
 _LABELS = Path(__file__).with_name("agent_lines.json")
 _HITS = 10
@@ -39,40 +43,44 @@ class ShownAnswer:
     visible: bool
 
 
+_SURFACES = {"a person": MAX_SHOWN_LINES, "a model": LINES_FOR_MODELS}
+"""Lines of a hit, by who reads it."""
+
+
 def measure(plan: Plan, tuned_on: tuple[str, ...]) -> list[Row]:
     """Ask the questions of each repository, and sum up those tuned on and the others."""
     rows: list[Row] = []
-    tuned: list[ShownAnswer] = []
-    others: list[ShownAnswer] = []
+    answers: dict[tuple[str, str], list[ShownAnswer]] = defaultdict(list)
     for repository, labels in json.loads(_LABELS.read_text(encoding="utf-8")).items():
-        questions = [LineQuestion(**one) for one in labels["questions"]]
         try:
             clone = clone_of(repository)
         except MissingData as missing:
             rows.append(Missing(f"lines, {repository}", str(missing)))
             continue
+        group = "tuned on" if repository in tuned_on else "other repositories"
+        questions = [LineQuestion(**one) for one in labels["questions"]]
         with space_at(clone, labels["commit"], plan.cache) as space:
-            asked = questions[: _QUICK_QUESTIONS if plan.quick else None]
-            (tuned if repository in tuned_on else others).extend(shown_answer(space, one) for one in asked)
-    return [*rows, *_rows("lines, tuned on", tuned), *_rows("lines, other repositories", others)]
+            for reader, lines in _SURFACES.items():
+                asked = questions[: _QUICK_QUESTIONS if plan.quick else None]
+                answers[group, reader] += (shown_answer(space, one, lines) for one in asked)
+    return [*rows, *chain.from_iterable(_rows(*named, given) for named, given in answers.items())]
 
 
-def _rows(name: str, answers: list[ShownAnswer]) -> Iterator[Row]:
-    if not answers:
-        return
+def _rows(group: str, reader: str, answers: list[ShownAnswer]) -> Iterator[Row]:
     found = [one for one in answers if one.found]
     visible = sum(one.visible for one in found)
-    of = f"of {len(answers)} questions"
-    yield Figure(f"{name}: in the first {_HITS} hits", 100 * len(found) / len(answers), "%", None, of)
-    yield Figure(
-        f"{name}: visible in the hit", 100 * visible / max(len(found), 1), "%", at_least(90), f"of {len(found)} found"
-    )
-    yield Figure(f"{name}: visible at all", 100 * visible / len(answers), "%", None, of)
+    if reader == "a person":
+        of = f"of {len(answers)} questions"
+        yield Figure(f"lines, {group}: in the first {_HITS} hits", 100 * len(found) / len(answers), "%", None, of)
+    of = f"of {len(found)} found; {_SURFACES[reader]} lines of a hit"
+    share = 100 * visible / max(len(found), 1)
+    yield Figure(f"lines, {group}: visible to {reader}", share, "%", at_least(90), of)
 
 
-def shown_answer(space: Space, asked: LineQuestion) -> ShownAnswer:
-    """Ask a question as the command line does."""
-    hits = space.query("search", input={"text": asked.question}, options={"limit": _HITS}).hits
+def shown_answer(space: Space, asked: LineQuestion, lines: int) -> ShownAnswer:
+    """Ask a question, and look at what its hits show."""
+    options = {"limit": _HITS, "lines": lines}
+    hits = space.query("search", input={"text": asked.question}, options=options).hits
     passages = [one for hit in hits if _path(hit) == asked.path for one in (hit, *hit.more)]
     return ShownAnswer(
         found=any(asked.line in one.text for one in passages), visible=any(_shows(one, asked.line) for one in passages)
@@ -84,5 +92,4 @@ def _path(hit: ShownHit) -> str:
 
 
 def _shows(passage: ShownHit | ShownPassage, line: str) -> bool:
-    lines = passage.text.split("\n")
-    return any(line in lines[place] for place in passage.lines)
+    return any(line in row.text for row in lines_shown_of(passage, frozenset(), max_chars=MAX_LINE_CHARS))

@@ -350,9 +350,7 @@ def show(
     )
 
 
-def lines_shown_of(
-    passage: ShownHit | ShownPassage, terms: frozenset[str], *, max_chars: int
-) -> Iterator[ShownLine]:
+def lines_shown_of(passage: ShownHit | ShownPassage, terms: frozenset[str], *, max_chars: int) -> Iterator[ShownLine]:
     """Write the lines of a passage that answer. `terms`: the index terms of the query; `max_chars`: of one line."""
     return shown_lines(
         passage.text,

@@ -1,7 +1,6 @@
 """The lines of a passage that answer a query, for people and models who see only a few of them."""
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -171,6 +170,14 @@ def lines_as_text(lines: Iterable[ShownLine]) -> str:
     return "\n".join(rows)
 
 
+def symbol_of(heading: str, terms: frozenset[str]) -> str:
+    """Return of the symbols of a passage the one with the most terms of a query; a heading of another kind whole."""
+    symbols = heading.removesuffix(", …").split(", ")
+    if any(" " in symbol for symbol in symbols):
+        return heading
+    return max(symbols, key=lambda symbol: len(terms.intersection(index_text(symbol).split())))
+
+
 def words_in(text: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the words of a text with a term of a query, as first and end column, also names made of such words."""
     for word in _WORD.finditer(text):
@@ -181,7 +188,7 @@ def words_in(text: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _PIECE = re.compile(rf".{{1,{MAX_LINE_CHARS}}}(?!\w)|.{{1,{MAX_LINE_CHARS}}}")
-_STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await yield"
+_STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await"
 _DEFINES = re.compile(rf"(?!(?:{_STEERS.replace(' ', '|')})\b)[\w\"'@*-]")
 """The start of a line that other lines may belong to: a name or an item, and no word that only steers a program."""
 _CALLS = re.compile(r"(?:[^=]*=\s*)?[\w.]*[(\[]\s*$")

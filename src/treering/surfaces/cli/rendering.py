@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
-from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, lines_as_text
+from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, lines_as_text, symbol_of
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.envelope import Report, UnderstoodDays
@@ -200,7 +200,7 @@ def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
 
 
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> Iterator[IndentedLine]:
-    name = _name_of(hit)
+    name = _name_of(hit, terms)
     called = f"  {one_line(name)}" if name and not fenced else ""
     place = _name(_place(hit), fenced=fenced)
     yield line(f"{rank}  ", (place, "green"), (called, "bold"), (_doubts(hit), "yellow"))
@@ -209,7 +209,11 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> It
         replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
         yield line(_quoted(replied, hit.reply.place, fenced=fenced), indent=3)
     for one in hit.more:
-        yield line("   ", (_name(_place(one), fenced=fenced), "green"), ("  " + one_line(one.heading), "bold"))
+        yield line(
+            "   ",
+            (_name(_place(one), fenced=fenced), "green"),
+            ("  " + one_line(symbol_of(one.heading, terms)), "bold"),
+        )
         yield from _flags(one.flags)
         yield from _answer(one, terms, "", fenced=fenced)
     if hit.explain:
@@ -218,10 +222,10 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> It
         yield line(("because ", "dim"), f"score {hit.score:.3f}, {_value(hit.explain)}", indent=3)
 
 
-def _name_of(hit: ShownHit) -> str:
+def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
     if hit.first_line:
-        return hit.heading
+        return symbol_of(hit.heading, terms)
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     return f"{title} ({hit.kind})" if title else hit.kind
 

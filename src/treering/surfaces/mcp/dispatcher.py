@@ -162,11 +162,11 @@ def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
     if mode and "max_tokens" in mode.options.model_fields:
         options["max_tokens"] = bound
     if mode and "lines" in mode.options.model_fields:
-        options = {"lines": _LINES, **options}
+        options = {"lines": LINES_FOR_MODELS, **options}
     return envelope.model_copy(update={"options": options})
 
 
-_LINES = 12
+LINES_FOR_MODELS = 12
 """Lines of a hit. `benchmarks agents`: with 6 the line that answers is visible in 81 % of the hits that have it."""
 
 
