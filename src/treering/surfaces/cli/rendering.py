@@ -218,8 +218,8 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> It
         yield from _answer(one, terms, "", fenced=fenced)
     if hit.explain:
         yield line((f"{hit.kind}, {hit.status}, trust {hit.trust}, {hit.place}", "dim"), indent=3)
-        yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
         yield line(("because ", "dim"), f"score {hit.score:.3f}, {_value(hit.explain)}", indent=3)
+        yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
 
 
 def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
