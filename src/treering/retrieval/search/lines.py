@@ -20,7 +20,7 @@ MAX_LINE_CHARS = 240
 _COSINE_WEIGHT = 0.25
 """What the cosine of a line and the query counts for, against 1 for all words of the query.
 
-`benchmarks agents` (lines, celery and hono): .1 to 1 show as many answers; without it a fifth fewer.
+`benchmarks agents` (lines, celery and hono): .1 to 1 show as many answers, words alone a tenth fewer.
 """
 
 

@@ -264,18 +264,17 @@ class HeldTerms(dict[str, frozenset[str]]):
 
     def __missing__(self, stretch: str) -> frozenset[str]:
         held = self._terms.intersection(_TERMS[stretch].split())
-        first, *rest = _PARTS.findall(stretch)
-        if rest:
-            held = held.union(*(self[part] for part in (first, *rest)))
+        if not stretch.isidentifier() and len(parts := _PARTS.findall(stretch)) > 1:
+            held = held.union(*map(self.__getitem__, parts))
         self[stretch] = held
         return held
 
     def of(self, text: str, language: str | None = None) -> frozenset[str]:
         """Return which of the terms a text of a language has, `None` for English, as `index_text` finds them."""
-        held = [*filter(None, map(self.__getitem__, stretches_of(text)))]
+        held = {term for one in filter(None, map(self.__getitem__, stretches_of(text))) for term in one}
         if language:
-            held.append(self._terms.intersection(stems_in(language, text)))
-        return frozenset().union(*held)
+            held |= self._terms.intersection(stems_in(language, text))
+        return frozenset(held)
 
 
 @cache

@@ -167,7 +167,7 @@ def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
 
 
 LINES_FOR_MODELS = 12
-"""Lines of a hit. `benchmarks agents`: with 6 the line that answers is visible in 81 % of the hits that have it."""
+"""Lines of a hit; `benchmarks agents` measures how often the line that answers is among them."""
 
 
 def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
