@@ -154,8 +154,6 @@ def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str,
         )
     if ids:
         said["id"] = ids[0]
-    if "evidence_refs" in said:
-        said["evidence_refs"] = [_evidence(text) for text in said["evidence_refs"]]
     if saying.kind in PAYLOADS:
         return _with_payload(said, PAYLOADS[saying.kind].model_fields)
     if ids and mode == "work_item":
@@ -190,15 +188,6 @@ def _with_payload(said: dict[str, Any], fields: Mapping[str, FieldInfo]) -> dict
     payload = {name: value for name, value in said.items() if name in fields}
     rest = {name: value for name, value in said.items() if name not in fields}
     return {**rest, **({"payload": payload} if payload else {})}
-
-
-def _evidence(text: str) -> dict[str, str]:
-    source, _, segment = text.replace("#", " ").partition(" ")
-    if not segment.strip():
-        raise InvalidInput(
-            f"--evidence needs 'SOURCE SEGMENT', got {text!r}.", hint="Take both from the output of `treering query`."
-        )
-    return {"source_id": source, "segment_id": segment.strip()}
 
 
 def _places(words: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Making the objects a caller describes, with the ids, times and defaults that are not the caller's to give."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -27,14 +27,16 @@ from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
+EVIDENCE_NAMES = ("evidence", "because")
+"""Other names of the field `evidence_refs` in calls."""
 
 
 class KnowledgeFields(Value):
     """Knowledge as a caller describes it.
 
-    Payloads: fact `subject predicate object|value`; procedure `steps preconditions
-    expected_outcome`; decision `question outcome rationale alternatives`; constraint `rule scope
-    violation_impact`; preference `statement scope`.
+    Payload (may be flat): fact subject predicate object|value; procedure steps preconditions expected_outcome;
+    decision question outcome rationale alternatives; constraint rule scope violation_impact; preference statement
+    scope. Evidence: path:10-14, path::symbol, path or quote.
     """
 
     kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
@@ -44,8 +46,10 @@ class KnowledgeFields(Value):
     status: Literal["candidate", "active"] | None = Field(
         default=None, description="Default: active for what a user declares, else candidate."
     )
-    evidence_refs: tuple[EvidenceRef, ...] = Field(
-        default=(), description="Places of hits. Needed for active, but for user declarations."
+    evidence_refs: tuple[EvidenceRef | str, ...] = Field(
+        default=(),
+        description="Needed for active, but for user declarations. Also called evidence or because. Each is "
+        'path:10-14, path::symbol, path, "a quote", or ids of a hit.',
     )
     derived_from: tuple[str, ...] = ()
     subject_refs: tuple[str, ...] = ()
@@ -58,9 +62,15 @@ class KnowledgeFields(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _payload_may_come_empty(cls, fields: object) -> object:
-        # So that what is missing is named: a decision lacks its question, not a payload.
-        return {"payload": {}, **fields} if isinstance(fields, dict) else fields
+    def _takes_short_forms(cls, fields: object) -> object:
+        if not isinstance(fields, dict):
+            return fields
+        given = with_evidence_refs(fields)
+        flat = _payload_fields(given.get("kind")) & given.keys() - cls.model_fields.keys()
+        payload = {name: given.pop(name) for name in sorted(flat)}
+        known = given.get("payload", {})
+        # An empty payload, so that the missing field is named: a decision lacks its question, not a payload.
+        return {**given, "payload": {**known, **payload} if isinstance(known, dict) else known}
 
 
 class NodeFields(Value):
@@ -92,8 +102,26 @@ class WorkItemFields(Value):
     opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
 
 
+def _payload_fields(kind: object) -> frozenset[str]:
+    payload = PAYLOADS.get(kind) if isinstance(kind, str) else None
+    return frozenset(payload.model_fields) if payload else frozenset()
+
+
+def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list."""
+    given = dict(fields)
+    refs: list[Any] = []
+    for name in ("evidence_refs", *EVIDENCE_NAMES):
+        value = given.pop(name, None)
+        refs += [value] if isinstance(value, str | dict) else list(value or ())
+    return {**given, "evidence_refs": refs} if refs or "evidence_refs" in fields else given
+
+
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
-    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it."""
+    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it.
+
+    Its evidence is resolved before (`evidence.resolve_evidence`).
+    """
     _check_payload(fields)
     given = fields.model_dump(mode="json", exclude_none=True)
     declared = fields.memory_source or _default_source(call, fields)

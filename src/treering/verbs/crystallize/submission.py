@@ -15,6 +15,7 @@ from treering.core.screening import Screened, kept_key, screened
 from treering.core.writing.draft import ObjectChange, changes_of
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import fresh_id
+from treering.verbs.crystallize.evidence import ResolvedEvidence
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value, Verb
 
@@ -42,6 +43,8 @@ class WriteReport(Report):
     contested: tuple[str, ...] = ()
     possible_duplicates: tuple[str, ...] = ()
     """Near duplicates of what was written: to look at, never rejected or merged by likeness."""
+    evidence: tuple[ResolvedEvidence, ...] = Field(default=(), exclude_if=lambda resolved: not resolved)
+    """What evidence that was given as text was resolved to."""
 
 
 def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Patch:
@@ -89,6 +92,7 @@ def submit(
     verb: Verb,
     mode: str,
     possible_duplicates: tuple[str, ...] = (),
+    evidence: tuple[ResolvedEvidence, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> WriteReport:
     """Show, propose or apply operations as one patch, as options and the space's policy say.
@@ -123,6 +127,7 @@ def submit(
         staled=receipt.staled if receipt else (),
         contested=receipt.contested if receipt else (),
         possible_duplicates=possible_duplicates,
+        evidence=evidence,
     )
 
 
