@@ -29,6 +29,10 @@ def silent(_what: str, _done: int, _total: int | None) -> None:
     """Discard reports of progress."""
 
 
+def ingest_nothing(_engine: object, _scope: str, _file: Path) -> None:
+    """Ingest nothing."""
+
+
 def no_trees() -> None:
     """Return nothing that looks up trees of repositories."""
 
@@ -76,6 +80,8 @@ class Engine:
     """What looks where files lie that were read before: nothing where files may not be read."""
     trees: Callable[[], TreeLookup | None] = no_trees
     """What looks up trees of repositories, and files as they lie: nothing where files may not be read."""
+    ingest_file: "Callable[[Engine, str, Path], object]" = ingest_nothing
+    """Ingests one file at a scope, as `ingest` in mode `path` does."""
     evidence_files: EvidenceFiles | None = None
     """What reads the files that evidence names; `None` where files may not be read."""
     folder: Path | None = None

@@ -57,9 +57,4 @@ class EvidenceFiles:
 
     def ingest(self, file: NamedFile, ledger: Ledger, scope: str) -> None:
         """Read the file into the space, as `ingest` in mode `path` does. Raises what that raises."""
-        # Imported here: most evidence names what the space knows already.
-        from treering.verbs.envelope import Call
-        from treering.verbs.ingest.ingest import IngestOptions, PathInput, ingest_path
-
-        engine = replace(self.engine, ledger=ledger)
-        ingest_path(Call(engine, scope), PathInput(path=str(file.place)), IngestOptions())
+        self.engine.ingest_file(replace(self.engine, ledger=ledger), scope, file.place)

@@ -28,7 +28,7 @@ from treering.verbs.crystallize.evidence_notation import (
 )
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence_files import NamedFile
-from treering.verbs.query.related import files_called
+from treering.verbs.file_names import files_called
 from treering.verbs.trees import AskedTree, tree_of
 
 MAX_SEGMENTS = 20

@@ -17,8 +17,8 @@ from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
+from treering.verbs.file_names import files_called
 from treering.verbs.query.attached import read_referring
-from treering.verbs.query.related import files_called
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, StandingObjects, altered_warnings, over_warning, standing
 from treering.verbs.scoped_ledger import whole
