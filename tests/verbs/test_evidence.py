@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sources.git_scratch import Scratch
 from space_parts import note, open_space, read
 from treering.core.errors import Denied, InvalidInput, NotFound
-from treering.verbs.crystallize.evidence_notation import (
+from treering.verbs.evidence.notation import (
     LinesOf,
     PassageOf,
     Quote,

@@ -25,6 +25,8 @@ from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
+from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.short_ids import full_id
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
 EVIDENCE_NAMES = ("evidence", "because")
@@ -115,6 +117,16 @@ def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
         value = given.pop(name, None)
         refs += [value] if isinstance(value, str | dict) else list(value or ())
     return {**given, "evidence_refs": refs} if refs or "evidence_refs" in fields else given
+
+
+def with_resolved_evidence(
+    call: Call, fields: KnowledgeFields, *, dry_run: bool
+) -> tuple[KnowledgeFields, tuple[ResolvedEvidence, ...]]:
+    """Return the fields of knowledge with references in place of written evidence. Raises as `resolve_evidence`."""
+    if not any(isinstance(one, str) for one in fields.evidence_refs):
+        return fields, ()
+    found = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
+    return fields.model_copy(update={"evidence_refs": found.refs}), found.resolved
 
 
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
@@ -235,7 +247,7 @@ _Kind = TypeVar("_Kind", Activity, Knowledge, Node, Source, WorkItem)
 
 def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
     """Return the object with an id. Raises `NotFound`, and `InvalidInput` for an object of another type."""
-    item = call.engine.ledger.get(identity)
+    item = call.engine.ledger.get(full_id(call.engine.ledger, identity))
     if isinstance(item, cls):
         return item
     kind = cls.model_fields["type"].default

@@ -26,10 +26,11 @@ from treering.verbs.crystallize.drafting import (
     draft_node,
     found_of,
     with_evidence_refs,
+    with_resolved_evidence,
 )
-from treering.verbs.crystallize.evidence import ResolvedEvidence, resolve_evidence, with_resolved_evidence
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.reading import behind_warning
 
 _NEAR = 0.6
@@ -156,7 +157,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
             return _reword(call, old, item, frozenset(given.knowledge.model_fields_set), revision, options)
         operations += created
         by = item.id
-    operations.append(Supersede(id=given.id, expected_revision=revision, by=by))
+    operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
     return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence)
 
 

@@ -15,9 +15,9 @@ from treering.core.screening import Screened, kept_key, screened
 from treering.core.writing.draft import ObjectChange, changes_of
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import fresh_id
-from treering.verbs.crystallize.evidence import ResolvedEvidence
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value, Verb
+from treering.verbs.evidence.resolving import ResolvedEvidence
 
 
 class WriteOptions(Value):

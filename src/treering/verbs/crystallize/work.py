@@ -20,11 +20,12 @@ from treering.verbs.crystallize.drafting import (
     draft_node,
     draft_work_item,
     found_of,
+    with_resolved_evidence,
 )
-from treering.verbs.crystallize.evidence import ResolvedEvidence, with_resolved_evidence
 from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplicates
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.reading import behind_warning
 
 

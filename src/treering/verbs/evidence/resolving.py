@@ -16,8 +16,8 @@ from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.rounds import look_up
 from treering.retrieval.text.analysis import query_terms
-from treering.verbs.crystallize.drafting import KnowledgeFields
-from treering.verbs.crystallize.evidence_notation import (
+from treering.verbs.envelope import Call, Value
+from treering.verbs.evidence.notation import (
     NOTATIONS,
     LinesOf,
     PassageOf,
@@ -26,7 +26,6 @@ from treering.verbs.crystallize.evidence_notation import (
     SymbolOf,
     read_notation,
 )
-from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence_files import NamedFile
 from treering.verbs.file_names import files_called
 from treering.verbs.trees import AskedTree, tree_of
@@ -65,16 +64,6 @@ class Resolution:
 
     refs: tuple[EvidenceRef, ...]
     resolved: tuple[ResolvedEvidence, ...]
-
-
-def with_resolved_evidence(
-    call: Call, fields: KnowledgeFields, *, dry_run: bool
-) -> tuple[KnowledgeFields, tuple[ResolvedEvidence, ...]]:
-    """Return the fields of knowledge with references in place of written evidence. Raises as `resolve_evidence`."""
-    if not any(isinstance(one, str) for one in fields.evidence_refs):
-        return fields, ()
-    found = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
-    return fields.model_copy(update={"evidence_refs": found.refs}), found.resolved
 
 
 def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run: bool = False) -> Resolution:
