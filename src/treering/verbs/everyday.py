@@ -97,7 +97,7 @@ def replacement(ledger: Ledger, old: str, text: str, because: Because = _NOTHING
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
     """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
     for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
-        if record.source.actor == actor and record.operations and record.source.tool != _INGEST:
+        if record.source.actor == actor and record.operations and record.source.tool == _RECORDS:
             return record
     raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
 
@@ -118,7 +118,7 @@ def _open_work(ledger: Ledger, words: str) -> str:
 _OPEN = ("open", "in_progress", "blocked")
 _MAX_SHOWN = 5
 _MAX_PATCHES = 200
-_INGEST = "wiki.ingest"
+_RECORDS = "wiki.crystallize"
 
 
 def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Because) -> Envelope:
