@@ -12,8 +12,10 @@ from treering.core.objects import Constraint, Decision, Fact, Knowledge, Prefere
 from treering.core.patch import TITLE, PatchRecord, shortened
 from treering.core.scope import ROOT
 from treering.ports.ledger import Ledger, Selection
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
 from treering.verbs.short_ids import full_id
+from treering.verbs.trees import tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,18 @@ def decide(
     text: str,
     because: Because = _NOTHING,
     *,
+    outcome: str = "",
     question: str = "",
     why: str = "",
     instead_of: Sequence[str] = (),
 ) -> Envelope:
-    """Record a decision: `text` is its outcome. Without a question it answers one of its own."""
-    payload = {"question": question or text, "outcome": text, "rationale": why, "alternatives": list(instead_of)}
+    """Record a decision. `text` is its title and, unless given, its outcome and the question it answers."""
+    payload = {
+        "question": question or text,
+        "outcome": outcome or text,
+        "rationale": why,
+        "alternatives": list(instead_of),
+    }
     return _knowledge("decision", text, payload, because)
 
 
@@ -92,6 +100,24 @@ def replacement(ledger: Ledger, old: str, text: str, because: Because = _NOTHING
         raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
     new = _restated(item, text, because, why)
     return Envelope(mode="supersede", scope=item.scope, input={"id": item.id, "knowledge": new})
+
+
+def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "", scope: str = ROOT) -> dict[str, Any]:
+    """Return the filter of a search: of a kind, below a path of the caller's repository, changed since a time.
+
+    `path` may end with `/**` or `*`. Raises `InvalidInput` for a path if the caller's folder is in no known repository.
+    """
+    where: dict[str, Any] = {"kind": kind} if kind else {}
+    if since:
+        where["updated_at"] = {"gte": since if "T" in since else f"{since}T00:00:00Z"}
+    if start := path.rstrip("*"):
+        tree = tree_of(engine, scope, at="", past=False)
+        if tree is None:
+            raise InvalidInput(
+                f"The path {path} is in no repository that this space contains.", hint="Ask from its folder."
+            )
+        where["origin"] = {"prefix": f"{tree.view.root}#{start.removeprefix('./')}"}
+    return where
 
 
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
