@@ -36,9 +36,9 @@ EVIDENCE_NAMES = ("evidence", "because")
 class KnowledgeFields(Value):
     """Knowledge as a caller describes it.
 
-    Payload (may be flat): fact subject predicate object|value; procedure steps preconditions expected_outcome;
+    Payload, also flat: fact subject predicate object|value; procedure steps preconditions expected_outcome;
     decision question outcome rationale alternatives; constraint rule scope violation_impact; preference statement
-    scope. Evidence: path:10-14, path::symbol, path or quote.
+    scope. Evidence: path:10-14, path::symbol, path, quote.
     """
 
     kind: Literal["fact", "procedure", "decision", "constraint", "preference"]

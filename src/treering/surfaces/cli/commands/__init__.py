@@ -28,7 +28,7 @@ def command_line(first: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(
-        epilog="Start with `treering try`, or with `treering init` and `treering ingest .`. "
+        epilog="Start with `treering try`, or with `treering init` and `treering add .`. "
         "Exit codes: 0 done, 1 failed, 2 bad input, 3 not found, 4 conflict, 5 denied, 6 unavailable, 7 corrupt."
     )(treering)
     if first in EVERYDAY:

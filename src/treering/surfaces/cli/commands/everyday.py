@@ -49,7 +49,7 @@ def add(
     note: Annotated[str, Option("--note", metavar="TEXT", help="Store this text instead.")] = "",
     scope: Scope = "/",
 ) -> None:
-    """Read a repository, folder, file, page or note into the space.
+    """Read a repository, folder, file, page or note.
 
     Unchanged input changes nothing, so it is safe to repeat.
     """
@@ -57,7 +57,7 @@ def add(
 
 
 def search(access: Access, words: Words, limit: Limit = None, scope: Scope = "/") -> None:
-    """Find passages and knowledge, best first, with the lines that answer."""
+    """Find passages and knowledge, with the lines that answer."""
     verbs.query(words, "search", access, Calling(scope=scope), QueryFlags(limit=limit), proof=None, key=None)
 
 
@@ -67,12 +67,15 @@ def ask(
     max_tokens: Annotated[int | None, Option("--max-tokens", metavar="N", min=50, help="Bound the answer.")] = None,
     scope: Scope = "/",
 ) -> None:
-    """Gather what is known for a task or a question, with its sources."""
+    """Gather what is known for a task, with its sources."""
     verbs.query(words, "", access, Calling(scope=scope), QueryFlags(max_tokens=max_tokens), proof=None, key=None)
 
 
 def brief(access: Access, scope: Scope = "/") -> None:
-    """Show what to know before starting: rules, decisions, open work, changes."""
+    """Show what to know before starting.
+
+    The project, rules, decisions, open work, and what changed.
+    """
     verbs.query([], "brief", access, Calling(scope=scope), QueryFlags(), proof=None, key=None)
 
 
@@ -84,7 +87,7 @@ def show(
     ],
     scope: Scope = "/",
 ) -> None:
-    """Show one thing: an object with its history, a file, or some lines."""
+    """Show one thing: an object, a file or some lines."""
     everyday.show(" ".join(what), access, scope)
 
 
@@ -113,7 +116,7 @@ def decide(
     question: Annotated[str, Option("--question", metavar="TEXT", help="The question it answers.")] = "",
     scope: Scope = "/",
 ) -> None:
-    """Record a decision: `treering decide "Retries are bounded" --because README.md:5-11`."""
+    """Record a decision."""
     everyday.record(
         "Decided",
         text,
@@ -174,7 +177,7 @@ def fact(
     subject: Annotated[str, Option("--of", metavar="SUBJECT", help="What it is a fact about.")] = "",
     scope: Scope = "/",
 ) -> None:
-    """Record a fact: `treering fact "port = 8080" --of api`."""
+    """Record a fact, such as "port = 8080"."""
     everyday.record(
         "Fact",
         text,
