@@ -183,7 +183,11 @@ class RecordFlags:
     status: Annotated[str, Option("--status", metavar="STATUS", help="Such as active, or resolved for work.")] = ""
     evidence: Annotated[
         list[str] | None,
-        Option("--evidence", metavar="'SOURCE SEGMENT'", help="What it rests on, as `query` shows it; repeatable."),
+        Option(
+            "--evidence",
+            metavar="PLACE",
+            help="What it is based on: path:10-14, path::symbol, a path, a quote, or ids of a hit; repeatable.",
+        ),
     ] = None
     question: Annotated[str, Option("--question", metavar="TEXT", help="Decision: what was asked.")] = ""
     outcome: Annotated[
