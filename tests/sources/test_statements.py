@@ -278,7 +278,8 @@ def test_short_rules_have_the_heading_in_their_title() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/app/pyproject.toml", "benchmarks/jsx/package.json", "tests/fixtures/go.mod", "crates/a/Cargo.toml"]
+    "path",
+    ["examples/app/pyproject.toml", "benchmarks/jsx/package.json", "tests/fixtures/go.mod", "crates/a/Cargo.toml"],
 )
 def test_manifests_below_the_root_state_nothing(path: str) -> None:
     texts = {
@@ -342,7 +343,7 @@ def test_pages_about_agents_set_no_rules() -> None:
 
 def test_a_chosen_option_with_a_list_of_reasons_is_the_outcome() -> None:
     text = RECORD.format(status="Accepted").replace(
-        'because it needs no server and survives\na power cut.', "because\n\n* It needs no server.\n* It is one file."
+        "because it needs no server and survives\na power cut.", "because\n\n* It needs no server.\n* It is one file."
     )
     (draft,) = stated("docs/adr/0007-one-file.md", text)
     assert (draft.payload["outcome"], draft.payload["rationale"]) == (

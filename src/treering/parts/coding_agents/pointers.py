@@ -29,14 +29,14 @@ _MEMORY: Mapping[str, Any] = {"limit": 6, "filter": {"type": {"in": ["knowledge"
 _FILES: Mapping[str, Any] = {"limit": 8, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _OPEN = frozenset({"open", "in_progress", "blocked"})
-_MIN_SHARED_ENTRY = 2
-"""Terms of the subject of a prompt that an entry has to have; it is short, and was recorded on purpose."""
-_MIN_SHARED_FILE = 3
-"""The same of the best file, or all terms of a subject of two. Chosen with the next on celery and hono
-(`benchmarks agents`): the fewest at which real prompts without need get pointers in less than 2 % of cases."""
-_MIN_SHARE_IF_WEAK = 0.5
-"""Share of the terms that the best file has to have if the search finds it weak: words of a prompt that describe a
-change, such as "incorrect", count there as unanswered."""
+_FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3
+"""A hit is about a prompt if it has so many terms of its subject and this share of them, or many of them.
+
+Chosen with the next on celery and hono (`benchmarks agents`), so that less than 2 % of real prompts without need get
+pointers; of those with need two thirds do."""
+_SHARE_IF_WEAK = 0.5
+"""The same share if the search finds the best file weak; then it has to have many terms, too. Words of a prompt that
+describe a change, such as "incorrect", count in the search as unanswered."""
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
 
@@ -45,11 +45,12 @@ _NUMBER = re.compile(r"[\d./-]+")
 _WORKFLOW = frozenset(
     telling_terms(
         "add address agree all another apply ask better branch build bump change changelog check clean code comment "
-        "commit conflict continue create delete do doc done entry error everything example explain fail file find "
-        "finish fix format function go good great help implement issue later let line lint long look make merge "
-        "message move need next now ok okay old open option other perfect plan please problem proceed pull push "
-        "question ready really rebase refactor release remove rename review run show simple start step stop summarize "
-        "sure take test thank thing think try understand update use verify version wait want way work write wrong yes"
+        "commit concise conflict continue create debug delete do doc done entry error everything example explain "
+        "fail file find finish fix format function git go good great help implement issue later let line lint long "
+        "look make merge message mind move need next now number ok okay old open option other output perfect plan "
+        "please problem proceed project pull push question ready really rebase refactor release remove rename repo "
+        "repository review run second show simple split start step stop suite summarize sure take test thank thing "
+        "think try two understand update use verify version wait want way work write wrong yes"
     )
 )
 """Terms of the work itself: a prompt of these alone has no subject that a memory could know about."""
@@ -85,12 +86,12 @@ def pointers(space: Space, prompt: str) -> list[PromptPointer]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    if len(subject) < _MIN_SHARED_ENTRY and not names:
+    if len(subject) < _FEWEST_SHARED and not names:
         return []
     entries = [
         hit
         for hit in _found(space, asked, _MEMORY)
-        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names, least=_MIN_SHARED_ENTRY)
+        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names)
     ]
     files = _found(space, asked, _FILES)
     return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
@@ -107,19 +108,26 @@ def _names_in(asked: str) -> list[str]:
 
 
 def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
-    """Return the files that answer a prompt; none if the best has too little of its subject: a word may be chance."""
-    if files and WEAK in files[0].flags:
-        least = max(_MIN_SHARED_FILE, _MIN_SHARE_IF_WEAK * len(subject))
-        return files if _is_about(files[0], subject, (), least=least) else []
-    least = _MIN_SHARED_ENTRY if len(subject) == _MIN_SHARED_ENTRY else _MIN_SHARED_FILE
-    answering = [hit for hit in files if WEAK not in hit.flags]
-    return answering if answering and _is_about(answering[0], subject, names, least=least) else []
+    """Return the files that answer a prompt; none if the best is not about it: one word in common may be chance."""
+    if not files:
+        return []
+    if WEAK in files[0].flags:
+        return files if _shared(files[0], subject) >= max(_MANY_SHARED, _SHARE_IF_WEAK * len(subject)) else []
+    return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
 
 
-def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str], *, least: float) -> bool:
-    """Return whether a hit has a name of the prompt, or at least so many terms of its subject."""
-    held = f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
-    return len(subject.intersection(telling_terms(held))) >= least or any(name in held for name in names)
+def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
+    """Return whether a hit has a name of the prompt or enough terms of its subject."""
+    least = min(_MANY_SHARED, max(_FEWEST_SHARED, _SHARE * len(subject)))
+    return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
+
+
+def _shared(hit: ShownHit, subject: frozenset[str]) -> int:
+    return len(subject.intersection(telling_terms(_held(hit))))
+
+
+def _held(hit: ShownHit) -> str:
+    return f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
 
 
 def shown_pointers(pointers: Sequence[PromptPointer]) -> tuple[str, list[PromptPointer]]:
