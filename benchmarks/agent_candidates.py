@@ -68,9 +68,7 @@ def _judgement(draft: KnowledgeDraft, labels: Mapping[str, Sequence[str]]) -> st
 def _figures(group: str, judged: Mapping[tuple[str, str], int]) -> Iterator[Figure]:
     note = "celery, hono" if group == "tuned on" else ""
     for kind in KINDS:
-        useful, useless, unlabelled = (
-            judged[f"{group} {kind}", name] for name in ("useful", "useless", "unlabelled")
-        )
+        useful, useless, unlabelled = (judged[f"{group} {kind}", name] for name in ("useful", "useless", "unlabelled"))
         if useful + useless:
             target = at_least(_MIN_PRECISION) if group == "reported" else None
             of = f"of {useful + useless} labelled; {unlabelled} unlabelled; {note}".rstrip("; ")

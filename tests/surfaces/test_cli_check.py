@@ -412,7 +412,8 @@ def test_a_space_that_is_named_and_not_there_is_an_error(shop):
 # Forms.
 
 HOSTILE = (
-    "# 1. Use <b>[x](http://evil)</b> @all\n\nStatus: accepted\n\n## Context\n\nWhy?\n\n## Decision\n\nYes, 100%: all of it.\n"
+    "# 1. Use <b>[x](http://evil)</b> @all\n\nStatus: accepted\n\n## Context\n\nWhy?\n\n"
+    "## Decision\n\nYes, 100%: all of it.\n"
 )
 
 

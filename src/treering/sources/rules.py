@@ -24,7 +24,8 @@ _EDITOR_RULES = re.compile(
     re.IGNORECASE,
 )
 _RULES_SECTION = re.compile(
-    r"\b(?:styles?|conventions?|guidelines?|standards?|rules?|polic(?:y|ies)|principles?|requirements?)\b", re.IGNORECASE
+    r"\b(?:styles?|conventions?|guidelines?|standards?|rules?|polic(?:y|ies)|principles?|requirements?|expectations?)\b",
+    re.IGNORECASE,
 )
 """Headings in a guide below which sentences are rules."""
 _MANNERS = re.compile(
@@ -44,12 +45,14 @@ _INSTRUCTION = re.compile(rf"{_CONDITION}{_VERB}", re.IGNORECASE)
 _OPENING = re.compile(rf"(?:please )?(?:{_FORBID}|{_VERB}|you must|the)\b", re.IGNORECASE)
 """How a rule begins that its heading gives a subject to."""
 _MODAL = re.compile(
-    r"(?<!that )(?<!which )(?<!who )\b(?:must|shall|(?:is|are) (?:mandatory|forbidden|not (?:allowed|permitted|accepted)))\b", re.IGNORECASE
+    r"(?<!that )(?<!which )(?<!who )\b(?:must|shall"
+    r"|(?:is|are) (?:mandatory|forbidden|not (?:allowed|permitted|accepted)))\b",
+    re.IGNORECASE,
 )
 _SHOULD = re.compile(r"(?:[^\s,;:]+ ){1,8}(?<!that )(?<!which )(?<!who )should(?:n['’]t)?\b", re.IGNORECASE)
 _NO_RULE = re.compile(
-    r"\b(?:not?|none|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,6}mandatory\b|:\s*$|\?(?:\W|$)|\b(?:we|i|it|they) (?:must|shall|should)\b"
-    r"|\byou should\b|\bdoes not mean\b"
+    r"\b(?:not?|none|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,6}mandatory\b|:\s*$|\?(?:\W|$)"
+    r"|\b(?:we|i|it|they) (?:must|shall|should)\b|\byou should\b|\bdoes not mean\b"
     r"|\b(?:must|should|shall) (?:have been|now|be able|see|first|then|also)\b"
     r"|^if you(?:['’](?:d|re)|\s(?:like|want|wish|would|need|prefer|plan|are|have|do not|don['’]t))\b"
     r"|\bmust (?:be |have )?install|\b(?:may|might|can) require\b"
@@ -57,27 +60,29 @@ _NO_RULE = re.compile(
     re.IGNORECASE,
 )
 _TORN = re.compile(
-    r"[\W_]*(?:it|its|they|their|this|these|that|those|he|she|we|you should|what|if (?:so|yes|no|not)|however|so|but|and|or|then|instead|also"
-    r"|otherwise|therefore|thus|hence|again|finally|first|next|why|to)\b",
+    r"[\W_]*(?:it|its|they|their|this|these|that|those|he|she|we|what|if (?:so|yes|no|not)|however|so"
+    r"|but|and|or|then|instead|also|otherwise|therefore|thus|hence|again|finally|first|next|why|to)\b",
     re.IGNORECASE,
 )
 """How a sentence begins that needs the one before it, or that is a step of instructions."""
 _POINTS_ELSEWHERE = re.compile(
-    r"\b(?:the )?following\b(?! the)|\b(?:below|above|as follows|aforementioned|the (?:former|latter|other|same|rest|above|two))\b"
-    r"|\b(?:these|those|such|either|neither|both) \w+|\bthis (?!repo|project|code\s?base|package|crate|module|folder|directory)"
-    r"|\bhere\b|\b(?:instead|too|there|accordingly)[.!)]*$|\bexample\s*[,:]|\beither,",
+    r"\b(?:the following|below|above|as follows|aforementioned|the (?:former|latter|other|rest|above|two))\b"
+    r"|\bthe same\b(?! \w+ (?:as|for)\b)"
+    r"|\b(?:these|those|such|either|neither|both) \w+|\beither,"
+    r"|\bthis (?!repo|project|code\s?base|package|crate|module|folder|directory)"
+    r"|\bhere\b|^(?:(?! and | - |[–—;,]).)*\binstead[.!)]*$|\b(?:too|there|accordingly)[.!)]*$|\bexample\s*[,:]",
     re.IGNORECASE,
 )
 """References to what stands outside the sentence."""
 _PRONOUN_FIRST = re.compile(r"\W*(?:[\w'’-]+\W+){0,6}(?:it|its|them|they|their|one|ones)\b", re.IGNORECASE)
 """A pronoun before anything that it could stand for."""
 _MARK = re.compile(r"^[*_]{0,2}(?:important|note|rule|tip|warning)[*_]{0,2}\s*[:!–—-]\s*[*_]{0,2}", re.IGNORECASE)
-_LABEL = re.compile(r"[*_]{0,2}(?P<label>[A-Z`][^.:!?]{1,40})[*_]{0,2}(?: [–—-]|:)[*_]{0,2}\s+(?=[A-Z`])")
+_LABEL = re.compile(r"[*_]{0,2}[A-Z`][^.:!?]{1,40}[*_]{0,2}(?: [–—-]|:)[*_]{0,2}\s+(?=[A-Z`])")
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
 _CODE = re.compile(r"`[^`]*`")
 _NO_SUBJECT = re.compile(
-    r"(?:[\w-]+ ){0,2}(?:rules?|guidelines?|guides?|conventions?|styles?|contributing|notes?|general|overview|instructions"
-    r"|requirements?|principles?|style guide|do|don['’]ts?)|agents\.md|claude\.md",
+    r"(?:[\w-]+ ){0,2}(?:rules?|guidelines?|guides?|conventions?|styles?|contributing|notes?|general|overview"
+    r"|instructions|requirements?|principles?|style guide|do|don['’]ts?)|agents\.md|claude\.md",
     re.IGNORECASE,
 )
 """Headings that name no subject."""
