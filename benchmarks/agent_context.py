@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks import agent_cards, agent_lines
+from benchmarks import agent_candidates, agent_cards, agent_lines
 from benchmarks.code_data import clone_of
 from benchmarks.code_files import space_at
 from benchmarks.data import MissingData
@@ -66,7 +66,7 @@ def measure(plan: Plan) -> list[Row]:
         except MissingData as missing:
             rows.append(Missing(f"pointers, {repository}", str(missing)))
     rows += agent_lines.measure(plan, tuned_on=TUNED_ON)
-    return rows
+    return rows + agent_candidates.measure()
 
 
 def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:

@@ -92,14 +92,16 @@ def test_facts_from_manifests_name_their_subject(space, project):
     assert {one.id for one in page.referrers if one.fields == ("subject_refs",)} == {fact.id for fact in facts}
 
 
-def test_a_fact_of_a_package_below_names_the_module_it_lies_in(space, tmp_path):
+def test_a_rule_of_a_package_below_names_the_module_of_its_folder(space, tmp_path):
     made = Project(tmp_path / "mono")
     made.commit(
-        packages__web__package_json='{"name": "web", "version": "2.0.0"}', packages__web__index_js="let a = 1\n"
+        packages__web__package_json='{"name": "web", "version": "2.0.0"}',
+        packages__web__index_js="let a = 1\n",
+        packages__web__AGENTS_md="Never use `any` as a type.\n",
     )
     ingest(space, made)
-    (version,) = [one for one in all_of(space, "knowledge") if getattr(one.payload, "predicate", "") == "version"]
-    assert version.subject_refs == (node_called(space, "web").id,)
+    (rule,) = all_of(space, "knowledge")
+    assert rule.subject_refs == (node_called(space, "web").id,)
 
 
 def test_nodes_of_what_was_deleted_are_archived_with_it_and_come_back_with_it(space, project):

@@ -205,13 +205,13 @@ require (
 
 
 def test_at_most_sixty_dependencies_are_stated() -> None:
-    manifest = {"name": "web", "dependencies": {f"package-{number}": "1" for number in range(100)}}
-    assert len(payloads("package.json", json.dumps(manifest))) == 61
+    manifest = {"name": "web", "version": "1", "dependencies": {f"package-{number}": "1" for number in range(100)}}
+    assert len(payloads("package.json", json.dumps(manifest))) == 62
 
 
 def test_each_fact_points_at_the_segment_with_its_line() -> None:
     scripts = {f"script-{number}": "run " * 20 for number in range(40)}
-    text = json.dumps({"name": "web", "scripts": scripts, "dependencies": {"left": "^1"}}, indent=2)
+    text = json.dumps({"name": "web", "version": "1", "scripts": scripts, "dependencies": {"left": "^1"}}, indent=2)
     segments = segments_of("package.json", text)
     needs = stated("package.json", text)[-1]
     assert '"left"' in segments[needs.segment].text
@@ -273,13 +273,98 @@ def test_rules_in_nested_lists_are_separate() -> None:
 
 
 def test_short_rules_have_the_heading_in_their_title() -> None:
-    (draft,) = stated("STYLE.md", "# Style\n\n## Naming uv\n\nDo not capitalize it in sentences.\n")
-    assert draft.title == "Naming uv: Do not capitalize it in sentences."
+    (draft,) = stated("STYLE.md", "# Style\n\n## Naming uv\n\nDo not capitalize in sentences.\n")
+    assert draft.title == "Naming uv: Do not capitalize in sentences."
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/app/pyproject.toml", "benchmarks/jsx/package.json", "tests/fixtures/go.mod"]
+    "path",
+    ["examples/app/pyproject.toml", "benchmarks/jsx/package.json", "tests/fixtures/go.mod", "crates/a/Cargo.toml"],
 )
-def test_manifests_of_examples_and_benchmarks_state_nothing(path: str) -> None:
-    texts = {"pyproject.toml": '[project]\nname = "a"\n', "package.json": '{"name": "a"}', "go.mod": "module a\n"}
-    assert stated(path, texts[path.rpartition("/")[2]]) == ()
+def test_manifests_below_the_root_state_nothing(path: str) -> None:
+    texts = {
+        "pyproject.toml": '[project]\nname = "a"\n',
+        "package.json": '{"name": "a", "version": "1"}',
+        "go.mod": "module a\n",
+        "Cargo.toml": '[package]\nname = "a"\n',
+    }
+    name = path.rpartition("/")[2]
+    assert stated(path, texts[name]) == ()
+    assert stated(name, texts[name]) != ()
+
+
+def test_the_root_of_npm_workspaces_states_nothing() -> None:
+    assert stated("package.json", '{"name": "root", "private": true, "dependencies": {"eslint": "^9"}}') == ()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Prefer `let` chains over nested `if` statements.",
+        "Naming: Use camelCase for file names.",
+        "When a function takes many parameters, use an options object.",
+        "Tests should confirm behavior, not implementation.",
+    ],
+)
+def test_imperatives_are_rules_only_in_places_of_rules(sentence: str) -> None:
+    for path, heading in (("AGENTS.md", "Code"), ("STYLE.md", "Code"), ("CONTRIBUTING.md", "Code style")):
+        assert rules(path, f"# Guide\n\n## {heading}\n\n- {sentence}\n") == [sentence], path
+    if "Prefer" not in sentence:
+        assert rules("CONTRIBUTING.md", f"# Guide\n\n## First steps\n\n- {sentence}\n") == []
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "Return type changes (list to iterator)",
+        "Test helpers first",
+        "Should have a clear flow.",
+        "If so, always ask in the issue.",
+        "Do not repeat these steps.",
+        "Never hardcode colors here.",
+        "The two must agree on formats.",
+        'Example: "Should we rename it?"',
+        "New settings that should be documented",
+        "Use them for status lines.",
+    ],
+)
+def test_items_torn_from_their_list_are_not_proposed(item: str) -> None:
+    assert rules("AGENTS.md", f"# Agents\n\n- {item}\n") == []
+
+
+def test_globs_in_brackets_are_the_scope_of_a_rule() -> None:
+    (one,) = payloads(".cursor/rules/a.mdc", "---\nglobs: ['**/*.ts', \"**/*.md\"]\n---\n\nNever use `any`.\n")
+    assert one["scope"] == "**/*.ts, **/*.md"
+
+
+def test_pages_about_agents_set_no_rules() -> None:
+    assert stated("docs/agents.md", "Always call the agent with a context.\n") == ()
+
+
+def test_a_chosen_option_with_a_list_of_reasons_is_the_outcome() -> None:
+    text = RECORD.format(status="Accepted").replace(
+        "because it needs no server and survives\na power cut.", "because\n\n* It needs no server.\n* It is one file."
+    )
+    (draft,) = stated("docs/adr/0007-one-file.md", text)
+    assert (draft.payload["outcome"], draft.payload["rationale"]) == (
+        "SQLite",
+        "It needs no server. * It is one file.",
+    )
+
+
+def test_a_question_that_refers_back_gives_way_to_the_title() -> None:
+    text = RECORD.format(status="Accepted").replace("Which store should hold the ledger?", "Should this be one file?")
+    (draft,) = stated("docs/adr/0007-one-file.md", text)
+    assert draft.payload["question"] == "Keep the ledger in one file"
+
+
+def test_a_template_of_records_states_no_decision() -> None:
+    text = "# {{name}}\n\n## Context\n\n## Considered Options\n\n## Decision Outcome\n\nChosen option: [option 1]\n"
+    assert stated("docs/adr/madr.md", text) == ()
+
+
+def test_options_with_pros_and_cons_are_the_alternatives() -> None:
+    options = "**Option 1:** A pool.\n- Fast\n- Known\n\n**Option 2:** No pool.\n- Simple\n"
+    text = f"# Pool\n\n## Context\n\nSlow.\n\n## Considered Options\n\n{options}\n## Decision\n\nA pool.\n"
+    (draft,) = stated("docs/adr/0003-pool.md", text)
+    assert draft.payload["alternatives"] == ["A pool.", "No pool."]

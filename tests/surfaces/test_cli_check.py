@@ -143,7 +143,7 @@ def test_rules_govern_the_lines_that_they_speak_of_and_the_folders_that_they_hol
     git(shop, "checkout", "-q", "main")
     shop.commit(
         {
-            "AGENTS.md": "# Rules\n\nNever call `time.sleep()` in a request.\n\nAlways write plain English here.\n",
+            "AGENTS.md": "# Rules\n\nNever call `time.sleep()` in a request.\n\nAlways write plain English.\n",
             "src/acme/AGENTS.md": "# Rules\n\nEvery function must have a docstring.\n",
             ".cursor/rules/web.mdc": "---\nglobs: web/**/*.ts\n---\n\nNever use `any` as a type in the pages.\n",
         }
@@ -412,13 +412,14 @@ def test_a_space_that_is_named_and_not_there_is_an_error(shop):
 # Forms.
 
 HOSTILE = (
-    "# 1. Use <b>[x](http://evil)</b> @all\n\nStatus: accepted\n\n## Context\n\nWhy?\n\n## Decision\n\nYes, 100%:\n"
+    "# 1. Use <b>[x](http://evil)</b> @all\n\nStatus: accepted\n\n## Context\n\nWhy?\n\n"
+    "## Decision\n\nYes, 100%: all of it.\n"
 )
 
 
 def test_annotations_of_github_stand_at_the_lines_and_nothing_in_them_is_a_command(shop):
     git(shop, "checkout", "-q", "main")
-    shop.commit({"docs/decisions/0003-a,b.md": HOSTILE.replace("Yes, 100%:", "Yes, 100%: all of it.")})
+    shop.commit({"docs/decisions/0003-a,b.md": HOSTILE})
     git(shop, "checkout", "-q", "-B", "feature")
     change(shop, "docs/decisions/0003-a,b.md", "Yes, 100%: all of it.", "No.")
     change(shop, "src/acme/fetch.py", "def fetch_quote", "def fetch_price", text="Rename\n\nCloses #4")
@@ -440,7 +441,7 @@ def test_a_comment_in_markdown_shows_titles_and_obeys_none(shop):
     git(shop, "checkout", "-q", "main")
     shop.commit({"docs/decisions/0003-b.md": HOSTILE})
     git(shop, "checkout", "-q", "-B", "feature")
-    change(shop, "docs/decisions/0003-b.md", "Yes, 100%:", "No.")
+    change(shop, "docs/decisions/0003-b.md", "Yes, 100%: all of it.", "No.")
     text = shop.run("check", "--format", "markdown").out
     assert "- `stale-decision` in `docs/decisions/0003-b.md:11`: **Use x &#64;&#8203;all**." in text
     assert "<b>" not in text

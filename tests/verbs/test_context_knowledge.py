@@ -85,12 +85,12 @@ def test_facts_and_rules_that_were_read_off_files_enter_packs_that_ask_for_them(
 
 @pytest.fixture
 def workshop(acme, tmp_path):
-    """The project with small packages beside it, all of which name it."""
+    """The project with small packages beside it, each read as a project of its own, all of which name it."""
     for name in ("bell", "lamp", "clock"):
         (tmp_path / name).mkdir()
         text = f'[project]\nname = "acme-example-{name}"\nversion = "9.9"\ndependencies = ["acme>=1", "bolt>=2"]\n'
         (tmp_path / name / "pyproject.toml").write_text(text)
-    acme.ingest("path", input={"path": str(tmp_path)})
+        acme.ingest("path", input={"path": str(tmp_path / name)})
     acme.embed_pending()
     return acme
 

@@ -14,7 +14,7 @@ from treering.core.scope import ROOT
 from treering.parts.coding_agents.hook_memory import ShownThings
 from treering.retrieval.search.lines import answering_lines
 from treering.retrieval.search.packing import lines_within
-from treering.retrieval.text.analysis import content_words, telling_terms
+from treering.retrieval.text.analysis import telling_terms
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import file_address
 from treering.verbs.reading import WEAK, ShownHit
@@ -29,31 +29,31 @@ _MEMORY: Mapping[str, Any] = {"limit": 6, "filter": {"type": {"in": ["knowledge"
 _FILES: Mapping[str, Any] = {"limit": 8, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _OPEN = frozenset({"open", "in_progress", "blocked"})
-_MIN_SHARED = 2
-"""Terms of the subject of a prompt that the best hit has to have."""
+_FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3
+"""A hit is about a prompt if it has so many terms of its subject and this share of them, or many of them.
+
+Chosen with the next on celery and hono (`benchmarks agents`), so that less than 2 % of real prompts without need get
+pointers; of those with need two thirds do."""
+_SHARE_IF_WEAK = 0.5
+"""The same share if the search finds the best file weak; then it has to have many terms, too. Words of a prompt that
+describe a change, such as "incorrect", count in the search as unanswered."""
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
 
+_NUMBER = re.compile(r"[\d./-]+")
+
 _WORKFLOW = frozenset(
-    "add added adding again all amend another apply approve ask asked being believe better bit branch bug build "
-    "bump carry change changed changelog changes check checks ci clean close code comment comments commit commits "
-    "concise conflict conflicts continue cool correct course create debug delete deleted deploy diff different do "
-    "docs done double error errors everything example explain fail failed failing fast faster few file files finish "
-    "first fix fixed forget format function funny git give go going good got great green happen happened happens "
-    "hear hello help helper hi hmm idea inline issue job keep last later latest lets lgtm line lines lint linter "
-    "little long longer look looks main make makes many matter maybe mean means merge message mind minute missing "
-    "moment more morning move moved name names need never next nice no none normal note now ok okay on once one "
-    "open origin output own part perfect pick plan please possible pr previous problem proceed project pull push "
-    "put question questions quick quickly read readable ready really reason rebase red redo refactor release remote "
-    "remove rename repo rerun rest restart result results resume retry revert review right run said save say says "
-    "script second sense short shorter should show simple simpler simplify skip something soon sorry sort sound "
-    "sounds split squash start stash status stay step still stop such suggest suite summarize summary sure switch "
-    "take taken takes talk tell test tests thank thanks thing things think third time times today todo tomorrow "
-    "tried try turn under understand understood undo unit until update use used uses using verify version very wait "
-    "want wanted was way well were what when whole word words work works would write written wrong wrote yep yes "
-    "yesterday yet you".split()
+    telling_terms(
+        "add address agree all another apply ask better branch build bump change changelog check clean code comment "
+        "commit concise conflict continue create debug delete do doc done entry error everything example explain "
+        "fail file find finish fix format function git go good great help implement issue later let line lint long "
+        "look make merge message mind move need next now number ok okay old open option other output perfect plan "
+        "please problem proceed project pull push question ready really rebase refactor release remove rename repo "
+        "repository review run second show simple split start step stop suite summarize sure take test thank thing "
+        "think try two understand update use verify version wait want way work write wrong yes"
+    )
 )
-"""Words of the work itself: a prompt of these alone has no subject that a memory could know about."""
+"""Terms of the work itself: a prompt of these alone has no subject that a memory could know about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +79,55 @@ def prompt_pointers(space: Path, folder: Path, session: str, prompt: str) -> str
 
 def subject_of(prompt: str) -> frozenset[str]:
     """Return the terms of a prompt that are about something beyond the work itself."""
-    words = (word for word in content_words(prompt) if word not in _WORKFLOW)
-    return frozenset(term for word in words for term in telling_terms(word))
+    return frozenset(term for term in telling_terms(prompt) if term not in _WORKFLOW and not term.isdigit())
 
 
 def pointers(space: Space, prompt: str) -> list[PromptPointer]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
-    subject = subject_of(asked)
-    if len(subject) < _MIN_SHARED and not _NAME.search(asked):
+    subject, names = subject_of(asked), _names_in(asked)
+    if len(subject) < _FEWEST_SHARED and not names:
         return []
-    entries = [hit for hit in _found(space, asked, _MEMORY) if _is_entry(hit) and _is_about(hit, subject, asked)]
+    entries = [
+        hit
+        for hit in _found(space, asked, _MEMORY)
+        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names)
+    ]
     files = _found(space, asked, _FILES)
-    if files and not _is_about(files[0], subject, asked):
-        files = []
-    return [*_entries(entries), *_places(files, asked)]
+    return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
 
 
 def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
-    """Return the hits of a search that answer and are how things stand here."""
-    report = space.query("search", ROOT, {"text": asked}, options)
-    return [hit for hit in report.hits if hit.current and WEAK not in hit.flags]
+    """Return the hits of a search that are how things stand here."""
+    return [hit for hit in space.query("search", ROOT, {"text": asked}, options).hits if hit.current]
 
 
-def _is_about(hit: ShownHit, subject: frozenset[str], asked: str) -> bool:
-    """Return whether a hit has a name of the prompt or several terms of its subject: one word may be chance."""
-    held = f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
-    names = (found[0] for found in _NAME.finditer(asked))
-    return len(subject.intersection(telling_terms(held))) >= _MIN_SHARED or any(name in held for name in names)
+def _names_in(asked: str) -> list[str]:
+    """Return the names in a prompt that no plain word is; not numbers such as `12/14`."""
+    return [found[0] for found in _NAME.finditer(asked) if not _NUMBER.fullmatch(found[0])]
+
+
+def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
+    """Return the files that answer a prompt; none if the best is not about it: one word in common may be chance."""
+    if not files:
+        return []
+    if WEAK in files[0].flags:
+        return files if _shared(files[0], subject) >= max(_MANY_SHARED, _SHARE_IF_WEAK * len(subject)) else []
+    return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
+
+
+def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
+    """Return whether a hit has a name of the prompt or enough terms of its subject."""
+    least = min(_MANY_SHARED, max(_FEWEST_SHARED, _SHARE * len(subject)))
+    return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
+
+
+def _shared(hit: ShownHit, subject: frozenset[str]) -> int:
+    return len(subject.intersection(telling_terms(_held(hit))))
+
+
+def _held(hit: ShownHit) -> str:
+    return f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
 
 
 def shown_pointers(pointers: Sequence[PromptPointer]) -> tuple[str, list[PromptPointer]]:

@@ -5,7 +5,7 @@ here count from 0 and ranges are half-open; locators count from 1 and are inclus
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -41,6 +41,12 @@ def in_file(path: str, commit: str | None) -> Place:
         return Lines(path=path, start=piece.start + 1, end=piece.end, commit=commit, heading=heading)
 
     return place
+
+
+def segment_at(segments: Sequence[SegmentDraft], line: int) -> int:
+    """Return the index of the segment that holds a line (from 0), else of the one before it."""
+    starts = [segment.locator.start for segment in segments if isinstance(segment.locator, Lines)]
+    return max(bisect_right(starts, line + 1) - 1, 0)
 
 
 def in_text(text: str) -> Place:
