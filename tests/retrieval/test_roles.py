@@ -1,6 +1,6 @@
 import pytest
 
-from treering.retrieval.index.code_places import ROLE_WEIGHTS, role_of_file, role_weights, shorten_comments
+from treering.retrieval.index.code_places import role_of_file, shorten_comments
 
 
 @pytest.mark.parametrize(
@@ -37,42 +37,6 @@ def test_the_role_of_a_file_is_told_by_its_path_and_form(path, form, role):
 
 def test_what_was_generated_or_copied_is_generated_whatever_it_is_called():
     assert role_of_file("src/parser.py", "code", foreign=True) == "generated"
-
-
-def test_a_question_about_behaviour_weighs_code_before_everything_else():
-    weights = role_weights("how are uploads retried")
-    assert "code" not in weights
-    assert weights == ROLE_WEIGHTS
-    assert max(weights.values()) < 1
-
-
-@pytest.mark.parametrize(
-    ("question", "role"),
-    [
-        ("which tests cover retries", "test"),
-        ("what changed in the release notes of 2.0", "changelog"),
-        ("is it said in the documentation that uploads are retried", "documentation"),
-        ("where are translations kept", "generated"),
-        ("which yaml sets the port", "data"),
-        ("show me an example of an upload", "example"),
-    ],
-)
-def test_a_role_that_is_asked_for_counts_as_much_as_code(question, role):
-    assert role_weights(question)[role] == 1
-
-
-def test_a_role_that_is_only_mentioned_counts_more_than_usual_and_less_than_code():
-    assert ROLE_WEIGHTS["test"] < role_weights("why does the test session hang")["test"] < 1
-
-
-@pytest.mark.parametrize("question", ["How do I send a file?", "how can we keep cookies", "  How should one test it?"])
-def test_documentation_counts_more_for_who_asks_how_to_do_something_and_less_than_code(question):
-    assert ROLE_WEIGHTS["documentation"] < role_weights(question)["documentation"] < 1
-
-
-@pytest.mark.parametrize("question", ["how does it send a file", "It hangs. How do I send a file?", "how is it done"])
-def test_how_something_works_is_asked_of_code(question):
-    assert role_weights(question)["documentation"] == ROLE_WEIGHTS["documentation"]
 
 
 def test_a_long_comment_is_shortened_and_code_is_not():

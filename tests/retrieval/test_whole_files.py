@@ -1,29 +1,32 @@
 import pytest
 
 from treering.ports.passages import PassageHead
-from treering.retrieval.index.code_places import role_weights
 from treering.retrieval.search.commit_history import CommitHistory, against_the_first, companions_of
-from treering.retrieval.search.fusion import (
-    PLACES,
-    ArmScore,
-    FileEvidence,
-    Fused,
-    path_of,
-    places_named,
-    rank_in_files,
-)
+from treering.retrieval.search.file_ranking import TUNING, FileEvidence, called_share, path_of, rank_in_files
+from treering.retrieval.search.fusion import Fused
+from treering.retrieval.text.analysis import query_words
 
 
-def head(key, path, role="code"):
+def head(key, path, role="code", heading=""):
     return PassageHead(
-        key, f"src:{path}", f"seg_{key}", "source", "file", "/", "code", path, "", f"repo:x#{path}", role
+        key,
+        f"src:{path}",
+        f"seg_{key}",
+        "source",
+        "file",
+        "/",
+        "prose" if role == "documentation" else "code",
+        path,
+        heading,
+        f"repo:x#{path}",
+        role,
     )
 
 
-def ranked(*scores, heads, question="how are uploads retried", words=None, parts=None, commits=None):
-    hits = [Fused(key, score, (parts or {}).get(key, {})) for key, score in enumerate(scores)]
+def ranked(*scores, heads, question="how are uploads retried", words=None, commits=None):
+    hits = [Fused(key, score, {}) for key, score in enumerate(scores)]
     words = words if words is not None else dict(enumerate(scores))
-    return rank_in_files(hits, heads, FileEvidence(words, commits or {}, role_weights(question)), question)
+    return rank_in_files(hits, heads, FileEvidence(words, commits or {}), query_words(question))
 
 
 def test_passages_of_one_file_support_each_other():
@@ -45,36 +48,52 @@ def test_turns_of_one_conversation_do_not_support_each_other():
     assert ranked(0.8, 0.75, 0.7, heads=heads)[0].key == 0
 
 
-def test_code_comes_before_its_tests_and_the_factor_is_told():
-    heads = {0: head(0, "tests/test_upload.py", "test"), 1: head(1, "src/upload.py")}
-    first, second = ranked(0.8, 0.7, heads=heads)
+def test_code_comes_before_its_tests():
+    heads = {0: head(0, "tests/test_files.py", "test"), 1: head(1, "src/upload.py")}
+    first, second = ranked(0.7, 0.8, heads=heads)
     assert (first.key, second.key) == (1, 0)
-    assert second.parts["role"].raw == 0.5
+    assert second.parts["role"].raw == pytest.approx(TUNING.beside_code)
     assert "role" not in first.parts
 
 
-def test_tests_that_are_asked_for_come_first_where_they_say_more():
-    heads = {0: head(0, "tests/test_upload.py", "test"), 1: head(1, "src/upload.py")}
-    assert ranked(0.8, 0.7, heads=heads, question="which tests cover uploads")[0].key == 0
+def test_section_titled_as_asked_comes_first():
+    heads = {0: head(0, "README.md", "documentation", "Development > Running the unit tests"), 1: head(1, "src/run.py")}
+    assert ranked(0.8, 0.75, heads=heads, question="how do I run the unit tests")[0].key == 0
+    assert ranked(0.8, 0.75, heads=heads, question="how does the engine start")[0].key == 1
 
 
-def test_what_is_called_by_its_path_is_not_weighed_down():
-    heads = {0: head(0, "tests/test_upload.py", "test"), 1: head(1, "src/upload.py")}
-    called = {0: {PLACES: ArmScore(1, 1.0, 1.0)}}
-    assert ranked(0.8, 0.7, heads=heads, parts=called)[0].key == 0
+def test_documentation_comes_first_if_code_answers_little():
+    heads = {0: head(0, "docs/notes.md", "documentation"), 1: head(1, "src/rotor.py")}
+    assert ranked(0.8, 0.75, heads=heads, words={0: 1.0, 1: 0.9})[0].key == 1
+    assert ranked(0.8, 0.75, heads=heads, words={0: 1.0, 1: 0.1})[0].key == 0
 
 
-def test_a_file_named_in_a_traceback_rises():
-    heads = {0: head(0, "src/_pytest/main.py"), 1: head(1, "src/_pytest/runner.py")}
-    trace = 'Hangs\n  File "/usr/lib/site-packages/_pytest/runner.py", line 12, in call'
-    assert ranked(0.8, 0.75, heads=heads)[0].key == 0
-    assert ranked(0.8, 0.75, heads=heads, question=trace)[0].key == 1
+@pytest.mark.parametrize(
+    ("question", "role"),
+    [
+        ("which tests cover uploads", "test"),
+        ("show examples of an upload", "example"),
+        ("update the changelog", "changelog"),
+    ],
+)
+def test_role_has_words_of_the_question(question, role):
+    assert called_share(head(0, "a.py", role), frozenset(query_words(question))) > 0.3
 
 
-def test_dotted_names_are_places():
-    heads = {0: head(0, "app/store/files.py"), 1: head(1, "app/upload/__init__.py")}
-    assert ranked(0.8, 0.75, heads=heads, question="app.upload.retry raises")[0].key == 1
-    assert ("app", "upload", "retry") in places_named("app.upload.retry raises")
+def test_name_of_a_test_is_no_title():
+    terms = frozenset(query_words("how are uploads retried"))
+    assert called_share(head(0, "t/upload.py", "test", "test_uploads_are_retried"), terms) == 0
+    assert called_share(head(0, "docs/a.md", "documentation", "How uploads are retried"), terms) == 1
+
+
+def test_heading_has_little_of_a_long_question():
+    terms = frozenset(query_words("uploads hang when the session of a client ends before the retry of a part begins"))
+    assert 0 < called_share(head(0, "docs/a.md", "documentation", "Uploads"), terms) < 0.2
+
+
+def test_code_and_notes_keep_their_full_weight():
+    heads = {0: head(0, "src/a.py"), 1: head(1, "", "prose")}
+    assert not any("role" in hit.parts for hit in ranked(0.8, 0.7, heads=heads))
 
 
 def test_scores_stay_between_nothing_and_one():
@@ -93,6 +112,18 @@ def test_a_file_that_commits_say_alike_of_rises_and_the_part_is_told():
     first, second = ranked(0.8, 0.75, heads=heads, commits={"repo:x#src/runner.py": 0.5})
     assert (first.key, first.parts["commits"].raw) == (1, 0.5)
     assert "commits" not in second.parts
+
+
+def test_commits_do_not_count_against_documentation():
+    heads = {
+        0: head(0, "docs/a.md", "documentation", "Uploads retried"),
+        1: head(1, "src/a.py"),
+        2: head(2, "src/b.py"),
+    }
+    commits = {"repo:x#src/a.py": 0.5, "repo:x#src/b.py": 1.0}
+    hits = {hit.key: hit for hit in ranked(0.9, 0.8, 0.1, heads=heads, commits=commits)}
+    assert hits[0].parts["commits"].raw == 0.5
+    assert hits[0].score > hits[1].score
 
 
 def test_commits_count_by_how_rare_their_words_are_and_are_shared_out_among_their_files():

@@ -187,7 +187,8 @@ class TestContext:
 
     def test_code_comes_before_the_tests_that_repeat_it(self, space):
         lines = "def open_upload(path): the upload opens"
-        test = note(space, lines + " upload", origin="repo#tests/test_upload.py", kind="file")["source_id"]
+        told = "def test_open_upload(path): test that the upload opens"
+        test = note(space, told, origin="repo#tests/test_upload.py", kind="file")["source_id"]
         code = note(space, lines, origin="repo#src/upload.py", kind="file")["source_id"]
         assert in_pack(context(space, "open the upload"))[0] == code
         assert in_pack(context(space, "test that an upload opens"))[0] == test

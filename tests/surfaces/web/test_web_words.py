@@ -85,10 +85,9 @@ def hit_with(explain, **changes):
             ["Its file as a whole says much about it."],
         ),
         (
-            {"arms": {"mentioned": (0, 1.0), "role": (0, 0.5)}, "role": "test", "trust": {"factor": 0.7}},
+            {"arms": {"role": (0, 0.5)}, "role": "test", "trust": {"factor": 0.7}},
             {"trust": "low"},
             [
-                "The question names its file.",
                 "It counts less than code would: the role of its file is test.",
                 "It counts less: it came through adapter, which has low trust.",
             ],

@@ -1,6 +1,5 @@
 """Where code lies: the file a passage is of, what else lies around it, which packages a repository names."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,16 +26,6 @@ _REMEMBERED = 8_192  # paths of files: one context pack asks for some of them fi
 
 NO_PLACE: PlaceRole = "prose"
 CODE: PlaceRole = "code"
-
-ROLE_WEIGHTS: Mapping[str, float] = {
-    "test": 0.5,
-    "example": 0.5,
-    "documentation": 0.5,
-    "data": 0.4,
-    "changelog": 0.3,
-    "generated": 0.3,
-}
-"""What a passage of a place counts for beside code, where a question does not ask for its role; others count fully."""
 
 
 def role_of(source: Source) -> PlaceRole:
@@ -68,22 +57,6 @@ def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
 def is_test_path(path: str) -> bool:
     """Tell by the path of a file of code in its project whether it is of a test."""
     return role_of_file(path, "code") == "test"
-
-
-def role_weights(asked: str) -> Mapping[str, float]:
-    """Return what a passage of each role counts for, for a question or its title; roles that it asks for count more.
-
-    A role that is only mentioned counts the root of its weight: who reports a bug of a test runner speaks of tests.
-    So does documentation for who asks how to do something.
-    """
-    weights = dict(ROLE_WEIGHTS)
-    for role, mention in _MENTIONED.items():
-        if mention.search(asked):
-            weights[role] = math.sqrt(weights[role])
-    for role, wish in _ASKED.items():
-        if wish.search(asked):
-            weights[role] = 1.0
-    return weights
 
 
 def _path_of(source: Source) -> str:
@@ -130,33 +103,6 @@ _CODE = re.compile(  # what a text that was given inline is, and markup, which i
     re.IGNORECASE,
 )
 _FILE_KINDS = frozenset({"file", "markdown", "document"})
-
-_MENTIONED: Mapping[str, re.Pattern[str]] = {
-    "test": re.compile(r"\b(?:tests?|testing|specs?|coverage)\b|\btest_|\bTest[A-Z]", re.IGNORECASE),
-    "example": re.compile(r"\b(?:examples?|samples?|demos?|tutorials?)\b", re.IGNORECASE),
-    # Who asks how to do something is told by documentation or by code. Over six repositories 33 questions that their
-    # documentation answers found it among the first five in 85 % of the cases by this, in 61 % without; 300 questions
-    # that code answers lost 0.7 points there, and 3.5 where documentation counts in full.
-    "documentation": re.compile(
-        r"\b(?:docs?|documented|documentation|readme|guides?|manual)\b"
-        r"|^\s*how (?:do|can|could|should|would) (?:i|we|you|one|people|users)\b",
-        re.IGNORECASE,
-    ),
-}
-_ASKED: Mapping[str, re.Pattern[str]] = {
-    "test": re.compile(
-        r"\b(?:which|what) tests?\b|\btests? (?:for|of|that|whether|covers?|covering)\b|\bis \w+ tested\b",
-        re.IGNORECASE,
-    ),
-    "example": re.compile(r"\b(?:show|find|give|is there|are there)\b.{0,40}\bexamples?\b", re.IGNORECASE),
-    "documentation": re.compile(r"\b(?:in|from) the (?:docs?|documentation|readme|manual|guide)\b", re.IGNORECASE),
-    "changelog": re.compile(r"\b(?:change ?logs?|release notes?|what(?:'s| is) new|what changed)\b", re.IGNORECASE),
-    "generated": re.compile(r"\b(?:translat(?:ed|ions?)|lock ?files?|generated (?:files?|code))\b", re.IGNORECASE),
-    "data": re.compile(
-        r"\b(?:config(?:uration)? files?|manifests?|fixtures?|data ?sets?|ya?ml|toml|json)\b", re.IGNORECASE
-    ),
-}
-
 
 PUBLISHED = frozenset({"go", "js", "rs"})
 """Families in which a package is imported by the name that its manifest gives it."""

@@ -14,10 +14,11 @@ from treering.core.filters import EVERYTHING, Filter, asked_texts
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
 from treering.retrieval.graph.association import Association, associate
-from treering.retrieval.index.code_places import CODE, NO_PLACE, role_weights
+from treering.retrieval.index.code_places import CODE, NO_PLACE
 from treering.retrieval.index.rounds import GraphRequest, ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.commit_history import files_by_commits
+from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
     CODE_WEIGHTS,
@@ -35,15 +36,13 @@ from treering.retrieval.search.fusion import (
     VECTORS,
     WALKED,
     WORDS,
-    FileEvidence,
     Fused,
     favour,
     fuse,
     lend_to_neighbours,
-    rank_in_files,
 )
 from treering.retrieval.search.question import WEIGHTS as CLUE_WEIGHTS
-from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, question_title, thread_clue
+from treering.retrieval.search.question import Arms, Meaning, Question, clues_of, thread_clue
 from treering.retrieval.text.analysis import count_words, index_text
 
 # The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them.
@@ -311,10 +310,9 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
     if by_files:
-        roles = role_weights(question_title(question.text))
-        told = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
-        evidence = FileEvidence(_said(given, weights), told, roles)
-        ranked = rank_in_files(ranked, near, evidence, question.text, limit=pool)
+        commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
+        evidence = FileEvidence(_said(given, weights), commits)
+        ranked = rank_in_files(ranked, near, evidence, question.terms.words, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,

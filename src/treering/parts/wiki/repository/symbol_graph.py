@@ -20,7 +20,7 @@ from treering.ports.search import Edges, Nodes
 from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
 from treering.retrieval.graph.pagerank import walk
 from treering.retrieval.index.code_names import read_use
-from treering.retrieval.index.code_places import ROLE_WEIGHTS, line_of
+from treering.retrieval.index.code_places import line_of
 from treering.retrieval.index.rounds import run_together
 from treering.verbs.engine import Engine
 
@@ -36,8 +36,8 @@ _LONGEST_IMPORT = 60
 _IMPORT = re.compile(
     r"(?P<indent>\s*)(?:from|import|export|use|using|require|#include|const|let|var)\b(?P<types>\s+type\b)?"
 )
-_TEST_SEED = 0.1
-"""What a test counts for as a place where a walk begins: it says what is used, and is used by nobody."""
+_SEEDS = {"test": 0.1, "example": 0.5, "documentation": 0.5, "data": 0.4, "changelog": 0.3, "generated": 0.3}
+"""The weight of a file as the start of a walk, by its role, against 1 for code; nothing uses a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ def _ranked(nodes: _Nodes, ties: Sequence[_Tie], files: RepositoryFiles) -> npt.
 
 
 def _seed(file: WikiFile) -> float:
-    return _TEST_SEED if file.role == "test" else ROLE_WEIGHTS.get(file.role, 1.0)
+    return _SEEDS.get(file.role, 1.0)
 
 
 def _graph(

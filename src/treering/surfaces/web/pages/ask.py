@@ -11,7 +11,7 @@ from treering.core.objects import TYPES
 from treering.core.scope import ROOT
 from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.ties import DIALOGUE_KINDS
-from treering.retrieval.search import fusion
+from treering.retrieval.search import file_ranking, fusion
 from treering.retrieval.search import question as asked
 from treering.retrieval.search.lines import words_in
 from treering.retrieval.search.packing import PackItem
@@ -203,7 +203,6 @@ _NEAR = 20
 _SAYS_MUCH = 0.8
 _NAMED_BY_THE_QUESTION: Mapping[str, str] = {
     fusion.NAMED: "The question names its title.",
-    fusion.MENTIONED: "The question names its file.",
     asked.SPEAKER: "It was said by somebody whom the question names.",
     asked.DATE: "It is of a time that the question names.",
 }
@@ -248,14 +247,14 @@ def _reached(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], path: Sequenc
         yield "It speaks of something that what was found first speaks of, too."
     if fusion.NEIGHBOURS in arms:
         yield "A turn beside it in the conversation answers, too."
-    if asked.THREAD not in arms and arms.get(fusion.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
+    if asked.THREAD not in arms and arms.get(file_ranking.FILE, {}).get("raw", 0) >= _SAYS_MUCH:
         yield "Its file as a whole says much about it."
 
 
 def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], told: Mapping[str, Any]) -> Iterator[str]:
     if "rerank" in told:
         yield "The reranker read it again together with the question."
-    if told.get("role") and arms.get(fusion.ROLE, {}).get("raw", 1) < 1:
+    if told.get("role") and arms.get(file_ranking.ROLE, {}).get("raw", 1) < 1:
         yield f"It counts less than code would: the role of its file is {told['role']}."
     if told.get("trust", {}).get("factor", 1) < 1:
         yield f"It counts less: it came through {hit.channel}, which has {hit.trust} trust."

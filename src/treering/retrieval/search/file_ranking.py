@@ -1,0 +1,159 @@
+"""Ranking passages of a repository by their files: how much a whole file answers, and whether it is code."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median_low
+
+from treering.ports.passages import PassageHead
+from treering.retrieval.index.code_names import file_at
+from treering.retrieval.index.code_places import CODE, NO_PLACE
+from treering.retrieval.search.fusion import ArmScore, Fused
+from treering.retrieval.text.analysis import index_text
+
+COMMITS = "commits"
+FILE = "file"
+ROLE = "role"
+
+
+@dataclass(frozen=True, slots=True)
+class FileTuning:
+    """Weights of the ranking by files, chosen by the benchmarks `docs_or_code`, `code` and `agents`."""
+
+    beside_code: float = 0.4
+    """Least factor of a passage that is not code, against 1 for code: `called_share` is 0, and some code answers as
+    well as anything."""
+    file: float = 1.0
+    """What the whole file counts for, against 1 for the passage itself."""
+    commits: float = 0.6
+    """What it counts for that commits with a similar subject touched the file, against 1 for the passage itself."""
+    fading: float = 0.5
+    """What each passage of a file counts for it, against 1 for the next better one."""
+
+
+TUNING = FileTuning()
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvidence:
+    """The evidence for a file besides the score of the passage."""
+
+    said: Mapping[int, float]
+    """The score of each passage by its words and meaning alone, which add up for its file."""
+    commits: Mapping[str, float]
+    """By origin, how much commits with a similar subject touched the file, from 0 to 1."""
+
+
+def rank_in_files(
+    ranked: Sequence[Fused],
+    heads: Mapping[int, PassageHead],
+    evidence: FileEvidence,
+    terms: Collection[str],
+    *,
+    limit: int | None = None,
+    tuning: FileTuning = TUNING,
+) -> list[Fused]:
+    """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
+
+    The parts contain what counted: `role` (the factor of the place), `file` (the score of the file, against the best
+    file) and `commits`. Scores stay between 0 and 1.
+    """
+    wanted, discount = frozenset(terms), (1 - tuning.beside_code) * _code_share(heads, evidence.said)
+    placed = [_Placed.of(hit, heads[hit.key], wanted, discount) for hit in ranked if hit.key in heads]
+    files = _file_scores(placed, evidence.said, tuning)
+    best = max((one.own for one in placed), default=0.0) or 1.0
+    commits = _commit_scores(placed, evidence.commits)
+    commits_share = tuning.commits if commits else 0.0
+    whole = 1 + tuning.file + commits_share
+
+    def score(one: _Placed) -> float:
+        touched = one.weight * commits.get(one.head.origin, 0.0)
+        return (one.own / best + tuning.file * files[one.whole] + commits_share * touched) / whole
+
+    ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))[:limit]
+    return [
+        replace(one.hit, score=of, parts={**one.hit.parts, **_parts(one, files[one.whole], commits)})
+        for of, one in ordered
+    ]
+
+
+def path_of(head: PassageHead) -> str:
+    """Return the path of a passage's file in its project."""
+    return head.origin.partition("#")[2] or head.title
+
+
+def called_share(head: PassageHead, terms: frozenset[str]) -> float:
+    """Return the share of a question's terms that the role of a passage has, of prose with its path and headings.
+
+    A test is called after what the code does, so its name does not show that a test is asked for.
+    """
+    titles = f"{path_of(head)} {head.heading}" if head.role == "prose" else ""
+    called = index_text(f"{head.place_role} {titles}").split()
+    return len(terms.intersection(called)) / len(terms) if terms else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A candidate with the weight of its place, and its score by that."""
+
+    hit: Fused
+    head: PassageHead
+    weight: float
+    own: float
+
+    @property
+    def whole(self) -> str:
+        """The file it is a part of; what is not a file counts for itself: turns of a conversation have many topics."""
+        return self.head.object_id if self.head.place_role != NO_PLACE else str(self.hit.key)
+
+    @classmethod
+    def of(cls, hit: Fused, head: PassageHead, terms: frozenset[str], discount: float) -> "_Placed":
+        """Weigh a passage for a question with these terms.
+
+        Tests, documents and changelogs repeat the words of the code, so they count less. But a section that is called
+        what the question asks for answers it, and so does a test or an example if the question asks for one.
+        """
+        beside_code = head.place_role not in (CODE, NO_PLACE)
+        weight = 1 - discount * (1 - called_share(head, terms)) if beside_code else 1.0
+        return cls(hit, head, weight, hit.score * weight)
+
+
+def _code_share(heads: Mapping[int, PassageHead], said: Mapping[int, float]) -> float:
+    """Return how well the best code answers, against the best of all."""
+    best = max((said.get(key, 0.0) for key in heads), default=0.0)
+    code = max((said.get(key, 0.0) for key, head in heads.items() if head.place_role == CODE), default=0.0)
+    return code / best if best else 0.0
+
+
+def _file_scores(placed: Iterable[_Placed], said: Mapping[int, float], tuning: FileTuning) -> dict[str, float]:
+    """Return, by file, the sum of its best passages, against the file with the highest sum."""
+    by_file: dict[str, list[float]] = {}
+    for one in placed:
+        by_file.setdefault(one.whole, []).append(one.weight * said.get(one.hit.key, 0.0))
+    totals = {
+        identity: sum(score * tuning.fading**place for place, score in enumerate(sorted(scores, reverse=True)))
+        for identity, scores in by_file.items()
+    }
+    most = max(totals.values(), default=0.0) or 1.0
+    return {identity: total / most for identity, total in totals.items()}
+
+
+def _commit_scores(placed: Sequence[_Placed], commits: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the scores of files by commits; a file that these cannot know, because it is no code, gets the middle one.
+
+    Otherwise documentation would lose to any file of code that was touched.
+    """
+    touched = {one.head.origin: commits[one.head.origin] for one in placed if one.head.origin in commits}
+    if not touched:
+        return touched
+    middle = median_low(touched.values())
+    unknown = (one.head for one in placed if one.head.place_role != NO_PLACE and not file_at(path_of(one.head)))
+    return {**{head.origin: middle for head in unknown}, **touched}
+
+
+def _parts(one: _Placed, file: float, commits: Mapping[str, float]) -> dict[str, ArmScore]:
+    parts = {FILE: ArmScore(0, file, file)}
+    if one.weight != 1:
+        parts[ROLE] = ArmScore(0, one.weight, one.weight)
+    if touched := commits.get(one.head.origin):
+        parts[COMMITS] = ArmScore(0, touched, touched)
+    return parts
