@@ -135,5 +135,5 @@ def test_brief_quotes_the_last_request_and_the_commits_since(space, repository):
         "source", "/discussion/1", {"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]}
     )
     report = brief(space)
-    assert report.last.endswith("“Limit redeliveries of poison messages.”")
+    assert report.last.endswith("“Limit redeliveries of poison messages.”. Next: “The docs”")
     assert "1 or more commits, the last “Sell anvils”" in report.since

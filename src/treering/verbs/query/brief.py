@@ -1,7 +1,6 @@
 """`query` in mode `brief`: what to know before starting, without a task, from structured state alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -9,14 +8,14 @@ from pydantic import Field
 
 from treering.core.canonical import Instant
 from treering.core.characters import one_line
-from treering.core.evidence import Turn
-from treering.core.fencing import fence, without_recalled
+from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.search.packing import lines_within
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
+from treering.verbs.query.last_session import ended, last_conversation, recalled
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
@@ -24,16 +23,12 @@ from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
-_MAX_QUOTE_CHARS = 140
 _LABEL_WIDTH = 10
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "blocked", "open")
-_TALK = "conversation"
-_TALKS = 20
-"""Conversations begun last, among which the one with the newest message is looked for."""
 
 
 class BriefEntry(Value):
@@ -86,7 +81,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         )
         if section.entries
     )
-    talk = _last_talk(call, options, altered)
+    talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
     report = BriefReport(
         verb="query",
         mode="brief",
@@ -99,7 +94,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         card=card,
         sections=sections,
         since=_since(talk, repository),
-        last=_last(talk),
+        last=recalled(talk) if talk else "",
     )
     lines = lines_within(
         [*_card_lines(card), *_memory_lines(report)],
@@ -193,48 +188,17 @@ def _statement(item: Knowledge | WorkItem) -> str:
     return one_line(f"{said} ({', '.join(notes)})" if notes else said, most=_MAX_LINE_CHARS)
 
 
-def _last_talk(call: Call, options: ReadOptions, altered: Altered) -> Source | None:
-    """Return the conversation with the newest message. Conversations have scopes of their own, below the one asked."""
-    where = And((Compare("kind", "eq", _TALK), Compare("status", "eq", "active")))
-    selection = Selection(
-        scope=call.scope, descend=True, types=("source",), where=where, as_of=options.moment(), newest=_TALKS
-    )
-    talks = [item for item in whole(call.engine.ledger).select(selection, altered=altered) if isinstance(item, Source)]
-    return max(talks, key=_ended, default=None)
-
-
-def _ended(talk: Source) -> datetime:
-    return max(
-        (segment.locator.at for segment in talk.segments if isinstance(segment.locator, Turn) and segment.locator.at),
-        default=talk.captured_at,
-    )
-
-
 def _since(talk: Source | None, repository: Source | None) -> str:
     commits = repository.payload.get("latest_commits", ()) if repository else ()
     if talk is None or not commits:
         return ""
-    day = f"{_ended(talk):%Y-%m-%d}"
+    day = f"{ended(talk):%Y-%m-%d}"
     newer = [one for one in commits if one["date"] > day]
     if not newer:
         return ""
     more = " or more" if len(newer) == len(commits) else ""
     number = f"{len(newer)}{more} commit{'' if len(newer) == 1 and not more else 's'}"
-    return f"your last session on {_ended(talk):%d %b}: {number}, the last “{one_line(newer[0]['subject'], most=80)}”"
-
-
-def _last(talk: Source | None) -> str:
-    """Return the date of the last conversation and the last request of its user, quoted."""
-    if talk is None:
-        return ""
-    requests = [
-        segment.excerpt
-        for segment in talk.segments
-        if isinstance(segment.locator, Turn) and segment.locator.speaker == "user"
-    ]
-    said, _ = without_recalled(requests[-1] if requests else "")
-    quoted = f": “{one_line(said.strip(), most=_MAX_QUOTE_CHARS)}”" if said.strip() else ""
-    return f"{_ended(talk):%d %b}{quoted}"
+    return f"your last session on {ended(talk):%d %b}: {number}, the last “{one_line(newer[0]['subject'], most=80)}”"
 
 
 def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:
