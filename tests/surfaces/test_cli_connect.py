@@ -877,10 +877,9 @@ def test_resumed_session_gets_only_what_changed(shop):
     assert hook("begin", {**begin, "source": "compact"}, shop) == {}
 
 
-@pytest.mark.parametrize("word", ["begin", "edit", "prompt", "failure"])
-def test_subagent_is_told_nothing(shop, word):
-    given = {"cwd": str(shop), "session_id": "one", "agent_id": "a1", "prompt": "Who restored the mosaic?"}
-    assert hook(word, given | {"tool_input": {"file_path": "src/shop/basket.py"}, "error": "Failed"}, shop) == {}
+def test_subagent_is_not_told_the_brief(shop):
+    given = {"hook_event_name": "SessionStart", "cwd": str(shop), "session_id": "one", "agent_id": "a1"}
+    assert hook("begin", given, shop) == {}
 
 
 def test_decision_whose_lines_were_edited_is_told_as_stale(shop):

@@ -41,13 +41,9 @@ _MOST_TOGETHER = 4
 _MOST_SHOWN = 8
 _FRESH_SECONDS = 30
 _SHOWN = ".shown"
-_LABEL_WIDTH = 10  # as `verbs.query.brief`, which a hook has no time to load
-_LAST = "Last"
-_COUNT = re.compile(r" \(\d+ of \d+\)")
 USED = "used.jsonl"
 """Where it is noted which answers were used (`tool_calls.note_used`)."""
-_SHOWN_SECONDS = 30 * 86_400
-"""A session may be resumed so long after it was last told something."""
+_SHOWN_SECONDS = 2 * 86_400
 _RELEVANT = 0.6  # as `retrieval.search.relevance.RELEVANT`, which a hook has no time to load
 _LEAST_SHARED = 2
 _FEW = 25
@@ -230,23 +226,6 @@ class ShownThings:
                 ready_folder(self._space, make=True)
                 with self._file.open("a", encoding="ascii") as file:
                     file.write("".join(f"{one}\n" for one in ids))
-
-    def new_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the lines of a brief that the session was not shown, each with its label, without the last session."""
-        found, label = [], ""
-        for line, mark in zip(lines, self.marks(lines), strict=True):
-            label = line[:_LABEL_WIDTH] if line[:_LABEL_WIDTH].strip() else label
-            if mark not in self.ids and label.strip() != _LAST:
-                found.append(label + line[_LABEL_WIDTH:])
-        return found
-
-    def marks(self, lines: Iterable[str]) -> list[str]:
-        """Return what is noted of lines of a brief: hashes, the same wherever a line is in its section."""
-        return [f"line:{sha256(_COUNT.sub('', line[_LABEL_WIDTH:]).encode()).hexdigest()[:16]}" for line in lines]
-
-    def objects(self) -> list[str]:
-        """Return the knowledge and the work that the session was shown."""
-        return sorted(one for one in self.ids if one.startswith(("know:", "work:")))
 
 
 def _is_named(path: str, entry: HookEntry) -> bool:

@@ -1,7 +1,6 @@
 """Make the brief that a session begins with."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from treering.parts.coding_agents.ready_pack import ReadyPack, state_of
@@ -10,7 +9,6 @@ from treering.surfaces.python.space import Space, open_space
 from treering.system.address import file_address
 
 _TRIES = 3
-_CURRENT = frozenset({"active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 
 
 def made_now(file: Path, folder: Path) -> ReadyPack | None:
@@ -20,13 +18,6 @@ def made_now(file: Path, folder: Path) -> ReadyPack | None:
     """
     with open_space(file_address(file), create=False, background=False) as space:
         return pack_of_brief(space, file, folder)
-
-
-def withdrawn(file: Path, ids: Sequence[str]) -> list[str]:
-    """Return the ids among some of knowledge and work that is not current any more. Raises `TreeringError`."""
-    with open_space(file_address(file), create=False, background=False) as space:
-        heads = space.engine.ledger.heads(ids)
-    return [one for one in ids if one not in heads or heads[one].status not in _CURRENT]
 
 
 def pack_of_brief(space: Space, file: Path, folder: Path) -> ReadyPack | None:

@@ -1,7 +1,7 @@
 """The brief that a session begins with, kept ready for the folder it was made for."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -50,16 +50,6 @@ class ReadyPack:
         notes += ["for another branch"] if state != self.state else []
         notes += ["before the last changes of the memory"] if now.head != self.head else []
         return f"{', '.join(notes)}.\n\n{fence(self.text, origin='treering')}\n\n{_MORE}"
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines of the text."""
-        return self.text.splitlines()
-
-    def changed(self, lines: Sequence[str]) -> str:
-        """Return lines that a session did not have before, fenced as data; empty if there are none."""
-        text = fence("\n".join(lines), origin="treering")
-        return f"Changed since this session began or was last told.\n\n{text}" if lines else ""
 
 
 def pack_of(space: Path, folder: Path) -> ReadyPack | None:

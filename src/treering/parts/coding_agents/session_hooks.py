@@ -16,7 +16,7 @@ from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
 from treering.core.fencing import without_recalled, without_surroundings
 from treering.parts.coding_agents.client_input import read_hook_input
-from treering.parts.coding_agents.ready_pack import ReadyPack, pack_of, state_of
+from treering.parts.coding_agents.ready_pack import pack_of, state_of
 from treering.stores.sqlite.ready import standing
 from treering.system.address import file_address
 from treering.system.machine import make_folder, start_behind, sync_folder, write_new
@@ -24,7 +24,7 @@ from treering.system.repository_place import GitPlace, repository_at
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
-    from treering.parts.coding_agents.hook_memory import HookTable, ShownThings
+    from treering.parts.coding_agents.hook_memory import HookTable
 
 
 _MOST_INPUT = 8_000_000  # OpenCode tells what was said in a whole session
@@ -35,8 +35,7 @@ _MOST_ASKED = 20_000
 _MAX_SEARCH_SECONDS = 1.0
 """Three times what the search for a prompt takes on an idle machine."""
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode brief."
-_RESUMED, _COMPACTED = "resume", "compact"
-_TELLING = frozenset({"begin", "edit", "prompt", "failure"})
+_COMPACTED = "compact"
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10
@@ -70,8 +69,7 @@ def run(word: str, *, loaded: bool = False) -> int:
     given = _given()
     answer = _search if loaded and word == "prompt" else _ANSWERS[word]
     try:
-        of_subagent = bool(given.get("agent_id")) and word in _TELLING
-        off = of_subagent or word in Settings.read(folder=_folder(given)).hooks_off
+        off = word in Settings.read(folder=_folder(given)).hooks_off
         told = _EMPTY if off else answer(given)
     except (TreeringError, OSError) as error:
         sys.stderr.write(f"treering: {visible(str(error))}\n")
@@ -121,26 +119,28 @@ def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]
 def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Answer with the brief of the folder: the one kept ready, or a new one if something in it changed since.
 
-    A session that goes on, resumed or compacted, gets what changed since it was shown the brief, or nothing.
+    A session that goes on gets what changed since it was shown the brief, or nothing; an agent of an agent nothing.
     """
-    from treering.parts.coding_agents import hook_memory
+    from treering.parts.coding_agents.brief_changes import GOES_ON, changes_of_brief, line_keys
+    from treering.parts.coding_agents.hook_memory import ShownThings
 
+    if given.get("agent_id"):
+        return _EMPTY
     folder = _folder(given)
     settings = Settings.read(folder=folder)
-    address, goes_on = settings.space_address(), given.get("source") in (_RESUMED, _COMPACTED)
+    address = settings.space_address()
     if address.file is None:
-        return _EMPTY if address.in_memory or goes_on else _answer(given, _ELSEWHERE)
+        return _EMPTY if address.in_memory else _answer(given, _ELSEWHERE)
     space = folder / address.file
     if not space.is_file():
         return _EMPTY
-    shown = hook_memory.ShownThings(space, _session(given))
-    goes_on = goes_on and bool(shown.ids)
     pack, state = pack_of(space, folder), state_of(folder)
     now = standing(space, pack.revisions if pack else ())
-    is_fresh = pack is not None and pack.is_fresh(now, state)
-    if not is_fresh or any(waiting_transcripts(settings)):
+    if pack is None or not pack.is_fresh(now, state) or any(waiting_transcripts(settings)):
         start_work(folder)
-    if pack is None or not pack.holds(now) or (goes_on and not is_fresh):
+    shown = ShownThings(space, _session(given))
+    goes_on = given.get("source") in GOES_ON and bool(shown.ids)
+    if pack is None or not pack.holds(now) or (goes_on and not pack.is_fresh(now, state)):
         # Imported here: it loads the whole program, which takes most of a second.
         from treering.parts.coding_agents.made_brief import made_now
 
@@ -148,26 +148,14 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if pack is None:
             return _EMPTY
         now = standing(space, pack.revisions)
+    lines = pack.text.splitlines()
+    changes, over = changes_of_brief(lines, pack.revisions, shown.ids, space) if goes_on else ("", set())
+    # Pointers and the like are gone from a compacted session, and all from one that was cleared.
+    before = shown.ids - over if goes_on and given.get("source") != _COMPACTED else ()
+    shown.begin({*before, *pack.revisions, *line_keys(lines)})
     if goes_on:
-        return _told(given, _changes(space, shown, pack, forget=given.get("source") == _COMPACTED))
-    shown.begin({*pack.revisions, *shown.marks(pack.lines)})
+        return _told(given, changes)
     return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
-
-
-def _changes(space: Path, shown: "ShownThings", pack: ReadyPack, *, forget: bool) -> str:
-    """Return what of a brief a session was not shown, and what it was shown that is over, and note it.
-
-    `forget`: the pointers that it was shown are gone from it, and may be shown again.
-    """
-    lines, over = shown.new_lines(pack.lines), [one for one in shown.objects() if one not in pack.revisions]
-    if over:
-        from treering.parts.coding_agents.made_brief import withdrawn
-
-        over = withdrawn(space, over)
-        lines += [f"Over      {', '.join(over)}"] if over else []
-    before = () if forget else shown.ids.difference(over)
-    shown.begin({*before, *pack.revisions, *shown.marks(pack.lines)})
-    return pack.changed(lines)
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from treering.core.errors import TreeringError
 from treering.parts.coding_agents.client_input import read_object
 from treering.parts.coding_agents.hook_memory import USED, ShownThings
-from treering.sources.conversations.session_work import EXIT_CODE, FAILED_LINE, PATCHED, PATH_ARGUMENTS, texts_in
 from treering.stores.sqlite.noted_answers import digest_of_text, note_session, noted_answers
 from treering.stores.sqlite.ready import ready_folder, standing
 
@@ -112,10 +111,14 @@ def record_used(space: "Space") -> None:
 # Which files a call is about, how it failed, and what it asked.
 
 
+_PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _ANSWER = re.compile(r"\bans:[\w=-]+")
 _COMMAND = "treering"
 _MOST_COMMAND = 4_000
 _NO_WORD = frozenset("-|&;<>()")
+_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
+_FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
 _ENDED_BADLY = re.compile(
     r"^Traceback \(most recent|^\W*(?:[\w.]+(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic)\b *:|^FAILED\b"
     r"|^=+ .*\b\d+ (?:failed|errors?)\b|\bcommand not found$|^npm ERR!",
@@ -129,9 +132,9 @@ _MOST_LINES = 40
 def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
     """Return the files that a tool is about, from the top of the repository; none that lie elsewhere."""
     said = _object(given.get("tool_input"))
-    named = [value for key in PATH_ARGUMENTS if isinstance(value := said.get(key), str)]
+    named = [value for key in _PATHS if isinstance(value := said.get(key), str)]
     patch = next((value for key in ("command", "input", "patch") if isinstance(value := said.get(key), str)), "")
-    named += [first or second for first, second in PATCHED.findall(patch)]
+    named += [first or second for first, second in _PATCHED.findall(patch)]
     found = []
     for name in named:
         place = os.path.relpath(os.path.realpath(Path(given.get("cwd") or top, name)), os.path.realpath(top))
@@ -142,18 +145,18 @@ def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
 
 def calls_us(given: Mapping[str, Any]) -> bool:
     """Tell whether a tool ran a command that may be ours."""
-    return any(_COMMAND in text for text in texts_in(_object(given.get("tool_input"))))
+    return any(_COMMAND in text for text in _texts(_object(given.get("tool_input"))))
 
 
 def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of answers that a tool gave back."""
     answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
-    return frozenset(name for one in answered for text in texts_in(one) for name in _ANSWER.findall(text))
+    return frozenset(name for one in answered for text in _texts(one) for name in _ANSWER.findall(text))
 
 
 def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
     """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
-    for text in texts_in(_object(given.get("tool_input"))):
+    for text in _texts(_object(given.get("tool_input"))):
         yield text
         if _COMMAND in text and len(text) <= _MOST_COMMAND:
             with suppress(ValueError):
@@ -178,11 +181,11 @@ def failure_of(given: Mapping[str, Any]) -> str:
     output = given.get("tool_response", given.get("tool_output"))
     error = given.get("error") or given.get("error_message")
     answered = _object(output)
-    text = "\n".join(texts_in(output))[-_MOST_OUTPUT:]
+    text = "\n".join(_texts(output))[-_MOST_OUTPUT:]
     if not error:
         error = answered.get("error")
         code = next((answered[key] for key in ("exit_code", "exitCode", "returncode") if key in answered), None)
-        exits = [int(one) for one in EXIT_CODE.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
+        exits = [int(one) for one in _EXIT.findall(f"{text[:2_000]}\n{text[-2_000:]}")]
         # Codex gives a hook the bare output of a command, and does not say how it ended.
         unsaid = isinstance(output, str) and not answered and not exits
         if not (
@@ -192,8 +195,8 @@ def failure_of(given: Mapping[str, Any]) -> str:
             or (unsaid and _ENDED_BADLY.search(text))
         ):
             return ""
-    lines = "\n".join([*texts_in(error), text]).splitlines()
-    telling = [one.strip()[:500] for one in lines if FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
+    lines = "\n".join([*_texts(error), text]).splitlines()
+    telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
     return "\n".join(telling[-_MOST_LINES:])
 
 
@@ -201,3 +204,15 @@ def _object(value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
         return read_object(value) if value.lstrip().startswith("{") else {}
     return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str() if value:
+            yield value
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)

@@ -21,7 +21,6 @@ _MAX_PENDING_CALLS = 10_000
 
 PATH_ARGUMENTS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
 PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
-EXIT_CODE = re.compile(r"\bexit(?:ed)?(?: with)?(?: (?:code|status))?\"?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
 FAILED_LINE = re.compile(r"error|exception|fail|assert|panic|traceback|^E  |fatal|denied|not found", re.IGNORECASE)
 
 _EDITING = re.compile(r"edit|write|replace|patch|create_file|insert", re.IGNORECASE)
