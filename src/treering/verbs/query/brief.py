@@ -15,6 +15,8 @@ from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.search.packing import lines_within
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
+from treering.verbs.feedback import uses
+from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.last_session import ended, last_conversation, recalled
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
@@ -27,6 +29,8 @@ _LABEL_WIDTH = 10
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
+_SECONDS_PER_USE = 30 * 86_400
+"""An entry that a person called right once counts as so much newer than it is (`feedback.uses`, where that is 1)."""
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "blocked", "open")
 
@@ -69,6 +73,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     repository = _repository(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     knowledge, work, changed = _current(call, options, altered)
+    branch = branch_work(call, repository, knowledge)
+    used = uses(call.engine.feedback, call.engine.clock.now())
+    knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
+    work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
     stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
     held = [item for item in knowledge if item not in stale]
     sections = tuple(
@@ -136,11 +144,13 @@ def _current(
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
     standing = [item for item in found if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
     knowledge = [item for item in standing if isinstance(item, Knowledge)]
-    return (
-        sorted(knowledge, key=lambda item: (item.kind != "constraint", -item.updated_at.timestamp())),
-        sorted((item for item in standing if isinstance(item, WorkItem)), key=_urgency),
-        changed,
-    )
+    return knowledge, [item for item in standing if isinstance(item, WorkItem)], changed
+
+
+def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
+    """Order constraints first, then what is about the branch, what applies everywhere, what is recent or often used."""
+    age = item.updated_at.timestamp() + _SECONDS_PER_USE * used
+    return item.kind != "constraint", not branch.is_about(item), bool(scope_of(item)), -age
 
 
 def _urgency(item: WorkItem) -> tuple[int, int, float]:
@@ -177,10 +187,11 @@ def _statement(item: Knowledge | WorkItem) -> str:
         case WorkItem():
             notes = [item.status.replace("_", " ")] if item.status != "open" else []
             notes += [item.priority] if item.priority in ("urgent", "high") else []
+            notes += [f"branch {item.branch}"] if item.branch else []
             said = title_of(item)
         case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
             said = item.title if rule in item.title else rule
-            notes = [f"in {where}"] if where not in ("", "repository") and where not in said else []
+            notes = [f"in {where}"] if where not in EVERYWHERE and where not in said else []
         case Knowledge(payload=Decision(outcome=outcome)):
             said, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
