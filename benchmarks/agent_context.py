@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks import agent_briefs
 from benchmarks.code_data import clone_of
 from benchmarks.code_files import space_at
 from benchmarks.data import MissingData
@@ -64,7 +65,7 @@ def measure(plan: Plan) -> list[Row]:
             rows += _rows(repository, clone_of(repository), plan, note)
         except MissingData as missing:
             rows.append(Missing(f"pointers, {repository}", str(missing)))
-    return rows
+    return rows + agent_briefs.measure(plan)
 
 
 def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:

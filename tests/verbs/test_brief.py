@@ -175,7 +175,7 @@ def test_rules_for_changed_files_precede_rules_for_others(on_branch):
     quote = note(on_branch, "Rules")
     for where in ("acme/app.py", "", "acme/tax.py"):
         decide(on_branch, f"Rule {where}", quote, kind="constraint", payload={"rule": f"Rule {where}", "scope": where})
-    assert sections(brief(on_branch))["Rules"] == ["Rule acme/app.py", "Rule", "Rule acme/tax.py"]
+    assert sections(brief(on_branch))["Rules"] == ["Rule", "Rule acme/app.py", "Rule acme/tax.py"]
 
 
 def test_often_used_decisions_precede_newer_ones(space):

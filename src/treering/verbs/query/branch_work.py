@@ -28,6 +28,10 @@ class BranchWork:
             return bool(self.name) and item.branch == self.name
         return item.id in self.resting or any(_holds(scope_of(item), path) for path in self.paths)
 
+    def shows(self, item: WorkItem) -> bool:
+        """Return whether work belongs here: not if it was recorded on another branch that is not the default one."""
+        return not self.name or item.branch in ("", self.name)
+
 
 def branch_work(call: Call, repository: Source | None, knowledge: Iterable[Knowledge]) -> BranchWork:
     """Return the work of the branch asked from, or about; of the default branch none."""

@@ -1,6 +1,6 @@
 """`query` in mode `brief`: what to know before starting, without a task, from structured state alone."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +29,8 @@ _LABEL_WIDTH = 10
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
+_LEAST: Mapping[str, int] = {"Decided": 2, "Open": 3, "Stale": 1}
+"""Entries of a section that stay if the budget of tokens is short; of rules, those that apply to all files."""
 _SECONDS_PER_USE = 30 * 86_400
 """An entry that a person called right once counts as so much newer than it is (`feedback.uses`, where that is 1)."""
 _PRIORITIES = ("urgent", "high", "normal", "low")
@@ -76,41 +78,62 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     branch = branch_work(call, repository, knowledge)
     used = uses(call.engine.feedback, call.engine.clock.now())
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
+    work = [item for item in work if branch.shows(item)]
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
     stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
     held = [item for item in knowledge if item not in stale]
-    sections = tuple(
-        section
-        for section in (
-            _section("Rules", [one for one in held if one.kind in ("constraint", "preference")], most=_RULES),
-            _section("Decided", [one for one in held if one.kind == "decision"]),
-            _section("Open", work),
-            _section("Stale", stale, changed=changed),
-        )
-        if section.entries
-    )
+    rules = [one for one in held if one.kind in ("constraint", "preference")]
+    sections = [
+        _section("Rules", rules, most=_RULES),
+        _section("Decided", [one for one in held if one.kind == "decision"]),
+        _section("Open", work),
+        _section("Stale", stale, changed=changed),
+    ]
     talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
-    report = BriefReport(
+    since, last = _since(talk, repository), recalled(talk) if talk else ""
+    everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[:_RULES])
+    max_tokens = options.max_tokens or _DEFAULT_TOKENS
+
+    def fits(chosen: Sequence[BriefSection]) -> bool:
+        lines = [*_card_lines(card), *_memory_lines(chosen, since, last)]
+        return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
+
+    chosen = _shortened([one for one in sections if one.entries], {**_LEAST, "Rules": everywhere}, fits)
+    lines = lines_within(
+        [*_card_lines(card), *_memory_lines(chosen, since, last)], origin=_ORIGIN, max_tokens=max_tokens
+    )
+    return BriefReport(
         verb="query",
         mode="brief",
         scope=call.scope,
+        status="ok" if lines else "empty",
         warnings=altered_warnings(altered),
         ids=(
-            *(entry.id for section in sections for entry in section.entries),
+            *(entry.id for section in chosen for entry in section.entries),
             *(one.id for one in (repository, talk) if one),
         ),
         card=card,
-        sections=sections,
-        since=_since(talk, repository),
-        last=recalled(talk) if talk else "",
+        sections=tuple(chosen),
+        since=since,
+        last=last,
+        lines=tuple(lines),
+        text=fence("\n".join(lines), origin=_ORIGIN) if lines else "",
     )
-    lines = lines_within(
-        [*_card_lines(card), *_memory_lines(report)],
-        origin=_ORIGIN,
-        max_tokens=options.max_tokens or _DEFAULT_TOKENS,
-    )
-    text = fence("\n".join(lines), origin=_ORIGIN) if lines else ""
-    return report.model_copy(update={"lines": lines, "text": text, "status": "ok" if lines else "empty"})
+
+
+def _shortened(
+    sections: list[BriefSection], least: Mapping[str, int], fits: Callable[[Sequence[BriefSection]], bool]
+) -> list[BriefSection]:
+    """Drop the last entries of the sections that have most above their least number, until all fit into the budget."""
+    chosen = list(sections)
+    while not fits(chosen):
+        above = [len(one.entries) - least[one.name] for one in chosen]
+        if max(above, default=0) <= 0:
+            break
+        place = above.index(max(above))
+        section = chosen[place]
+        chosen[place] = section.model_copy(update={"entries": section.entries[:-1]})
+    return [one for one in chosen if one.entries]
 
 
 def _repository(call: Call, altered: Altered) -> Source | None:
@@ -148,9 +171,12 @@ def _current(
 
 
 def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
-    """Order constraints first, then what is about the branch, what applies everywhere, what is recent or often used."""
+    """Order constraints first, then rules for all files, what is about the branch, what is recent or often used.
+
+    Rules for some files come later: hooks show them when such a file is edited.
+    """
     age = item.updated_at.timestamp() + _SECONDS_PER_USE * used
-    return item.kind != "constraint", not branch.is_about(item), bool(scope_of(item)), -age
+    return item.kind != "constraint", bool(scope_of(item)), not branch.is_about(item), -age
 
 
 def _urgency(item: WorkItem) -> tuple[int, int, float]:
@@ -239,13 +265,13 @@ def _commands(commands: Iterable[Mapping[str, str]]) -> Iterator[str]:
     return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
 
 
-def _memory_lines(report: BriefReport) -> Iterator[str]:
-    for section in report.sections:
+def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> Iterator[str]:
+    for section in sections:
         for place, entry in enumerate(section.entries):
             hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
             yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
-    yield from _labeled("Since", report.since)
-    yield from _labeled("Last", report.last)
+    yield from _labeled("Since", since)
+    yield from _labeled("Last", last)
 
 
 def _labeled(label: str, text: str) -> Iterator[str]:
