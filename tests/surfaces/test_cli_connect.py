@@ -298,6 +298,7 @@ HOOK_MODULES = {
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
     *("treering.parts.coding_agents.tool_calls", "treering.parts.coding_agents.client_input"),
+    "treering.parts.coding_agents.brief_changes",
     "treering.parts.coding_agents.ready_pack",
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
