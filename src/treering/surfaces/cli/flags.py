@@ -123,7 +123,9 @@ class QueryFlags:
         str | None, Option("--as-of", metavar="WHEN", help="As the space stood at an ISO time or a sequence number.")
     ] = None
     descend: Annotated[bool, Option("--descend", help="Also see the scopes below.")] = False
-    explain: Annotated[bool, Option("--explain", help="Say how each hit was found.")] = False
+    explain: Annotated[
+        bool, Option("--explain", "-v", help="Show score, id and trust of each hit, and how it was found.")
+    ] = False
     withdrawn: Annotated[bool, Option("--withdrawn", help="Also show what is stale or superseded.")] = False
     at: Annotated[
         str | None,
