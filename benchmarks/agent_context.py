@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks import agent_candidates, agent_cards, agent_lines
+from benchmarks import agent_briefs, agent_candidates, agent_cards, agent_lines, agent_packs
 from benchmarks.code_data import clone_of
 from benchmarks.code_files import space_at
 from benchmarks.data import MissingData
@@ -57,16 +57,25 @@ class Answered:
 
 
 def measure(plan: Plan) -> list[Row]:
+    """Measure what an agent gets unasked, and the lines, candidates and packs it gets when it asks."""
+    return [
+        *agent_cards.measure(),
+        *agent_briefs.measure(plan),
+        *_prompts(plan),
+        *agent_packs.measure(plan, tuned_on=TUNED_ON),
+        *agent_lines.measure(plan, tuned_on=TUNED_ON),
+        *agent_candidates.measure(),
+    ]
+
+
+def _prompts(plan: Plan) -> Iterator[Row]:
     """Replay the history of each repository, then ask what needs no answer."""
-    rows = agent_cards.measure()
     for repository in TUNED_ON + REPORTED_ON:
         note = "tuned on" if repository in TUNED_ON else ""
         try:
-            rows += _rows(repository, clone_of(repository), plan, note)
+            yield from _rows(repository, clone_of(repository), plan, note)
         except MissingData as missing:
-            rows.append(Missing(f"pointers, {repository}", str(missing)))
-    rows += agent_lines.measure(plan, tuned_on=TUNED_ON)
-    return rows + agent_candidates.measure()
+            yield Missing(f"pointers, {repository}", str(missing))
 
 
 def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:

@@ -298,6 +298,7 @@ HOOK_MODULES = {
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
     *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
     *("treering.parts.coding_agents.tool_calls", "treering.parts.coding_agents.client_input"),
+    "treering.parts.coding_agents.brief_changes",
     "treering.parts.coding_agents.ready_pack",
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
@@ -463,6 +464,36 @@ def test_a_kept_session_leaves_out_erased_turns(folder, tmp_path, capsys):
     assert "left out: 2 messages" in capsys.readouterr().out
     assert run(["discussion", "record", session, str(file), "--again"]) == 0
     assert "2 appended, 1 unchanged, 0 withdrawn; 3 messages now" in capsys.readouterr().out
+
+
+def test_brief_recalls_the_work_of_a_kept_session(folder, tmp_path):
+    file = tmp_path / "session.jsonl"
+    session = transcript(file, [("user", "Limit the redeliveries of tasks, please")])
+    work = [
+        ("assistant", {"type": "tool_use", "id": "1", "name": "Edit", "input": {"file_path": "/p/src/tasks.py"}}),
+        ("assistant", {"type": "tool_use", "id": "2", "name": "Bash", "input": {"command": "pytest -q"}}),
+        (
+            "user",
+            {"type": "tool_result", "tool_use_id": "2", "content": "E  key AKIAIOSFODNN7EXAMPLE", "is_error": True},
+        ),
+        ("assistant", {"type": "text", "text": "The limit is set. Next: the docs"}),
+    ]
+    with file.open("a") as written:
+        for number, (role, part) in enumerate(work):
+            line = {
+                "type": role,
+                "sessionId": session,
+                "uuid": f"w{number}",
+                "message": {"role": role, "content": [part]},
+            }
+            written.write(f"{json.dumps(line)}\n")
+    for _ in range(2):
+        assert run(["session", "keep", "--now", str(file)]) == 0
+    with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
+        said = space.query("brief").last
+    assert said.startswith("02 Mar: “Limit the redeliveries of tasks, please”. Edited 1 file: src/tasks.py. Failing:")
+    assert said.endswith("Next: “the docs”")
+    assert "AKIA" not in said
 
 
 def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
@@ -822,14 +853,34 @@ def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
 
 def test_what_a_session_began_with_is_not_told_again(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
-    for source in ("startup", "compact"):
+    for source in ("startup", "clear"):
         told = context_of(hook("begin", {**begin, "source": source}, shop))
         assert "Baskets hold three things" in told
         assert "The mosaic of the fountain" in told
-    hook("begin", {**begin, "source": "resume"}, shop)
+    for source in ("resume", "compact"):
+        assert hook("begin", {**begin, "source": source}, shop) == {}
     assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
     assert on_prompt(shop, "Who restored the mosaic of the fountain?") == ""
     assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?", session="two")
+
+
+def test_resumed_session_gets_only_what_changed(shop):
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
+    hook("begin", {**begin, "source": "startup"}, shop)
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
+        (basket,) = [one.id for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
+        decide(space, "The orchard grows quinces", note(space, "Quinces grow in the orchard."))
+        space.crystallize("knowledge", input={"id": basket, "status": "archived"})
+    told = context_of(hook("begin", {**begin, "source": "resume"}, shop))
+    assert "Decided   The orchard grows quinces" in told
+    assert f"Over      {basket}" in told
+    assert "mosaic" not in told
+    assert hook("begin", {**begin, "source": "compact"}, shop) == {}
+
+
+def test_subagent_is_not_told_the_brief(shop):
+    given = {"hook_event_name": "SessionStart", "cwd": str(shop), "session_id": "one", "agent_id": "a1"}
+    assert hook("begin", given, shop) == {}
 
 
 def test_decision_whose_lines_were_edited_is_told_as_stale(shop):

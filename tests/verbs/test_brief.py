@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sources.git_scratch import Scratch
-from space_parts import decide, note, state_fact, task
+from space_parts import all_of, decide, note, state_fact, task
 from treering.core.fencing import without_recalled
 from treering.retrieval.text.analysis import estimate_tokens
 
@@ -135,5 +135,51 @@ def test_brief_quotes_the_last_request_and_the_commits_since(space, repository):
         "source", "/discussion/1", {"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]}
     )
     report = brief(space)
-    assert report.last.endswith("“Limit redeliveries of poison messages.”")
+    assert report.last.endswith("“Limit redeliveries of poison messages.”. Next: “The docs”")
     assert "1 or more commits, the last “Sell anvils”" in report.since
+
+
+@pytest.fixture
+def on_branch(space, repository):
+    """A repository on the branch `pricing`, which changes `acme/app.py`, with what was recorded on `main` before."""
+    repository.commit({"acme/tax.py": "t = 1\n", "CONTRIBUTING.md": "Be kind.\n"}, message="Add taxes")
+    here = space.asked_from(repository.folder)
+    here.ingest("repo", input={"path": str(repository.folder)})
+    task(here, "Write the docs", priority="urgent")
+    repository.git("checkout", "-q", "-b", "pricing")
+    repository.commit({"acme/app.py": "a = 2\n"}, message="Price anvils")
+    here.ingest("repo", input={"path": str(repository.folder)})
+    return here
+
+
+def cite(space, path, title, **fields):
+    """Record active knowledge that rests on a file."""
+    (source,) = [one for one in all_of(space, "source") if one.origin.endswith(f"#{path}")]
+    return decide(space, title, {"source_id": source.id, "segment_id": source.segments[-1].segment_id}, **fields)
+
+
+def test_open_work_of_the_branch_comes_first(on_branch, repository):
+    task(on_branch, "Round the prices")
+    assert sections(brief(on_branch))["Open"] == ["Round the prices (branch pricing)", "Write the docs (urgent)"]
+    repository.git("checkout", "-q", "main")
+    assert sections(brief(on_branch))["Open"] == ["Write the docs (urgent)", "Round the prices (branch pricing)"]
+
+
+def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
+    cite(on_branch, "acme/app.py", "Prices are whole numbers", payload={"question": "Prices?", "outcome": ""})
+    cite(on_branch, "acme/tax.py", "Taxes are rounded up", payload={"question": "Taxes?", "outcome": ""})
+    assert sections(brief(on_branch))["Decided"] == ["Prices are whole numbers", "Taxes are rounded up"]
+
+
+def test_rules_for_changed_files_precede_rules_for_others(on_branch):
+    quote = note(on_branch, "Rules")
+    for where in ("acme/app.py", "", "acme/tax.py"):
+        decide(on_branch, f"Rule {where}", quote, kind="constraint", payload={"rule": f"Rule {where}", "scope": where})
+    assert sections(brief(on_branch))["Rules"] == ["Rule", "Rule acme/app.py", "Rule acme/tax.py"]
+
+
+def test_often_used_decisions_precede_newer_ones(space):
+    used = settled(space, "Anvils are cast in sand")
+    settled(space, "Hammers are forged")
+    space.crystallize("feedback", input={"question": "How are anvils cast?", "right": [used]})
+    assert sections(brief(space))["Decided"][0] == "Anvils are cast in sand"

@@ -325,6 +325,8 @@ class WorkItem(_Object):
     resolution: str = ""
     due_at: Instant | None = None
     opened_at: Instant | None = None
+    branch: str = Field(default="", exclude_if=lambda branch: not branch)
+    """The branch of the repository that it belongs to; empty for the default branch."""
 
 
 AnyObject = Annotated[Source | Node | Knowledge | Activity | WorkItem, Field(discriminator="type")]

@@ -1,6 +1,6 @@
 """The port for reading outside material. An adapter finds it; a format reads it. It never decides, never writes."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -294,6 +294,10 @@ class TreeLookup(Protocol):
 
         `None` in all where the repository cannot be read there.
         """
+        ...
+
+    def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:
+        """Return the paths that a commit changes since its history left another one; none if unknown."""
         ...
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:

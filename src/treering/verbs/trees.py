@@ -18,7 +18,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.scope import ROOT
 from treering.core.screening import redact
-from treering.core.versions import HeldContents, TreeView, is_blob, known_branches, places_of_branches
+from treering.core.versions import DETACHED, HeldContents, TreeView, is_blob, known_branches, places_of_branches
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
@@ -128,6 +128,16 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
     if here and (found := _read_here(maps, here, lookup)):
         return _of_work_tree(found[0], here, lookup)
     return None
+
+
+def branch_worked_on(engine: Engine, scope: str) -> str:
+    """Return the branch of the work tree asked from, if its repository was read and it is not the default branch."""
+    lookup = engine.trees()
+    here = lookup.here(engine.folder) if lookup else None
+    found = _read_here(_maps(engine, scope), here, lookup) if here else []
+    if here is None or not found or here.branch.startswith(DETACHED):
+        return ""
+    return "" if here.branch == found[0].payload.get("leading") else here.branch
 
 
 def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:

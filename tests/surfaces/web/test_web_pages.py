@@ -128,6 +128,12 @@ def test_what_is_asked_stays_text(site):
             assert answer.headers["content-type"].startswith("text/html"), (path, name)
 
 
+def test_start_page_shows_the_brief_until_something_is_asked(site):
+    client, _ = site
+    assert "What to know before starting" in client.get("/").text
+    assert "What to know before starting" not in client.get("/?q=retries").text
+
+
 def test_a_hit_tells_why_it_is_there_and_marks_the_words_of_the_question(site):
     client, _ = site
     text = shown(client, "/?q=how+often+is+a+fetch+tried")

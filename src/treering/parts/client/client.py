@@ -90,6 +90,7 @@ class BlockingMemoryClient:
     store = _of_memory(ClientMemory.store, disabled=str)
     store_once = _of_memory(ClientMemory.store_once, disabled=list)
     retrieve = _of_memory(ClientMemory.retrieve, disabled=RetrievedMemories)
+    brief = _of_memory(ClientMemory.brief, disabled=str)
     get_related_memories = _of_memory(ClientMemory.get_related_memories, disabled=list)
     merge_nested_context = _of_memory(ClientMemory.merge_nested_context, disabled=int)
     discard_nested_context = _of_memory(ClientMemory.discard_nested_context, disabled=int)
@@ -314,6 +315,7 @@ class MemorySystemClient:
 
     store_once = _in_threads(BlockingMemoryClient.store_once)
     retrieve = _in_threads(BlockingMemoryClient.retrieve)
+    brief = _in_threads(BlockingMemoryClient.brief)
     get_related_memories = _in_threads(BlockingMemoryClient.get_related_memories)
     merge_nested_context = _in_threads(BlockingMemoryClient.merge_nested_context)
     discard_nested_context = _in_threads(BlockingMemoryClient.discard_nested_context)

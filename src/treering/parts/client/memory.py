@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Literal, TypeGuard, cast
 
+from treering.core.characters import one_line
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
-from treering.core.filters import Compare
+from treering.core.fencing import fence
+from treering.core.filters import EVERYTHING, And, Compare
 from treering.core.objects import Activity, Object, Source
 from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
 from treering.core.scope import ROOT
@@ -29,7 +31,16 @@ from treering.parts.client.items.documents import (
     scope_of,
     session_text,
 )
-from treering.parts.client.items.recalling import Ages, MemoryQuery, RecallScope, Who, metadata_filter, reach_of, recall
+from treering.parts.client.items.recalling import (
+    Ages,
+    MemoryQuery,
+    RecallScope,
+    Who,
+    is_visible,
+    metadata_filter,
+    reach_of,
+    recall,
+)
 from treering.parts.client.items.recording import (
     KeyedMemory,
     MemoryEntry,
@@ -44,6 +55,7 @@ from treering.parts.client.records import Records
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.ports.vector_engine import EngineReport
+from treering.retrieval.search.packing import lines_within
 from treering.verbs import catalog
 from treering.verbs.crystallize.submission import apply_directly, check_direct
 from treering.verbs.engine import Engine, retry_on_conflict
@@ -54,6 +66,10 @@ from treering.verbs.query.related import RelatedReport
 _LOG = logging.getLogger(__name__)
 
 MOST_RETRIEVED = 200
+_NEWEST_MEMORIES = 500
+"""Memories stored last in the space, among which a brief looks for those of a session, an agent or a user."""
+_MAX_LINE_CHARS = 200
+_BRIEF = "brief"
 _ATTEMPTS = 20
 _WHAT = "The memory client"
 _OF_ENTRIES = (TreeringError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
@@ -160,6 +176,34 @@ class ClientMemory:
             no_reranker=self._no_reranker,
         )
         return recall(self._engine, asked)
+
+    def brief(self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500) -> str:
+        """Return the newest memories that a session, an agent or a user sees, for the beginning of a conversation.
+
+        One line each, newest first, fenced as data; empty if there are none. `session_id`, `scope`: as for `retrieve`.
+        """
+        if self._who.agent_type in self._config.excluded_agents:
+            return ""
+        self.flush()
+        reach = reach_of(
+            scope=scope,
+            session_id=session_text(session_id),
+            who=self._who,
+            ages=Ages(self._config.session_ttl, self._config.retrieval.max_age_seconds),
+            where=EVERYTHING,
+            now=self._engine.clock.now(),
+        )
+        # The ledger does not see metadata: users and nested contexts are told apart afterwards.
+        stored = And((Compare("origin", "prefix", PREFIX), Compare("status", "eq", "active")))
+        newest = Selection(
+            scope=reach.scope, descend=reach.descend, types=("source",), where=stored, newest=_NEWEST_MEMORIES
+        )
+        sources = (one for one in self._engine.ledger.select(newest) if isinstance(one, Source))
+        items = [item_of(one) for one in sources if is_visible(one, reach)]
+        items.sort(key=lambda item: item.timestamp, reverse=True)
+        lines = [f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}" for item in items]
+        shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
+        return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 
     def get_related_memories(
         self,

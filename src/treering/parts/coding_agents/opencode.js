@@ -4,6 +4,7 @@ import { spawn } from "node:child_process"
 
 const MOST_OUTPUT = 20_000
 const MOST_TRANSCRIPT = 8_000_000
+const MOST_TOLD = 2_000 // of the output of each tool
 
 // Calls `treering session WORD`; gives what it wants told, and an empty text where that is nothing.
 const call = (word, given) =>
@@ -53,6 +54,20 @@ const textOf = (parts) =>
     .map((part) => part.text)
     .join("\n")
 
+// What a tool did, as a message that is not a word of anybody's: files edited and commands that fail are noted of it.
+const toolsOf = (parts) =>
+  parts
+    .filter((part) => part.type === "tool" && part.state.status !== "pending")
+    .flatMap(({ callID, tool, state }) => [
+      { type: "tool_use", id: callID, name: tool, input: state.input },
+      {
+        type: "tool_result",
+        tool_use_id: callID,
+        content: String(state.output ?? state.error ?? "").slice(-MOST_TOLD),
+        is_error: state.status === "error" || Boolean(state.metadata?.exit),
+      },
+    ])
+
 const answerOf = ({ output, content, structuredContent }) =>
   JSON.stringify(output ?? [content, structuredContent]).slice(0, MOST_TRANSCRIPT)
 
@@ -67,8 +82,11 @@ export const Treering = async ({ client, directory }) => {
     if (!LIMITS.keep || ofAgents.has(session)) return
     const { data } = await client.session.messages({ path: { id: session } })
     const messages = (data ?? [])
-      .map(({ info, parts }) => ({ role: info.role, content: textOf(parts), timestamp: info.time.created / 1000 }))
-      .filter((one) => one.content.trim())
+      .flatMap(({ info, parts }) => [
+        { role: "tool", content: toolsOf(parts), timestamp: info.time.created / 1000 },
+        { role: info.role, content: textOf(parts), timestamp: info.time.created / 1000 },
+      ])
+      .filter((one) => (typeof one.content === "string" ? one.content.trim() : one.content.length))
     const told = given("session.idle", session, { messages })
     if (messages.length && JSON.stringify(told).length <= MOST_TRANSCRIPT) await call("keep", told)
   }

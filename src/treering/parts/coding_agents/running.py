@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from pydantic import JsonValue
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
@@ -40,6 +41,7 @@ from treering.surfaces.python.space import Space, open_space
 from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, parse_address
 from treering.system.machine import StartCommand, one_after_another
+from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
 from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, VectorWork
 
@@ -260,12 +262,15 @@ def _plural(kind: str, number: int) -> str:
 
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
 _ACTOR = "coding agent"
+_FACTS = ("folder", "branch", "session")
+"""Metadata of a transcript that is stored with the discussion."""
 _FAILED = 1
 
 
 def keep_now(file: Path) -> None:
     """Keep a transcript in the space of the working folder."""
-    _keep(file, Settings.read().space_address(None))
+    settings = Settings.read()
+    _keep(file, settings.space_address(None), settings.folder.absolute())
 
 
 def work(folder: Path | None) -> None:
@@ -282,7 +287,7 @@ def work(folder: Path | None) -> None:
             failed = True
         for several in _by_transcript(waiting):
             try:
-                _keep(several[-1].transcript, _space_of(several[-1]))
+                _keep(several[-1].transcript, _space_of(several[-1]), several[-1].folder)
             except FileNotFoundError as error:
                 tell(f"treering: {error.filename} is gone, so it cannot be kept.")
             except (TreeringError, OSError) as error:
@@ -347,8 +352,11 @@ def _make_ready_in(folder: Path) -> None:
             make_ready(space, folder)
 
 
-def _keep(file: Path, address: Address) -> None:
-    """Record what is new in a transcript, make the memories that are due, and propose what was decided, by rules."""
+def _keep(file: Path, address: Address, folder: Path) -> None:
+    """Record what is new in a transcript, make the memories that are due, and propose what was decided, by rules.
+
+    `folder`: where the session worked, if the transcript does not name it.
+    """
     if "discussions" not in PARTS:
         raise InvalidInput("Transcripts are kept as discussions, and there is no part 'discussions'.")
     # Imported here: who only makes a pack ready has no use for it.
@@ -363,12 +371,19 @@ def _keep(file: Path, address: Address) -> None:
     with opened(address, writing, create=True) as space:
         for one in found.conversations:
             if one.messages:
-                given = {"id": one.id or file.stem, "messages": one.messages}
+                facts = _place_of(folder) | {name: one.metadata[name] for name in _FACTS if name in one.metadata}
+                given = {"id": one.id or file.stem, "messages": one.messages, "metadata": facts}
                 report = space.perform(recording(MakingPlan()), input=given, options={"update": True, "propose": True})
                 say(_kept(report, len(one.messages)))
         embed_later(space, writing)
     for problem in found.problems:
         tell(f"treering: {problem}")
+
+
+def _place_of(folder: Path) -> dict[str, JsonValue]:
+    place = repository_at(folder)
+    branch = place.head()[0] if place else ""
+    return {"folder": str(folder), **({"branch": branch} if branch else {})}
 
 
 def _kept(report: "RecordReport", messages: int) -> str:

@@ -35,7 +35,7 @@ _MOST_ASKED = 20_000
 _MAX_SEARCH_SECONDS = 1.0
 """Three times what the search for a prompt takes on an idle machine."""
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode brief."
-_RESUMED = "resume"
+_COMPACTED = "compact"
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10
@@ -117,7 +117,15 @@ def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]
 
 
 def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with the brief of the folder: the one kept ready, or a new one if something in it changed since."""
+    """Answer with the brief of the folder: the one kept ready, or a new one if something in it changed since.
+
+    A session that goes on gets what changed since it was shown the brief, or nothing; an agent of an agent nothing.
+    """
+    from treering.parts.coding_agents.brief_changes import GOES_ON, changes_of_brief, line_keys
+    from treering.parts.coding_agents.hook_memory import ShownThings
+
+    if given.get("agent_id"):
+        return _EMPTY
     folder = _folder(given)
     settings = Settings.read(folder=folder)
     address = settings.space_address()
@@ -130,7 +138,9 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     now = standing(space, pack.revisions if pack else ())
     if pack is None or not pack.is_fresh(now, state) or any(waiting_transcripts(settings)):
         start_work(folder)
-    if pack is None or not pack.holds(now):
+    shown = ShownThings(space, _session(given))
+    goes_on = given.get("source") in GOES_ON and bool(shown.ids)
+    if pack is None or not pack.holds(now) or (goes_on and not pack.is_fresh(now, state)):
         # Imported here: it loads the whole program, which takes most of a second.
         from treering.parts.coding_agents.made_brief import made_now
 
@@ -138,10 +148,13 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if pack is None:
             return _EMPTY
         now = standing(space, pack.revisions)
-    if given.get("source") != _RESUMED:  # what was told before a session was compacted or cleared is gone from it
-        from treering.parts.coding_agents import hook_memory
-
-        hook_memory.ShownThings(space, _session(given)).begin(pack.revisions)
+    lines = pack.text.splitlines()
+    changes, over = changes_of_brief(lines, pack.revisions, shown.ids, space) if goes_on else ("", set())
+    # Pointers and the like are gone from a compacted session, and all from one that was cleared.
+    before = shown.ids - over if goes_on and given.get("source") != _COMPACTED else ()
+    shown.begin({*before, *pack.revisions, *line_keys(lines)})
+    if goes_on:
+        return _told(given, changes)
     return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.parts.discussions.files import STATE as STATE_FILE
@@ -39,6 +39,9 @@ class RecordInput(DiscussionInput):
     """What was said."""
 
     messages: tuple[Message, ...] = Field(description="All of a conversation, or its newest messages.")
+    metadata: dict[str, JsonValue] = Field(
+        default={}, description="Facts about the conversation as it is now, such as the files edited in it."
+    )
 
 
 class RecordOptions(Value):
@@ -215,6 +218,8 @@ def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
 def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
     discussion = _discussions(call, plan).open(given.id)
     recorded = discussion.record(given.messages, again=options.again)
+    if given.metadata and recorded.count:
+        discussion.log.note(given.metadata)
     made = discussion.update() if options.update and recorded.count else None
     new = discussion.last_messages(recorded.appended + recorded.placed) if options.propose and recorded.appended else ()
     proposed = propose_outcomes(call, new) if new else ()

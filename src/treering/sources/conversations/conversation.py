@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from treering.core.canonical import digest, render_time
+from treering.sources.conversations.session_work import SESSION, SessionWork
 from treering.sources.reading.loose_json import Record, first_words, listed, moment, record, words
 from treering.verbs.ingest.known import AS_OF
 from treering.verbs.ingest.turns import Message
@@ -74,6 +75,7 @@ class ConversationDraft:
     counts: Counter[str] = field(default_factory=Counter)
     metadata: dict[str, JsonValue] = field(default_factory=dict)
     ids_are_unique: bool = False
+    work: SessionWork = field(default_factory=SessionWork)
 
     def finished(self) -> Conversation:
         """Return it as a value. Where the file names no time, the first and the last message do."""
@@ -81,13 +83,15 @@ class ConversationDraft:
         times = [message.at for message in messages if message.at]
         until = max([*times, *([self.updated] if self.updated else [])], default=None)
         as_of: dict[str, JsonValue] = {AS_OF: render_time(until)} if until else {}
+        facts = self.work.facts()
+        session: dict[str, JsonValue] = {SESSION: facts} if facts else {}
         return Conversation(
             id=fitting(self.id),
             title=" ".join(self.title.split())[:_TITLE_CHARS],
             messages=messages,
             kind=self.kind,
             created=self.created or min(times, default=None),
-            metadata={"format": self.format, **as_of, **self.metadata},
+            metadata={"format": self.format, **as_of, **session, **self.metadata},
             notes=tuple(f"{count} {what}" for what, count in self.counts.items()),
             known_as=_known_as(self.format, self.id),
         )

@@ -68,14 +68,18 @@ def _speaks(line: Record) -> bool:
 
 
 def _add(line: Record, draft: ConversationDraft) -> None:
-    spoken = said(record(line.get("message")).get("content"))
+    content = record(line.get("message")).get("content")
+    draft.work.take(content)
+    spoken = said(content)
     draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
     own = "\n\n".join(_REQUEST.findall(spoken.words)) or spoken.words
-    content = "\n".join(filter(None, [own, *spoken.tools]))
-    if content:
+    text = "\n".join(filter(None, [own, *spoken.tools]))
+    if text:
         # A line in which only tools are used is not a word of anybody's.
         role = words(line.get("role")) if own else "tool"
-        draft.messages.append(Message(content=content, role=role))
+        draft.messages.append(Message(content=text, role=role))
+        if role == "user":
+            draft.work.request(own)
 
 
 # Sessions of Codex: a JSON object per line, each with a `type` and a `payload`.
@@ -110,6 +114,7 @@ def read_codex(lines: Iterable[CodexLine]) -> Iterator[Parsed]:
 
 _META, _ITEM = "session_meta", "response_item"
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 _PUT_BEFORE = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|permissions|skills?_instructions|skill|apps"
     r"|collaboration_mode|turn_aborted|subagent_notification|user_shell_command|hook_prompt|recommended_plugins)\b"
@@ -132,12 +137,19 @@ def _begin(payload: Record, draft: ConversationDraft) -> None:
     draft.id = draft.id or first_words(payload, "id", "session_id")
     if folder := first_words(payload, "cwd"):
         draft.metadata.setdefault("folder", folder)
+    if branch := first_words(record(payload.get("git")), "branch"):
+        draft.metadata.setdefault("branch", branch)
 
 
 def _add_codex(line: Record, payload: Record, draft: ConversationDraft) -> None:
-    role = words(payload.get("role"))
-    if words(payload.get("type")) in _CALLS:
+    role, kind, call = words(payload.get("role")), words(payload.get("type")), first_words(payload, "call_id", "id")
+    if kind in _CALLS:
         role, spoken = "tool", _used(payload)
+        given = payload.get("arguments", payload.get("input", payload.get("action")))
+        draft.work.call(words(payload.get("name")), given, call)
+    elif kind in _RESULTS:
+        draft.work.answer(call, payload.get("output"))
+        return
     elif _is_codex_message(line) and role in _ROLES:
         spoken = said(_own_parts(payload.get("content")))
     else:
@@ -146,6 +158,8 @@ def _add_codex(line: Record, payload: Record, draft: ConversationDraft) -> None:
     if spoken:
         at = first_moment(line, "timestamp")
         draft.messages.append(Message(content=spoken.text, role=role, id=words(payload.get("id")), at=at))
+        if role == "user":
+            draft.work.request(spoken.words)
 
 
 def _parts(content: object) -> Sequence[object]:
@@ -225,11 +239,16 @@ def _add_gemini(line: Record, draft: ConversationDraft) -> None:
     spoken = said(parts)
     draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
     own = without_surroundings(spoken.words) if role == "user" else spoken.words
-    calls = map(record, listed(line.get("toolCalls")))
+    calls = [record(one) for one in listed(line.get("toolCalls"))]
+    for call in calls:
+        draft.work.call(words(call.get("name")), call.get("args"), words(call.get("id")))
+        draft.work.answer(words(call.get("id")), call.get("result"), failed=call.get("status") == "error" or None)
     tools = [tool_line(first_words(call, "name") or "tool", _gist(call.get("args"))) for call in calls]
     if content := "\n".join(filter(None, [own, *spoken.tools, *tools])):
         at, identity = first_moment(line, "timestamp"), words(line.get("id"))
         draft.messages.append(Message(content=content, role=role if own else "tool", id=identity, at=at))
+        if role == "user":
+            draft.work.request(own)
 
 
 Line = tuple[int, object]

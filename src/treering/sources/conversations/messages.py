@@ -63,12 +63,15 @@ def take(found: Iterable[Record], draft: ConversationDraft) -> None:
     """Add what is said in messages to a conversation."""
     for message in found:
         role = _role(message)
+        _note_tools(message, draft)
         spoken = _spoken(message) if role in {"user", "assistant"} else Said()
         if role not in {"user", "assistant"}:
             draft.counts[NOT_SPOKEN] += 1
         draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
         if spoken:
             draft.messages.append(_message(message, role, spoken))
+        if role == "user":
+            draft.work.request(spoken.words)
 
 
 _MOST = 0.6
@@ -124,6 +127,15 @@ def _spoken(message: Record) -> Said:
     calls = [record(record(one).get("function")) for one in listed(message.get("tool_calls"))]
     lines = [tool_line(first_words(call, "name") or "tool", call.get("arguments")) for call in calls if call]
     return Said(spoken.words, (*spoken.tools, *filter(None, lines)), spoken.other)
+
+
+def _note_tools(message: Record, draft: ConversationDraft) -> None:
+    draft.work.take(message.get("content"))
+    for call in map(record, listed(message.get("tool_calls"))):
+        function = record(call.get("function"))
+        draft.work.call(words(function.get("name")), function.get("arguments"), words(call.get("id")))
+    if answered := words(message.get("tool_call_id")):
+        draft.work.answer(answered, message.get("content"))
 
 
 def _message(message: Record, role: str, spoken: Said) -> Message:
@@ -234,6 +246,7 @@ class _Sessions:
             return "it is a message without content"
         session = self._session(line)
         draft = session.aside if line.get("isSidechain") is True else session.draft
+        session.draft.work.take(message.get("content"))
         if line.get("isCompactSummary") is True:
             draft.counts[_RETOLD] += 1
         elif not (line.get("isMeta") is True or line.get("isApiErrorMessage") is True):
@@ -250,6 +263,8 @@ class _Sessions:
         session = self.by_id[self.last]
         if folder := first_words(line, "cwd"):
             session.draft.metadata.setdefault("folder", folder)
+        if branch := first_words(line, "gitBranch"):
+            session.draft.metadata["branch"] = branch
         return session
 
 
@@ -266,6 +281,8 @@ def _add(line: Record, spoken: Said, draft: ConversationDraft) -> None:
         role = words(line.get("type")) if own else "tool"
         at = first_moment(line, "timestamp")
         draft.messages.append(Message(content=content, role=role, id=words(line.get("uuid")), at=at))
+        if role == "user":
+            draft.work.request(own)
 
 
 def _own_words(text: str) -> str:

@@ -1,7 +1,7 @@
 """Which files of a repository are read, and as they lie in a work tree; and the tree that a question is asked from."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -368,6 +368,13 @@ class RepositoryTrees:
                 self._differing[key] = open_repository(place, self.access).differing(before, after)
             return self._differing[key]
         return None
+
+    def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:
+        """Return the paths that a commit changes since its history left that of another one."""
+        with suppress(TreeringError):
+            base = open_repository(place, self.access).merge_base(since, commit) if since and commit else None
+            return (self.differing(place, base, commit) or {}).keys() if base else ()
+        return ()
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
         """Read a file of a work tree as it lies; `None` where it may not be read or is too large to be compared."""

@@ -27,6 +27,7 @@ from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.short_ids import full_id
+from treering.verbs.trees import branch_worked_on
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
 EVIDENCE_NAMES = ("evidence", "because")
@@ -102,6 +103,7 @@ class WorkItemFields(Value):
     parent_ref: str | None = None
     due_at: str | None = None
     opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
+    branch: str | None = Field(default=None, description="Default: the one checked out, if not the default branch.")
 
 
 def _payload_fields(kind: object) -> frozenset[str]:
@@ -157,7 +159,8 @@ def draft_node(call: Call, fields: NodeFields) -> Node:
 
 def draft_work_item(call: Call, fields: WorkItemFields) -> WorkItem:
     """Make a work item."""
-    return make(call, WorkItem, fields.model_dump(mode="json", exclude_none=True))
+    given = fields.model_dump(mode="json", exclude_none=True)
+    return make(call, WorkItem, {"branch": branch_worked_on(call.engine, call.scope), **given})
 
 
 def draft_activity(call: Call, fields: dict[str, Any]) -> Activity:

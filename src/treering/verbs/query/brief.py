@@ -1,7 +1,6 @@
 """`query` in mode `brief`: what to know before starting, without a task, from structured state alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -9,14 +8,16 @@ from pydantic import Field
 
 from treering.core.canonical import Instant
 from treering.core.characters import one_line
-from treering.core.evidence import Turn
-from treering.core.fencing import fence, without_recalled
+from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.search.packing import lines_within
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
+from treering.verbs.feedback import uses
+from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
+from treering.verbs.query.last_session import ended, last_conversation, recalled
 from treering.verbs.reading import ReadOptions, ReadReport, altered_warnings, time_of
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
@@ -24,16 +25,16 @@ from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
-_MAX_QUOTE_CHARS = 140
 _LABEL_WIDTH = 10
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
+_LEAST: Mapping[str, int] = {"Decided": 2, "Open": 3, "Stale": 1}
+"""Entries of a section that stay if the budget of tokens is short; of rules, those that apply to all files."""
+_SECONDS_PER_USE = 30 * 86_400
+"""An entry that a person called right once counts as so much newer than it is (`feedback.uses`, where that is 1)."""
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "blocked", "open")
-_TALK = "conversation"
-_TALKS = 20
-"""Conversations begun last, among which the one with the newest message is looked for."""
 
 
 class BriefEntry(Value):
@@ -74,40 +75,65 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     repository = _repository(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     knowledge, work, changed = _current(call, options, altered)
+    branch = branch_work(call, repository, knowledge)
+    used = uses(call.engine.feedback, call.engine.clock.now())
+    knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
+    work = [item for item in work if branch.shows(item)]
+    work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
     stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
     held = [item for item in knowledge if item not in stale]
-    sections = tuple(
-        section
-        for section in (
-            _section("Rules", [one for one in held if one.kind in ("constraint", "preference")], most=_RULES),
-            _section("Decided", [one for one in held if one.kind == "decision"]),
-            _section("Open", work),
-            _section("Stale", stale, changed=changed),
-        )
-        if section.entries
+    rules = [one for one in held if one.kind in ("constraint", "preference")]
+    sections = [
+        _section("Rules", rules, most=_RULES),
+        _section("Decided", [one for one in held if one.kind == "decision"]),
+        _section("Open", work),
+        _section("Stale", stale, changed=changed),
+    ]
+    talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
+    since, last = _since(talk, repository), recalled(talk) if talk else ""
+    everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[:_RULES])
+    max_tokens = options.max_tokens or _DEFAULT_TOKENS
+
+    def fits(chosen: Sequence[BriefSection]) -> bool:
+        lines = [*card_lines(card), *_memory_lines(chosen, since, last)]
+        return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
+
+    chosen = _shortened([one for one in sections if one.entries], {**_LEAST, "Rules": everywhere}, fits)
+    lines = lines_within(
+        [*card_lines(card), *_memory_lines(chosen, since, last)], origin=_ORIGIN, max_tokens=max_tokens
     )
-    talk = _last_talk(call, options, altered)
-    report = BriefReport(
+    return BriefReport(
         verb="query",
         mode="brief",
         scope=call.scope,
+        status="ok" if lines else "empty",
         warnings=altered_warnings(altered),
         ids=(
-            *(entry.id for section in sections for entry in section.entries),
+            *(entry.id for section in chosen for entry in section.entries),
             *(one.id for one in (repository, talk) if one),
         ),
         card=card,
-        sections=sections,
-        since=_since(talk, repository),
-        last=_last(talk),
+        sections=tuple(chosen),
+        since=since,
+        last=last,
+        lines=tuple(lines),
+        text=fence("\n".join(lines), origin=_ORIGIN) if lines else "",
     )
-    lines = lines_within(
-        [*card_lines(card), *_memory_lines(report)],
-        origin=_ORIGIN,
-        max_tokens=options.max_tokens or _DEFAULT_TOKENS,
-    )
-    text = fence("\n".join(lines), origin=_ORIGIN) if lines else ""
-    return report.model_copy(update={"lines": lines, "text": text, "status": "ok" if lines else "empty"})
+
+
+def _shortened(
+    sections: list[BriefSection], least: Mapping[str, int], fits: Callable[[Sequence[BriefSection]], bool]
+) -> list[BriefSection]:
+    """Drop the last entries of the sections that have most above their least number, until all fit into the budget."""
+    chosen = list(sections)
+    while not fits(chosen):
+        above = [len(one.entries) - least[one.name] for one in chosen]
+        if max(above, default=0) <= 0:
+            break
+        place = above.index(max(above))
+        section = chosen[place]
+        chosen[place] = section.model_copy(update={"entries": section.entries[:-1]})
+    return [one for one in chosen if one.entries]
 
 
 def _repository(call: Call, altered: Altered) -> Source | None:
@@ -141,11 +167,16 @@ def _current(
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
     standing = [item for item in found if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
     knowledge = [item for item in standing if isinstance(item, Knowledge)]
-    return (
-        sorted(knowledge, key=lambda item: (item.kind != "constraint", -item.updated_at.timestamp())),
-        sorted((item for item in standing if isinstance(item, WorkItem)), key=_urgency),
-        changed,
-    )
+    return knowledge, [item for item in standing if isinstance(item, WorkItem)], changed
+
+
+def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
+    """Order constraints first, then rules for all files, what is about the branch, what is recent or often used.
+
+    Rules for some files come later: hooks show them when such a file is edited.
+    """
+    age = item.updated_at.timestamp() + _SECONDS_PER_USE * used
+    return item.kind != "constraint", bool(scope_of(item)), not branch.is_about(item), -age
 
 
 def _urgency(item: WorkItem) -> tuple[int, int, float]:
@@ -182,10 +213,11 @@ def _statement(item: Knowledge | WorkItem) -> str:
         case WorkItem():
             notes = [item.status.replace("_", " ")] if item.status != "open" else []
             notes += [item.priority] if item.priority in ("urgent", "high") else []
+            notes += [f"branch {item.branch}"] if item.branch else []
             said = title_of(item)
         case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
             said = item.title if rule in item.title else rule
-            notes = [f"in {where}"] if where not in ("", "repository") and where not in said else []
+            notes = [f"in {where}"] if where not in EVERYWHERE and where not in said else []
         case Knowledge(payload=Decision(outcome=outcome)):
             said, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
@@ -193,48 +225,17 @@ def _statement(item: Knowledge | WorkItem) -> str:
     return one_line(f"{said} ({', '.join(notes)})" if notes else said, most=_MAX_LINE_CHARS)
 
 
-def _last_talk(call: Call, options: ReadOptions, altered: Altered) -> Source | None:
-    """Return the conversation with the newest message. Conversations have scopes of their own, below the one asked."""
-    where = And((Compare("kind", "eq", _TALK), Compare("status", "eq", "active")))
-    selection = Selection(
-        scope=call.scope, descend=True, types=("source",), where=where, as_of=options.moment(), newest=_TALKS
-    )
-    talks = [item for item in whole(call.engine.ledger).select(selection, altered=altered) if isinstance(item, Source)]
-    return max(talks, key=_ended, default=None)
-
-
-def _ended(talk: Source) -> datetime:
-    return max(
-        (segment.locator.at for segment in talk.segments if isinstance(segment.locator, Turn) and segment.locator.at),
-        default=talk.captured_at,
-    )
-
-
 def _since(talk: Source | None, repository: Source | None) -> str:
     commits = repository.payload.get("latest_commits", ()) if repository else ()
     if talk is None or not commits:
         return ""
-    day = f"{_ended(talk):%Y-%m-%d}"
+    day = f"{ended(talk):%Y-%m-%d}"
     newer = [one for one in commits if one["date"] > day]
     if not newer:
         return ""
     more = " or more" if len(newer) == len(commits) else ""
     number = f"{len(newer)}{more} commit{'' if len(newer) == 1 and not more else 's'}"
-    return f"your last session on {_ended(talk):%d %b}: {number}, the last “{one_line(newer[0]['subject'], most=80)}”"
-
-
-def _last(talk: Source | None) -> str:
-    """Return the date of the last conversation and the last request of its user, quoted."""
-    if talk is None:
-        return ""
-    requests = [
-        segment.excerpt
-        for segment in talk.segments
-        if isinstance(segment.locator, Turn) and segment.locator.speaker == "user"
-    ]
-    said, _ = without_recalled(requests[-1] if requests else "")
-    quoted = f": “{one_line(said.strip(), most=_MAX_QUOTE_CHARS)}”" if said.strip() else ""
-    return f"{_ended(talk):%d %b}{quoted}"
+    return f"your last session on {ended(talk):%d %b}: {number}, the last “{one_line(newer[0]['subject'], most=80)}”"
 
 
 def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
@@ -268,13 +269,13 @@ def _folder(one: Mapping[str, Any]) -> str:
     return f"{one['path']} ({', '.join(names)})" if names else one["path"]
 
 
-def _memory_lines(report: BriefReport) -> Iterator[str]:
-    for section in report.sections:
+def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> Iterator[str]:
+    for section in sections:
         for place, entry in enumerate(section.entries):
             hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
             yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
-    yield from _labeled("Since", report.since)
-    yield from _labeled("Last", report.last)
+    yield from _labeled("Since", since)
+    yield from _labeled("Last", last)
 
 
 def _labeled(label: str, text: str) -> Iterator[str]:

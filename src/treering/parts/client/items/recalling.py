@@ -210,7 +210,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         priorities=asked.priorities,
         reranker=engine.reranker,
         no_reranker=asked.no_reranker,
-        referred=lambda ids: [one for one in _sources(engine, ids).values() if _visible(one, asked.reach)],
+        referred=lambda ids: [one for one in _sources(engine, ids).values() if is_visible(one, asked.reach)],
     )
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
@@ -260,7 +260,7 @@ def _unrelated(
     floor = min((one.score for one in related), default=1.0)
     unrelated = []
     for source in sorted(sources.values(), key=lambda one: one.id, reverse=True):
-        if source.id not in known and _visible(source, reach):
+        if source.id not in known and is_visible(source, reach):
             text, cosine = content_of(source), cosines.get(source.id)
             like = similarity(words, text, cosine, unrelated_below=engine.embedder.unrelated_below)
             unrelated.append(FoundMemory(source, text, floor * (1 + like) / 2, like))
@@ -302,6 +302,6 @@ def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
     return {identity: one for identity, one in read.objects.items() if isinstance(one, Source)}
 
 
-def _visible(source: Source, reach: Reach) -> bool:
+def is_visible(source: Source, reach: Reach) -> bool:
     """Tell whether a memory that was not searched for may be shown to a read: state, scope and filters."""
     return is_shown(head_of(source), reach) and matches(reach.where, record_of(passages_of(source)[0]))

@@ -7,12 +7,15 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import TypeVar
 
+from pydantic import JsonValue
+
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.evidence import Turn
 from treering.core.objects import Knowledge, Source
-from treering.core.patch import Erase, Transition
+from treering.core.patch import Erase, Transition, Update
 from treering.core.policy import check_gate, check_trust
+from treering.core.screening import screened
 from treering.parts.discussions.identity import DiscussionRef, apply_patch
 from treering.parts.discussions.log.alignment import Alignment, Mark, is_same_message
 from treering.parts.discussions.log.blocks import (
@@ -220,6 +223,14 @@ class MessageLog:
         told = transcript_of(messages)
         return self._retried(lambda: self._append(told, again=again))
 
+    def note(self, facts: Mapping[str, JsonValue]) -> None:
+        """Store facts about the conversation with its newest messages, without secrets; the same again changes nothing.
+
+        They are erased with any of these messages. Raises `Denied` if the space wants a review.
+        """
+        clean = screened(dict(facts)).value
+        self._retried(lambda: self._note(clean))
+
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Take the words of messages away, and the memories that tell of them; their positions stay taken.
 
@@ -231,6 +242,13 @@ class MessageLog:
         if erase:
             return self._retried(lambda: _erase_messages(self._engine, self._ref, wanted))
         return self._retried(lambda: self._delete(wanted))
+
+    def _note(self, facts: Mapping[str, JsonValue]) -> None:
+        source = self.block(self.blocks()[-1]).source
+        metadata = {**source.metadata, **facts}
+        if metadata != source.metadata:
+            noted = Update(id=source.id, expected_revision=source.revision, changes={"metadata": metadata})
+            apply_patch(self._engine, self._ref, [noted], reason="Facts")
 
     def _history(self) -> LogSnapshot:
         return LogSnapshot.of(self._engine.ledger, self._ref)

@@ -20,6 +20,7 @@ from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
 from treering.verbs.envelope import Envelope, parse
 from treering.verbs.feedback import FEEDBACK, GIVEN_BY_PERSON, MARKS, AnswerMarks
+from treering.verbs.query.brief import BriefReport
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.reading import ShownHit, lines_shown_of
@@ -49,7 +50,7 @@ class AnsweringLine:
 
 
 def ask(view: PageView) -> Rendered:
-    """Show the box, and what answers where something was asked; in an empty space, how to begin."""
+    """Show the box, and what answers a question; without one the brief; in an empty space, how to begin."""
     overview = view.overview()
     if not overview.sequence:
         return Rendered("first_run.html")
@@ -66,6 +67,7 @@ def ask(view: PageView) -> Rendered:
         "report": None,
         "packed": (),
         "feedback": None,
+        "brief": None if question else view.query(BriefReport, "brief", {}),
     }
     if question and values["wants_pack"]:
         values["report"] = pack = _pack(view, question)
