@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks import agent_packs
 from benchmarks.code_data import clone_of
 from benchmarks.code_files import space_at
 from benchmarks.data import MissingData
@@ -85,6 +86,7 @@ def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:
     if shown:
         yield Figure(f"{repository}: pointers", median(one.tokens for _, one in shown), "tokens", at_most(150))
         yield Figure(f"{repository}: a prompt", 1000 * median(one.seconds for _, one in told), "ms", at_most(300))
+    yield from agent_packs.rows(repository, clone, commit, plan.cache, [(task.prompt, task.files) for task in tasks])
 
 
 def tasks_of(clone: Path, most: int) -> tuple[str, list[Task]]:
