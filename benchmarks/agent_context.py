@@ -62,7 +62,6 @@ def measure(plan: Plan) -> list[Row]:
         *agent_cards.measure(),
         *agent_briefs.measure(plan),
         *_prompts(plan),
-        *agent_packs.measure(plan, tuned_on=TUNED_ON),
         *agent_lines.measure(plan, tuned_on=TUNED_ON),
         *agent_candidates.measure(),
     ]
@@ -96,6 +95,7 @@ def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:
     if shown:
         yield Figure(f"{repository}: pointers", median(one.tokens for _, one in shown), "tokens", at_most(150))
         yield Figure(f"{repository}: a prompt", 1000 * median(one.seconds for _, one in told), "ms", at_most(300))
+    yield from agent_packs.rows(repository, clone, commit, plan.cache, [(task.prompt, task.files) for task in tasks])
 
 
 def tasks_of(clone: Path, most: int) -> tuple[str, list[Task]]:

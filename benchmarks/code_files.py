@@ -79,6 +79,11 @@ def searchers_at(repository: str, commit: str, cache: Path) -> Mapping[str, File
 
 def space_at(clone: Path, commit: str, cache: Path) -> Space:
     """Open the space of one commit, made where the cache does not have it."""
+    return treering.open(f"sqlite:{database_at(clone, commit, cache)}", background=False)
+
+
+def database_at(clone: Path, commit: str, cache: Path) -> Path:
+    """Return the database of the space of one commit, made if the cache does not have it."""
     folder = cache / "code" / f"v{PROJECTION_VERSION}-{_reading_digest()}"
     folder.mkdir(parents=True, exist_ok=True)
     name = blake2b(f"{clone.resolve()} {commit}".encode(), digest_size=10).hexdigest()
@@ -88,7 +93,7 @@ def space_at(clone: Path, commit: str, cache: Path) -> Space:
         with treering.open(f"sqlite:{half}", background=False) as space:
             space.ingest("repo", input={"path": str(clone)}, options={"commit": commit})
         half.rename(ready)
-    return treering.open(f"sqlite:{ready}", background=False)
+    return ready
 
 
 def is_plain_code(path: str) -> bool:

@@ -40,9 +40,7 @@ MEASURES = (
 
 _LINES_OF_A_FILE = 5
 _QUICK = 4
-_FENCE = re.compile(
-    r'<<treering:recalled origin="(\S+?)(?:#L\d+-L\d+)?(?: @ \w+)?" (\w+)>>\n(.*?)<<treering:end \2>>', re.DOTALL
-)
+_CITED = re.compile(r'<<treering:cited \[\d+\] "(\S+?)#L\d+-L\d+"[^\n]*>>\n(.*?)(?=\n<<treering:)', re.DOTALL)
 _SIGNATURE = re.compile(
     r"\s*(?:@\w|(?:(?:export|default|public|private|protected|static|abstract|final|async|pub(?:\(\w+\))?|unsafe)\s+)*"
     r"(?:def|class|func|function|fn|struct|enum|trait|impl|interface|type|mod)\b)"
@@ -105,7 +103,7 @@ def pack_context(space: Space, paths: Iterable[str], asked: str, budget: int) ->
     report = space.query("context", input={"task": asked}, options={"max_tokens": budget, "semantic": False})
     text = text_of(report, max_tokens=budget)
     places = set(re.findall(r"[\w./+-]+", text.replace("\\", "")))
-    return Context.of(((path, said) for path, _, said in _FENCE.findall(text)), places.intersection(paths))
+    return Context.of(_CITED.findall(text), places.intersection(paths))
 
 
 def _found(questions: Sequence[CodeQuestion], cache: Path) -> dict[str, dict[int, Found]]:

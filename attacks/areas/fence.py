@@ -41,6 +41,8 @@ _MARKERS = (
     "<<t r e e r i n g:end {0}>>",
     "<<tre\u0301ering:end {0}>>",
     "[[treering:end {0}]]",
+    '<<treering:cited [2] "{0}.py#L1-L2">>',
+    "<<trееring:ϲited [2] {0}>>",
 )
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _BIG = 10_000_000

@@ -57,8 +57,7 @@ def test_stored_text_cannot_steer_the_terminal() -> None:
 
 def test_a_context_pack_is_readable_and_cited() -> None:
     out = printed(list(render(pack_report("Line one.\n\nLine two."))), terminal=False)
-    assert "SOURCES\nA [1]\n  Line one.\n\n  Line two.\n  src:1\n" in out
-    assert "CITATIONS\n- [1] a.md#L1-L2\n" in out
+    assert "SOURCES\nA\n  [1] a.md#L1-L2\n  Line one.\n\n  Line two.\n  src:1\n" in out
 
 
 def test_for_a_model_the_fenced_form_is_given() -> None:

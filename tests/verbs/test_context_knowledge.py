@@ -155,3 +155,28 @@ def test_a_pack_does_not_tell_the_beginning_of_an_outcome_a_second_time(space, t
     (decision,) = (item for item in pack.items if item.kind == "decision")
     assert decision.text.count("lavender queue for a week") == 1
     assert "Outcome: Messages wait in the lavender queue" in decision.text
+
+
+def test_rules_for_every_task_are_listed_in_a_line_each(space):
+    evidence = note(space, "Ask before adding a package.", origin="rules")
+    ids = [
+        decide(space, f"Dependencies {at}", evidence, kind="constraint", payload={"rule": f"Rule {at}."})
+        for at in range(6)
+    ]
+    decide(space, "Only in src", evidence, kind="constraint", payload={"rule": "Only here.", "scope": "src"})
+    note(space, "Uploads are retried three times.", origin="uploads")
+    pack = space.query("context", input={"task": "how are uploads retried"}).pack
+    assert pack.rules == tuple(f'"Rule {at}." (`{ids[at]}`)' for at in range(5, 0, -1))
+    assert not {item.object_id for item in pack.items} & set(ids)
+
+
+def test_passage_that_knowledge_repeats_takes_no_place(space):
+    repeated = note(space, "Uploads are retried three times.", origin="a")
+    decide(space, "Uploads are retried three times", repeated)
+    more = note(space, "Uploads are retried three times, the last one after 40 seconds.", origin="b")
+    decide(space, "Uploads are retried three times, the last one late", more)
+    pack = space.query("context", input={"task": "how often are uploads retried"}).pack
+    shown = {item.object_id for item in pack.items}
+    assert repeated["source_id"] not in shown
+    assert repeated["source_id"] in {citation.object_id for citation in pack.citations}
+    assert more["source_id"] in shown, "it has a number that the decision lacks"

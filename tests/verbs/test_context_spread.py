@@ -86,7 +86,7 @@ def test_a_file_that_does_not_fit_an_answer_over_mcp_is_named_in_it(project):
     report = project.query("context", input={"task": RETRY}, options={"max_tokens": 1200, "semantic": False})
     text = text_of(report, max_tokens=900)
     assert all(item.title.partition(" ")[0] in text for item in report.pack.items)
-    assert report.text.count("treering:recalled") > text.count("treering:recalled")
+    assert report.text.count("treering:cited") > text.count("treering:cited")
 
 
 def test_long_comments_of_code_are_shortened_where_a_pack_has_no_room_for_all(space, tmp_path):
@@ -96,7 +96,7 @@ def test_long_comments_of_code_are_shortened_where_a_pack_has_no_room_for_all(sp
         text = f'def retry_{name}(upload):\n    """Retry an upload.\n{told}\n    """\n    return {name}_of(upload)\n'
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     space.ingest("path", input={"path": str(tmp_path)})
-    first, *others = context(space, RETRY, max_tokens=1_200, semantic=False).items
+    first, *others = context(space, RETRY, max_tokens=1_000, semantic=False).items
     assert "matter 15" in first.text
     assert len(others) == len(names) - 1
     assert all("… 16 more lines" in item.text and "_of(upload)" in item.text for item in others)
@@ -118,5 +118,36 @@ def test_a_pack_keeps_to_its_budget_with_all_that_stands_around_its_items(projec
     assert estimate_tokens(report.text) <= budget
     assert report.pack.budget["used_tokens"] == estimate_tokens(report.text)
     assert report.pack.budget["left_out"] == len(report.left_out)
-    assert report.text.count("treering:recalled") == len(report.pack.items)
-    assert all(f"`{item.object_id} {item.segment_id}".rstrip() in report.text for item in report.pack.items)
+    assert report.text.count("<<treering:cited") == len(report.pack.items)
+    places = [citation.place.partition(" @ ")[0] for citation in report.pack.citations]
+    assert all(place in report.text for place in places)
+
+
+def test_best_files_have_a_passage_before_any_has_two(project):
+    items = context(project, RETRY, max_tokens=2_000, semantic=False).items
+    hits = project.query("search", input={"text": RETRY}, options={"group": "source", "semantic": False}).hits
+    assert [item.object_id for item in items[:5]] == [hit.object_id for hit in hits[:5]]
+    assert len({item.object_id for item in items}) < len(items)
+
+
+def test_next_reads_are_at_most_five_with_reasons(space, tmp_path):
+    for at in range(16):
+        lines = "\n".join(f"    step_{at}_{number}(upload)" for number in range(40))
+        (tmp_path / f"part{at}.py").write_text(f"def retry_part{at}(upload):\n    upload.retry()\n{lines}\n")
+    space.ingest("path", input={"path": str(tmp_path)})
+    reads = context(space, "retry an upload", max_tokens=600, semantic=False).recommended_next_reads
+    assert len(reads) == 5
+    assert all(read.endswith(': has "retry", "upload"') for read in reads)
+
+
+def test_too_long_passage_is_cut_around_lines_that_answer(space, tmp_path):
+    lines = [f"    step{number}(upload)" for number in range(80)]
+    lines[60] = "    backoff(upload)"
+    (tmp_path / "send.py").write_text("\n".join(["def send(upload):", '    """Send it."""', *lines, ""]))
+    space.ingest("path", input={"path": str(tmp_path)})
+    (item,) = context(space, "which backoff", max_tokens=800, semantic=False).items
+    shown = item.text.split("\n")
+    assert shown[0] == "def send(upload):"
+    assert "    backoff(upload)" in shown
+    assert "    step3(upload)" not in shown
+    assert "… lines 3-56" in shown

@@ -183,7 +183,7 @@ def test_a_pack_shows_channel_and_trust_of_every_item_and_flags_knowledge_too(sp
     shown = {(item.channel, item.trust) for item in items}
     assert shown == {("user", "high"), ("agent", "low")}
     flagged = {item.section for item in items if "repeats_question" in item.flags}
-    assert flagged == {"decisions", "sources"}
+    assert flagged == {"decisions"}, "the note behind it takes no place of its own"
     text = space.query("context", input={"task": ASKED}).text
     assert "trust: low (agent)" in text
     assert "trust: high (user)" in text

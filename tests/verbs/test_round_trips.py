@@ -11,7 +11,7 @@ from treering.verbs.catalog import call
 from treering.verbs.envelope import READS, Envelope
 
 MOST_OF_SEARCH = 8
-MOST_OF_CONTEXT = 16
+MOST_OF_CONTEXT = 17
 
 
 class Counted:

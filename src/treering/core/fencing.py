@@ -6,14 +6,14 @@ whatever could be read as a marker in it is rewritten, and its own hash is nothi
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from treering.core.characters import digest, normalise_text, unmarked, visible, without_invisible
 
 _START = "<<treering:"
 _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')
-_MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>)?")
+_MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>|(cited ))?")
 _SURROUNDINGS = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
 _ORIGIN_CHARS = 200
 _NESTED = 4
@@ -26,7 +26,23 @@ def fence(text: str, *, origin: str) -> str:
     inside are written out. Marker-like text inside is kept readable but rewritten, so fencing a fenced text again
     leaves one complete fence: the outer one.
     """
-    inner = visible(without_markers(text))
+    return _fenced(_inner(text), origin)
+
+
+def fence_items(items: Iterable[tuple[str, str]], *, origin: str) -> str:
+    """Wrap several recalled texts in one fence, each below a marker that cites it.
+
+    `items`: what the marker says, on one line without stored text that is not `unmarked`, and the text. No text can
+    end the fence or begin another item: what reads as one of these markers in it is rewritten.
+    """
+    return _fenced("\n".join(f"{_START}cited {cited}>>\n{_inner(text)}" for cited, text in items), origin)
+
+
+def _inner(text: str) -> str:
+    return visible(without_markers(text))
+
+
+def _fenced(inner: str, origin: str) -> str:
     key = _key(inner)
     name = unmarked(origin, most=_ORIGIN_CHARS)
     return f'{_START}recalled origin="{name}" {key}>>\n{inner}\n{_START}end {key}>>'
@@ -63,12 +79,14 @@ def without_recalled(text: str) -> tuple[str, int]:
 def recalled_spans(text: str) -> list[tuple[int, int]]:
     """Return start and end of each complete fence in `text`, in order.
 
-    No fence holds a marker: the next one after an opening is its end, or the fence is not complete. So each stretch
-    of a text is hashed once, whatever markers somebody has written into it.
+    No fence holds a marker but those that cite its items: the next other one after an opening is its end, or the fence
+    is not complete. So each stretch of a text is hashed once, whatever markers somebody has written into it.
     """
     spans: list[tuple[int, int]] = []
     opening: re.Match[str] | None = None
     for mark in _MARK.finditer(text):
+        if mark[4]:
+            continue
         if opening and mark[3] == opening[2] and _key(text[opening.end() : mark.start()]) == opening[2]:
             spans.append((opening.start(), mark.end()))
         opening = mark if mark[2] else None
@@ -151,8 +169,9 @@ _RUNS = re.compile(r"(?P<plain>[\t-\r -~]+)|.", re.DOTALL)
 _NO_SIGN = frozenset({"Cc", "Cf", "Mn", "Me"})
 """Controls, formats and marks above a letter: no letter of a marker."""
 
-# Letters of other scripts that look like those of `treering`, `recalled` and `end`, and brackets like `<`; after NFKD
-# and casefolding, which already fold width, mathematical styles, circled letters and accents. `l` and `1` read as `i`.
+# Letters of other scripts that look like those of `treering`, `recalled`, `cited` and `end`, and brackets like `<`;
+# after NFKD and casefolding, which already fold width, mathematical styles, circled letters and accents. `l` and `1`
+# read as `i`.
 _ALIKE = str.maketrans(
     {
         **dict.fromkeys("а\u03b1ɑᴀꭺ\u237a", "a"),
@@ -170,7 +189,7 @@ _ALIKE = str.maketrans(
 )
 _GAP = r"[\W_]{0,3}"
 _WORD = _GAP.join("treering")
-_SAID = rf"{_GAP}(?:{_GAP.join('end')}\b|{_GAP.join('recaiied')})"
+_SAID = rf"{_GAP}(?:{_GAP.join('end')}\b|{_GAP.join('recaiied')}|{_GAP.join('cited')}\b)"
 _LETTERS = re.compile(r"[\W_]*".join("treering"))
 # Angle brackets and the name are enough; other brackets, or none, are a marker only with what a marker says.
 _MARKER = re.compile(

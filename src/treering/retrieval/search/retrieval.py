@@ -20,7 +20,7 @@ from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.graph.association import Association
-from treering.retrieval.index.code_places import CODE
+from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of
 from treering.retrieval.index.rounds import ModelRequest, Steps, run
 from treering.retrieval.index.ties import is_turn
@@ -226,7 +226,7 @@ class Retrieval:
     reranking: RerankingCost | None = None
     """What reading the best hits again cost, where that was asked for."""
     further: tuple[Hit, ...] = ()
-    """The best passage of each further file of code, where files were asked for; best first."""
+    """The best passage of each further file of a project, if files were asked for; best first."""
     resting: Mapping[str, tuple[Head, ...]] = field(default_factory=dict)
     """By source in which candidates stand, the knowledge that rests on it; empty for a read of the past."""
 
@@ -295,7 +295,7 @@ def retrieval(
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`.
 
-    `adjusting`: what feedback says of a passage. `further`: files of code to give beside the hits, by their best
+    `adjusting`: what feedback says of a passage. `further`: files of projects to give beside the hits, by their best
     passages, out of the candidates that were weighed.
     """
     wanted = max(limit * _OVERFETCH, reranking.pairs if reranking else 0)
@@ -343,11 +343,11 @@ def _of_best_sources(
 
 
 def _of_further_files(heads: Sequence[PassageHead], at_first: int, most: int) -> list[PassageHead]:
-    """Return the best passages of files of code of which none is among the first candidates."""
+    """Return the best passages of files of a project of which none is among the first candidates."""
     near = {head.object_id for head in heads[:at_first]}
     best: dict[str, PassageHead] = {}
     for head in heads[at_first:] if most else ():
-        if head.place_role == CODE and head.object_id not in near:
+        if head.place_role != NO_PLACE and head.object_id not in near:
             best.setdefault(head.object_id, head)
     return list(islice(best.values(), most))
 
@@ -355,11 +355,11 @@ def _of_further_files(heads: Sequence[PassageHead], at_first: int, most: int) ->
 def _further(
     found: Sequence["_Standing"], hits: Sequence[Hit], reader: CandidateReader, wording: Wording, *, most: int
 ) -> tuple[Hit, ...]:
-    """Return the best passage of each file of code in which no hit stands, out of the passages that were read."""
+    """Return the best passage of each file of a project without a hit, out of the passages that were read."""
     shown = {hit.head.object_id for hit in hits}
     best: dict[str, Hit] = {}
     for one in found if most else ():
-        if one.head.place_role == CODE and one.head.object_id not in shown and (words := reader.words(one.head)):
+        if one.head.place_role != NO_PLACE and one.head.object_id not in shown and (words := reader.words(one.head)):
             best.setdefault(one.head.object_id, _hit(one, words, reader, wording))
     return tuple(islice(best.values(), most))
 

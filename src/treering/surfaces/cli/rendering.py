@@ -67,7 +67,7 @@ _USUAL = {"active", "finalized", "open"}
 
 
 def render_context(report: "ContextReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show a context pack: by section, cited; then conflicts, gaps, and what to read next."""
+    """Show a context pack: items by section with their places, then rules, conflicts, gaps, what to read next."""
     if fenced:
         yield line(report.text.rstrip("\n"))
     else:
@@ -177,23 +177,25 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
 def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
+    cited = {one.mark: f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations}
     for section in SECTIONS:
         items = [item for item in pack.items if item.section == section]
         if items:
             yield from (line(""), line((section.upper(), "bold cyan")))
             for item in items:
-                yield from _pack_item(item)
+                yield from _pack_item(item, [cited[mark] for mark in item.citations if mark in cited])
+    yield from _listed("Rules", pack.rules)
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
     yield from _listed("May break", pack.may_break)
     yield from _listed("Missing", pack.missing_context)
     yield from _listed("Read next", pack.recommended_next_reads)
-    yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
 
 
-def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
+def _pack_item(item: PackItem, places: Sequence[str]) -> Iterator[IndentedLine]:
     state = "" if item.status in _USUAL else f" ({item.status})"
     trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
-    yield line((one_line(item.title), "bold"), state, f" {' '.join(item.citations)}", (trust, "dim"))
+    yield line((one_line(item.title), "bold"), state, (trust, "dim"))
+    yield from (line((place, "green"), indent=2) for place in places)
     yield from _flags(item.flags)
     yield line(item.text, indent=2)
     yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)

@@ -62,8 +62,7 @@ def _context(report: ContextReport, max_tokens: int) -> str:
     notes = [f"- {note}" for note in _notes(unsaid)]
     room = max_tokens - sum(map(estimate_tokens, notes))
     pack, dropped = shortened(report.pack, room - _TAIL)
-    refs = [*dropped, *report.left_out]
-    tail = [left_out(refs, max_tokens=max_tokens)] if refs else []
+    tail = [left_out(dropped, max_tokens=max_tokens)] if dropped else []
     return cut_to_tokens("\n".join([render(pack).rstrip(), "", *tail, *notes]).rstrip(), max_tokens)
 
 

@@ -1,9 +1,8 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from statistics import median
 from typing import Any, ClassVar
 
@@ -16,21 +15,9 @@ from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
 from treering.retrieval.search.fusion import PLACES, VECTORS, WORDS
-from treering.retrieval.search.packing import (
-    ConflictNote,
-    ContextPack,
-    Packed,
-    PackItem,
-    Surroundings,
-    UnnumberedItem,
-    estimate_written,
-    name_nearest,
-    pack,
-    render,
-    shortened,
-)
+from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
+from treering.retrieval.search.packing import ConflictNote, ContextPack, render, shortened
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.search.trust import Wording
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens, telling_terms
@@ -38,17 +25,9 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
-from treering.verbs.query.context_parts import (
-    Citing,
-    FoundForTask,
-    belief_item,
-    conflicts_of,
-    gather,
-    missing_of,
-    next_reads_of,
-    source_items,
-    summary_of,
-)
+from treering.verbs.query.context_items import Citing, belief_item, by_file, source_items, without_repeated
+from treering.verbs.query.context_notes import MAX_RULES, conflicts_of, missing_of, next_reads_of, rules_of, summary_of
+from treering.verbs.query.context_parts import FoundForTask, gather
 from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
 from treering.verbs.reading import (
     SUPERSEDED,
@@ -238,8 +217,8 @@ def _raw(hit: Hit, arm: str) -> float:
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
-_ATTEMPTS = 4
-"""Times that a pack is made to fit; then it is shortened from its end."""
+_FRAME_TOKENS = 32
+"""Tokens of the heading and the fence of a section."""
 
 _NOT_MENTIONED = (
     "The words that tell what the task is about occur nowhere here, or nowhere together. "
@@ -280,22 +259,11 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     )
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
+    sequence = answered_sequence(found.sources, reach)
     most = options.max_tokens or _DEFAULT_TOKENS
     drafts = _drafts(call, found, attached, reach, altered, max_tokens=most)
-    packed = pack(drafts, max_tokens=most) if found.answers else name_nearest(drafts)
-    say = partial(
-        _around,
-        given.task,
-        found=found,
-        attached=attached,
-        conflicts=conflicts_of(call, packed, reach, altered),
-        users=may_break(call, _shown(packed, found), reach),
-        here=_standing_here(call, found) if packed.drafts else (),
-    )
-    packed, around = _within(most, packed, drafts, say)
-    built, text, left_out = _shortened(
-        _built(call, packed, around, answered_sequence(found.sources, reach)), packed, most
-    )
+    notes = _Notes(given.task, found, attached, rules_of(call, reach, altered), sequence)
+    built, text, left_out = _fitted(call, drafts, notes, reach, altered, max_tokens=most)
     if options.explain:
         built = built.model_copy(update={"trace": {**built.trace, "hits": _explained(call, found)}})
     empty = not built.items
@@ -316,7 +284,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         understood=understood_days(question, built.generated_at),
         empty=_why_empty(call, found, reach) if empty else None,
         left_out=left_out,
-        as_of=answered_sequence(found.sources, reach),
+        as_of=sequence,
         answer=answer_name(call.scope, given.task),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
@@ -333,8 +301,10 @@ def _drafts(
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
     left_out = found.weak if found.answers and found.strong_alone else frozenset()
-    shown = spread_over_sources([hit for hit in found.sources.hits if hit.head.key not in left_out])
-    sources = list(source_items(shown, notes_of(call.tree, call.engine.ledger, shown), found.weak))
+    hits = (*found.sources.hits, *found.sources.further)
+    shown = by_file([hit for hit in hits if hit.head.key not in left_out])
+    notes = notes_of(call.tree, call.engine.ledger, shown)
+    sources = list(source_items(shown, found.question.text, notes, found.weak))
     if not found.answers:
         return sources
     seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
@@ -345,7 +315,8 @@ def _drafts(
     answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
     objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
     believed = _beliefs(call, found, objects, reach, altered)
-    standing = without_replaced(sources, resting, found.question, all_of_them=reach.withdrawn)
+    remaining = without_repeated(sources, believed)
+    standing = without_replaced(remaining, resting, found.question, all_of_them=reach.withdrawn)
     if not believed and not standing:  # an old answer that is flagged says more than none
         return without_replaced(sources, resting, found.question, all_of_them=True)
     return [*believed, *standing]
@@ -386,93 +357,80 @@ def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
     return Empty(reason="unknown_entity", hint=hint)
 
 
-def _within(
-    max_tokens: int, packed: Packed, drafts: Sequence[UnnumberedItem], say: Callable[[Packed], Surroundings]
-) -> tuple[Packed, Surroundings]:
-    """Pack so that it keeps to the budget as it is written, with all that is said around it.
-
-    What is said depends on what is packed: drafts are packed anew with as much less as was too much.
-    """
-    around, reserved = say(packed), 0
-    for _ in range(_ATTEMPTS):
-        excess = estimate_written(packed, around) - max_tokens
-        if excess <= 0 or not packed.drafts:
-            break
-        reserved += excess
-        packed = pack(drafts, max_tokens=max_tokens, around=reserved)
-        around = say(packed)
-    return packed, around
-
-
-def _shortened(built: ContextPack, packed: Packed, max_tokens: int) -> tuple[ContextPack, str, tuple[str, ...]]:
-    """Return a pack and how it is written, shortened from its end where it is too long; and what is left out of it."""
-    text, left_out = render(built), [_ref(item) for item in packed.left_out]
-    used = estimate_tokens(text)
-    if used > max_tokens:
-        built, dropped = shortened(built, max_tokens)
-        text = cut_to_tokens(render(built), max_tokens)
-        left_out, used = [*dropped, *left_out], estimate_tokens(text)
-    budget = {"max_tokens": max_tokens, "used_tokens": used, "left_out": len(left_out)}
-    return built.model_copy(update={"budget": budget}), text, tuple(left_out)
-
-
-def _ref(item: PackItem) -> str:
-    return f"{item.object_id} {item.segment_id}".strip()
-
-
-def _standing_here(call: Call, found: FoundForTask) -> list[Hit]:
-    """Return the passages of sources that were found, without those of which the tree that is asked from has others."""
+def _in_tree(call: Call, found: FoundForTask) -> list[Hit]:
+    """Return the passages of sources that were found, except those that the work tree asked from has otherwise."""
     hits = (*found.sources.hits, *found.sources.further)
     elsewhere = notes_of(call.tree, call.engine.ledger, hits)
     return [hit for hit in hits if hit.head.key not in elsewhere]
 
 
 def _shown(packed: Packed, found: FoundForTask) -> list[Hit]:
-    kept = {(item.object_id, item.segment_id) for item in packed.unnumbered}
-    return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
+    places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
+    return [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in places]
 
 
-def _around(
-    task: str,
-    packed: Packed,
-    *,
-    found: FoundForTask,
-    attached: Sequence[Attached],
-    conflicts: Sequence[ConflictNote],
-    users: Mapping[tuple[str, str], str],
-    here: Sequence[Hit],
-) -> Surroundings:
-    """Say what a pack says around its items."""
-    ids = {item.object_id for item in packed.unnumbered}
-    contested = tuple(note for note in conflicts if not ids.isdisjoint(note.ids))
-    kept = {(item.object_id, item.segment_id) for item in packed.unnumbered}
-    return Surroundings(
-        task=task,
-        summary=summary_of(packed, contested, found),
-        conflicts=contested,
-        may_break=tuple(told for place, told in users.items() if place in kept),
-        missing_context=missing_of(packed, found),
-        recommended_next_reads=next_reads_of(packed, attached, here if packed.drafts else (), found.histories),
-    )
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What may be stated around the items of a pack; which of it is depends on the items."""
+
+    task: str
+    found: FoundForTask
+    attached: Sequence[Attached]
+    rules: Sequence[tuple[str, str]]
+    sequence: int | None
+    conflicts: Sequence[ConflictNote] = ()
+    users: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    here: Sequence[Hit] = ()
 
 
-def _built(call: Call, packed: Packed, around: Surroundings, sequence: int | None) -> ContextPack:
+def _fitted(
+    call: Call, drafts: Sequence[UnnumberedItem], notes: _Notes, reach: Reach, altered: Altered, *, max_tokens: int
+) -> tuple[ContextPack, str, tuple[str, ...]]:
+    """Return a pack that keeps to the budget as it is written, its text, and what is left out of it.
+
+    Notes depend on the items and take part of the budget, so the items are packed again in the room notes leave.
+    """
+    if not notes.found.answers:
+        packed = name_nearest(drafts)
+    else:
+        packed = pack(drafts, max_tokens=max_tokens)
+        notes = replace(
+            notes,
+            conflicts=conflicts_of(call, packed, reach, altered),
+            users=may_break(call, _shown(packed, notes.found), reach),
+            here=_in_tree(call, notes.found) if packed.drafts else (),
+        )
+        sections = len({item.section for item in packed.unnumbered})
+        frame = render(_built(call, packed, notes).model_copy(update={"items": ()}))
+        packed = pack(drafts, max_tokens=max_tokens, around=estimate_tokens(frame) + sections * _FRAME_TOKENS)
+    built, dropped = shortened(_built(call, packed, notes), max_tokens)
+    left_out = (*dropped, *(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out))
+    text = cut_to_tokens(render(built), max_tokens)
+    budget = {"max_tokens": max_tokens, "used_tokens": estimate_tokens(text), "left_out": len(left_out)}
+    return built.model_copy(update={"budget": budget}), text, left_out
+
+
+def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
     now = call.engine.clock.now()
+    ids = {item.object_id for item in packed.unnumbered}
+    places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
+    contested = tuple(note for note in notes.conflicts if not ids.isdisjoint(note.ids))
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
-        task=around.task,
-        summary=around.summary,
+        task=notes.task,
+        summary=summary_of(packed, contested, notes.found),
         scope=call.scope,
         items=packed.items,
-        conflicts=around.conflicts,
-        may_break=around.may_break,
-        missing_context=around.missing_context,
-        recommended_next_reads=around.recommended_next_reads,
+        rules=tuple(line for identity, line in notes.rules if identity not in ids)[:MAX_RULES],
+        conflicts=contested,
+        may_break=tuple(line for place, line in notes.users.items() if place in places),
+        missing_context=missing_of(notes.found),
+        recommended_next_reads=next_reads_of(packed, notes.attached, notes.here, notes.found),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,
         budget={},
-        trace={"as_of": sequence},
+        trace={"as_of": notes.sequence},
     )
 
 

@@ -1,0 +1,89 @@
+"""The part of a passage that a context pack shows if it has no room for all of it: the lines that answer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from treering.retrieval.search.lines import answering_lines
+from treering.retrieval.text.analysis import estimate_tokens
+
+_LINES_AROUND = 6
+"""Lines shown above and below a line that answers."""
+_GAP_TOKENS = 8
+"""Tokens of the line that states which lines are left out."""
+_SIGNATURE_LINES = 12
+"""Lines of a signature at most: its docstring begins within them."""
+_DOCSTRING_MARKS = ('"""', "'''", 'r"""', "/**", "///")
+
+_CLOSING = frozenset(")]}")
+"""What a line begins with that ends a signature of several lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageLines:
+    """A passage, and the query that some of its lines answer."""
+
+    text: str
+    query: str
+    first_line: int = 0
+    """The number of its first line in its file; 0 if it is not a range of lines."""
+
+    def within(self, tokens: int) -> str:
+        """Return the lines that answer, with their signatures and as many lines around them as fit; "" if none fits."""
+        lines = self.text.split("\n")
+        chosen: set[int] = set()
+        used = 0
+        for line in self._by_importance(lines):
+            if line in chosen:
+                continue
+            cost = estimate_tokens(f"{lines[line]}\n") + (0 if chosen & {line - 1, line + 1} else _GAP_TOKENS)
+            if used + cost > tokens - _GAP_TOKENS:
+                break
+            chosen.add(line)
+            used += cost
+        return "\n".join(self._written(lines, sorted(chosen))) if chosen else ""
+
+    def _by_importance(self, lines: Sequence[str]) -> Iterator[int]:
+        answering = sorted(answering_lines(self.text, self.query).matched)
+        if not answering:
+            return
+        for line in answering:
+            yield from _signature(lines, line)
+        yield from answering
+        for distance in range(1, _LINES_AROUND + 1):
+            for line in answering:
+                yield from (near for near in (line + distance, line - distance) if 0 <= near < len(lines))
+
+    def _written(self, lines: Sequence[str], chosen: Sequence[int]) -> Iterator[str]:
+        before = -1
+        for line in (*chosen, len(lines)):
+            if line > before + 1:
+                yield self._gap(before + 1, line)
+            if line < len(lines):
+                yield lines[line]
+            before = line
+
+    def _gap(self, start: int, end: int) -> str:
+        """State which lines are left out, `start` up to before `end`."""
+        if not self.first_line:
+            return "…"
+        first, last = self.first_line + start, self.first_line + end - 1
+        return f"… line {first}" if first == last else f"… lines {first}-{last}"
+
+
+def _signature(lines: Sequence[str], line: int) -> Iterator[int]:
+    """Yield the first line of the outermost block around a line, and the first line of its docstring."""
+    first, indent = line, _indent(lines[line])
+    for above in range(line - 1, -1, -1):
+        text = lines[above].strip()
+        if text and text[0] not in _CLOSING and _indent(lines[above]) < indent:
+            first, indent = above, _indent(lines[above])
+    if first < line:
+        yield first
+        below = range(first + 1, min(first + _SIGNATURE_LINES, line))
+        docstrings = (near for near in below if lines[near].lstrip().startswith(_DOCSTRING_MARKS))
+        yield from islice(docstrings, 1)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
