@@ -235,7 +235,8 @@ def believed_space(beliefs: Sequence[Mapping[str, str]], embedder: CachedEmbedde
     sources, known = dict[str, str](), dict[str, str]()
     for belief in beliefs:
         name, scope = belief["name"], belief["scope"]
-        item = {"text": belief["text"], "origin": name, "title": belief["title"]}
+        text = " ".join(filter(None, (belief["text"], belief.get("why"))))
+        item = {"text": text, "origin": name, "title": belief["title"]}
         told = space.ingest("source", scope=scope, input={"items": [item]})
         assert isinstance(told, IngestReport)
         source = space.engine.ledger.get(told.items[0].source_id)
