@@ -35,12 +35,11 @@ class RelevanceTuning:
     """The same of another text that has a vector, which is far."""
     coverage_weight: float = 0.45
     """What coverage counts beside nearness in the relevance of a hit (small spaces of all sets)."""
-    min_near: float = 0.05
-    """The least nearness that is relevant whatever the words (cases)."""
     min_coverage_alone: float = 0.95
     """The least coverage that is relevant however far the text is: some embedders tell little (small spaces)."""
     min_relevance: float = 0.15
-    """The least sum of nearness and weighted coverage that is relevant (cases, small spaces of all sets)."""
+    """The least sum of nearness and weighted coverage that answers in a small space; being related in meaning is
+    enough (cases, small spaces of all sets)."""
     min_relevance_of_turn: float = 0.1
     """The same of a turn (LoCoMo, LongMemEval)."""
     broken_names_weight: float = 0.2
@@ -143,7 +142,7 @@ def _relevance(one: HitSignals) -> float:
 def _is_relevant(one: HitSignals, against: float) -> bool:
     least = TUNING.min_relevance_of_turn if one.is_turn else TUNING.min_relevance
     by_words = one.coverage - 2 * against >= TUNING.min_coverage_alone
-    return by_words or one.near - against >= TUNING.min_near or _relevance(one) - 2 * against >= least
+    return by_words or one.near >= against or _relevance(one) - 2 * against >= least
 
 
 def _weak(ranking: Sequence[HitSignals], best: float) -> Iterator[HitSignals]:

@@ -34,10 +34,10 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import is_shown, passages_of, record_of
 from treering.retrieval.index.rounds import nearest, run_together
 from treering.retrieval.search.fusion import VECTORS, Fused
-from treering.retrieval.search.known_words import KnownWords, known_words
+from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
-from treering.retrieval.search.retrieval import Retrieval, retrieval
+from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
@@ -186,7 +186,8 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     )
     steps = [searching, known_words(question, asked.reach)]
     found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-    weak = _weak(question, known, found) if asked.min_similarity >= RELATED else frozenset()
+    # That a memory answers is decided by its similarity; only what has much less in common than the best is left out.
+    weak = Judgement.of(known, question, found, answered=True).weak if asked.min_similarity >= RELATED else ()
     note_recalled(engine, found.hits[: asked.limit])
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
     words, unrelated_below = _query_words(engine, asked), engine.embedder.unrelated_below
@@ -225,12 +226,6 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         "not_used": list(ranked.not_used),
     }
     return RetrievedMemories([item_of(one.source, one.similarity) for one in ranked.found[: asked.limit]], trace=trace)
-
-
-def _weak(question: Question, known: KnownWords, found: Retrieval) -> frozenset[int]:
-    """Return the keys of hits that are about something else; the quick model knows too little to refuse all of them."""
-    is_quick = question.meaning is not None and question.meaning.quick is not None
-    return Judgement.of(known, question, found, answered=is_quick).weak
 
 
 def _query_words(engine: Engine, asked: MemoryQuery) -> QueryWords:
