@@ -1,4 +1,4 @@
-"""Fit the rule that tells what answers a question from what chance brings (`treering.retrieval.search.relevance`).
+"""Fit the rule that tells what answers a question from what chance brings (`treering.retrieval.search.chance`).
 
 `python -m benchmarks.chance` fits it for talk and for prose, with vectors and by words alone, and prints the weights as
 they stand in the code and what they do to the questions they were fitted on and to those held out; and what a set gets
@@ -26,8 +26,11 @@ from benchmarks.precision import Nature, about_code, digest_of, is_held_out
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
+from treering.retrieval.search.chance import RelevanceEvidence
+from treering.retrieval.search.hit_signals import HitSignals, is_talk
+from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import MOST_CHECKED, RelevanceEvidence, any_relevant, is_talk, known_words
+from treering.retrieval.search.relevance import MOST_CHECKED, any_relevant
 from treering.retrieval.search.retrieval import retrieval
 
 _SIZES = (300, 1_000)
@@ -210,10 +213,12 @@ def _weigh(held: LabelledSpace, text: str, embedder: Embedder | None) -> tuple[b
     reach = Reach("/")
     steps = [retrieval(question, reach=reach, limit=_HITS), known_words(question, reach)]
     found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-    hits = found.hits[:MOST_CHECKED]
-    if found.trace["route"] == "lookup" or not known.idf.weights:
+    idf, hits = known.idf, [HitSignals.of(known.idf, question.meaning, hit) for hit in found.hits[:MOST_CHECKED]]
+    if not idf.weights or any(hit.is_named for hit in hits):
         return None
-    idf = known.idf.undated() if is_talk(hits) else known.idf
+    if is_talk(hits):
+        idf = idf.undated()
+        hits = [HitSignals.of(idf, question.meaning, one.hit) for one in hits]
     evidence = RelevanceEvidence.of(idf, question, hits)
     return (any_relevant(idf, question, hits), evidence) if evidence else None
 

@@ -64,9 +64,14 @@ def test_a_long_task_with_a_few_words_of_its_own_is_answered(code):
     assert context(code, asked).status == "ok"
 
 
-@pytest.mark.parametrize("text", ["zygote renderer", "mailer3.md"])
-def test_a_lookup_is_never_refused(code, text):
+@pytest.mark.parametrize("text", ["renderer", "mailer3.md"])
+def test_a_known_word_or_path_is_answered(code, text):
     assert context(code, text).status == "ok"
+
+
+@pytest.mark.parametrize("text", ["zygote renderer", "kubernetes", "S3 job"])
+def test_two_words_of_which_the_rarer_is_unknown_are_refused(code, text):
+    assert context(code, text).status == "empty"
 
 
 def test_a_task_that_names_a_node_is_never_refused(code):

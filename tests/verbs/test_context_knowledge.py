@@ -130,15 +130,35 @@ def test_what_people_decided_enters_though_passages_repeat_more_of_the_task(acme
     assert known in [item.object_id for item in pack.items]
 
 
-def test_knowledge_comes_along_only_with_evidence_that_is_in_the_pack(space):
-    for at in range(20):
-        note(space, f"The flux compensator number {at} needs gigawatts. " + f"coil{at} " * 40, origin=f"flux{at}.md")
-    rests = note(space, "A flux tube for the compensator.", origin="tube.md")
-    known = decide(space, "Buy a bigger battery", rests)
-    narrow = context(space, "flux compensator gigawatts", max_tokens=400)
-    assert rests["source_id"] not in [item.object_id for item in narrow.items]
-    assert known not in [item.object_id for item in narrow.items]
-    assert known in [item.object_id for item in context(space, "flux compensator gigawatts", max_tokens=8000).items]
+def test_knowledge_comes_along_only_with_the_best_evidence(space):
+    best = note(space, "The flux compensator needs 1.21 gigawatts.", origin="best.md")
+    other = note(space, "A flux tube.", origin="tube.md")
+    known, beside = decide(space, "Buy a bigger battery", best), decide(space, "Order two at once", other)
+    shown = [item.object_id for item in context(space, "flux compensator gigawatts").items]
+    assert {best["source_id"], known} <= set(shown)
+    assert beside not in shown
+
+
+TITLES = (
+    "Retries of an upload are capped at five",
+    "Passwords are hashed with bcrypt",
+    "Dashboards are drawn in Grafana",
+    "Invoices are numbered without gaps",
+    "Logs are kept for two weeks",
+    "Feature toggles live in Unleash",
+)
+
+
+@pytest.mark.parametrize("count", [3, 6])
+@pytest.mark.parametrize("vectors", [False, True])
+def test_only_knowledge_about_the_task_enters_a_small_space(space, count, vectors):
+    decided = [decide(space, title, note(space, title + ".", origin=title)) for title in TITLES[:count]]
+    if vectors:
+        space.embed_pending()
+    asked = "How often may an upload be tried, and how are its retries capped?"
+    items = context(space, asked).items
+    assert [item.object_id for item in items if item.section == "decisions"] == decided[:1]
+    assert context(space, "API versioning strategy for v2 migration").items == ()
 
 
 def test_a_pack_does_not_tell_the_beginning_of_an_outcome_a_second_time(space, tmp_path):

@@ -118,3 +118,12 @@ def test_the_documented_default_is_the_shipped_threshold():
     document = MemoryConfig.read({"retrieval": {"min_similarity": 0.7}})
     with remembering(document.model_copy(update={"backend": "in_memory"})) as client:
         assert client.retrieve("what went wrong last time", filters={"memory_type": "failure_analysis"})
+
+
+def test_a_memory_with_far_less_in_common_is_left_out():
+    with remembering() as client:
+        client.store("The zygote scheduler of the northern cluster retries uploads five times")
+        client.store("The northern cluster is painted blue")
+        client.catch_up()
+        found = client.retrieve("How often does the zygote scheduler of the northern cluster retry uploads?")
+        assert client_parts.texts(found) == ["The zygote scheduler of the northern cluster retries uploads five times"]

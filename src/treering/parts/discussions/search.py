@@ -17,11 +17,11 @@ from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
-from treering.retrieval.index.rounds import lag_of, nearest
-from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.index.rounds import lag_of, nearest, run_together
+from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.question import Question, asks, reply_among
-from treering.retrieval.search.relevance import related_hits
-from treering.retrieval.search.retrieval import retrieve
+from treering.retrieval.search.relevance import Judgement
+from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.verbs.engine import Engine
@@ -300,12 +300,10 @@ class _Search:
         engine = self.engine
         question = question_of(Call(engine, self.scope), query, now=self.options.asked_at, zone=self.zone)
         reach = self._reach()
-        hits = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=limit).hits
-        if self.options.related:
-            counted = TextRequest(reach, 0, counted=tuple(sorted(set(question.terms.words))))
-            (words,) = engine.index.text.search([counted])
-            hits = tuple(related_hits(IdfWeights.of(question.terms.words, words), question, hits))
-        return [_Candidate(hit.head, hit.score) for hit in hits]
+        steps = [retrieval(question, reach=reach, limit=limit), known_words(question, reach)]
+        found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
+        weak = Judgement.of(known, question, found).weak if self.options.related else frozenset()
+        return [_Candidate(hit.head, hit.score) for hit in found.hits if hit.head.key not in weak]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
         """Return passages of several rankings, best first; the best of each ranking scores 1."""

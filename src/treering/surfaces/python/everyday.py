@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import ROOT
-from treering.surfaces.python.results import Brief, Hit, Hits, Log, Pack, Recorded
+from treering.surfaces.python.results import Brief, Hit, Hits, Log, Pack, RecordedEntry
 from treering.verbs import everyday
 from treering.verbs.catalog import TOOLS
 from treering.verbs.engine import Engine
@@ -113,7 +113,7 @@ class EverydayMethods:
         instead_of: Sequence[str] = (),
         because: Places = (),
         scope: str = ROOT,
-    ) -> Recorded:
+    ) -> RecordedEntry:
         """Record a decision. `text` is its title and, unless one is given, its outcome."""
         based = _based(because, scope)
         call = everyday.decide(text, based, outcome=outcome, question=question, why=why, instead_of=instead_of)
@@ -121,27 +121,27 @@ class EverydayMethods:
 
     def rule(
         self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
-    ) -> Recorded:
+    ) -> RecordedEntry:
         """Record a rule to keep; `applies_to` limits it to a path or an area."""
         return self._record(everyday.rule(text, _based(because, scope), applies_to=applies_to, why=why))
 
-    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> Recorded:
+    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> RecordedEntry:
         """Record a preference."""
         return self._record(everyday.prefer(text, _based(because, scope), applies_to=applies_to))
 
-    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> Recorded:
+    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> RecordedEntry:
         """Record a fact such as `port = 8080` of a subject."""
         return self._record(everyday.fact(text, _based(because, scope), subject=of))
 
-    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Recorded:
+    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> RecordedEntry:
         """Open a task."""
         return self._record(everyday.task(text, priority=priority, summary=summary, scope=scope))
 
-    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> Recorded:
+    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> RecordedEntry:
         """Resolve a task, named by its id or by words of its title. Raises `NotFound`, `InvalidInput`."""
         return self._record(everyday.done(self.engine.ledger, task, resolution, scope=scope))
 
-    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> Recorded:
+    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> RecordedEntry:
         """Replace a statement by what holds now; the old one stays in the history. Raises `NotFound`."""
         return self._record(everyday.replacement(self.engine.ledger, old, text, _based(because, ROOT), why=why))
 
@@ -155,8 +155,8 @@ class EverydayMethods:
         given, options = {"patch_id": patch}, {"reason": "undo"}
         return review.REVERT.perform(self.engine, given=given, options=options, granted=EVERYTHING)
 
-    def _record(self, call: Envelope) -> Recorded:
-        return Recorded(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
+    def _record(self, call: Envelope) -> RecordedEntry:
+        return RecordedEntry(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
 
     def _call(
         self,

@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from statistics import median
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from treering.core.filters import matches
-from treering.core.objects import Fact, Knowledge, Object, title_of
+from treering.core.objects import Knowledge, Object, title_of
 from treering.ports.ledger import Altered, head_of
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
-from treering.retrieval.search.fusion import PLACES, VECTORS, WORDS
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack, render, shortened
 from treering.retrieval.search.question import Question
@@ -27,7 +25,7 @@ from treering.verbs.query.attached import Attached, attached_to
 from treering.verbs.query.code_related import may_break
 from treering.verbs.query.context_items import Citing, belief_item, by_file, source_items, without_repeated
 from treering.verbs.query.context_notes import MAX_RULES, conflicts_of, missing_of, next_reads_of, rules_of, summary_of
-from treering.verbs.query.context_parts import FoundForTask, gather
+from treering.verbs.query.context_parts import COPIED, FoundForTask, gather
 from treering.verbs.query.search import knowledge_on, only_replaced, reranking_of, reranking_warnings
 from treering.verbs.reading import (
     SUPERSEDED,
@@ -47,120 +45,6 @@ from treering.verbs.reading import (
     zone_of,
 )
 from treering.verbs.trees import notes_of, notes_of_objects
-
-# Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name.
-
-
-_BELIEFS = 16
-_NOISE_SHARE = 0.2
-"""Part of the best score in the words arm below which a belief is noise."""
-
-_OF_PEOPLE = 0.4
-"""Part of what the passages beside it reach that knowledge has to reach which people or agents wrote: it is short."""
-
-_NAMED = 2
-"""Words of a subject that a question has to have, and half of them, to have named it."""
-
-_COPIED = "adapter"
-"""The channel of what an adapter read off a source: the source says it too, and is found there."""
-
-
-def without_weak_beliefs(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
-    """Leave out beliefs that have less to do with the task than the passages beside them.
-
-    By words or by meaning, whichever says more. Scores are scaled within each of the two rankings; the raw ones can
-    be compared between them, but not between what stands now and what stood once.
-    """
-    if reach.withdrawn or reach.at is not None:
-        return list(beliefs)
-    threshold = _Threshold.of(
-        sources, question, best_words=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0)
-    )
-    asked = frozenset(question.terms.words)
-    copied = {hit.head.key: copy for hit in beliefs if (copy := _CopiedAttribute.of(hit, asked))}
-    told = [
-        hit
-        for hit in beliefs
-        if PLACES in hit.fused.parts or threshold.is_reached_by(hit, copied=copied.get(hit.head.key))
-    ]
-    # What was asked for by its words needs no other attribute beside it that is only near.
-    if any(hit.head.key in copied and copied[hit.head.key].is_asked_for for hit in told):
-        told = [hit for hit in told if hit.head.key not in copied or copied[hit.head.key].is_asked_for]
-    # The version of acme is what was asked for, not that of each of its parts.
-    named = {hit.head.key for hit in told if hit.head.key in copied and copied[hit.head.key].names_all_of_its_subject}
-    return [hit for hit in told if not named or hit.head.key in named or hit.head.key not in copied]
-
-
-@dataclass(frozen=True, slots=True)
-class _CopiedAttribute:
-    """What a question has to do with an attribute that an adapter read off a source, such as a version of a package.
-
-    There are many, all short and full of the name of their subject, which in a repository stands everywhere.
-    """
-
-    names_all_of_its_subject: bool
-    is_asked_for: bool
-    """Whether the question has a word of the attribute, or most of the name of its subject."""
-
-    @classmethod
-    def of(cls, hit: Hit, asked: Set[str]) -> "_CopiedAttribute | None":
-        payload = hit.item.payload if isinstance(hit.item, Knowledge) else None
-        if hit.state.origin_channel != _COPIED or not isinstance(payload, Fact) or payload.value is None:
-            return None
-        subject = set(telling_terms(payload.subject))
-        told = set(telling_terms(f"{payload.predicate} {payload.value}"))
-        named = len(subject & asked)
-        is_named = named >= _NAMED and 2 * named >= len(subject)
-        return cls(subject <= asked, is_named or bool((asked - subject) & told))
-
-
-@dataclass(frozen=True, slots=True)
-class _Threshold:
-    """What the passages found for a task reach in the middle of their ranks, by words and by meaning."""
-
-    best_words: float
-    """The best score in the words arm."""
-    nearest: float
-    """The best cosine."""
-    words: float
-    meaning: float | None
-    """How far the cosine is above that of what is unrelated; `None` without vectors."""
-    unrelated: float
-
-    @classmethod
-    def of(cls, sources: Sequence[Hit], question: Question, *, best_words: float) -> "_Threshold":
-        words = median([_raw(hit, WORDS) for hit in sources] or [0.0])
-        if question.meaning is None:
-            return cls(best_words, 0.0, words, None, 0.0)
-        unrelated = question.meaning.unrelated_below
-        cosines = [_raw(hit, VECTORS) for hit in sources] or [unrelated]
-        return cls(best_words, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
-
-    def is_reached_by(self, hit: Hit, *, copied: _CopiedAttribute | None) -> bool:
-        if copied and not copied.is_asked_for:
-            return self.meaning is not None and _raw(hit, VECTORS) > self.nearest
-        part = 1.0 if hit.state.origin_channel == _COPIED else _OF_PEOPLE
-        words, above = _raw(hit, WORDS), _raw(hit, VECTORS) - self.unrelated
-        by_words = words >= max(part * self.words, _NOISE_SHARE * self.best_words) and words > 0
-        return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
-
-
-def resting_on(
-    resting: Sequence[Knowledge], sources: Sequence[Hit], beliefs: Sequence[Hit]
-) -> list[tuple[Object, float]]:
-    """Choose knowledge that rests on the very segments that answer: it belongs to the task by its evidence.
-
-    What an adapter copied from them does not: it says nothing that they do not say.
-    """
-    known = {hit.head.object_id for hit in beliefs}
-    best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
-    found: list[tuple[Object, float]] = []
-    for item in resting:
-        refs = item.evidence_refs if item.origin_channel != _COPIED else ()
-        score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
-        if score and item.id not in known:
-            found.append((item, score))
-    return sorted(found, key=lambda pair: (-pair[1], pair[0].id))[:_BELIEFS]
 
 
 def without_replaced(
@@ -194,25 +78,38 @@ def _terms_of(item: Object) -> frozenset[str]:
     return frozenset(telling_terms(f"{title_of(item)}\n{passages_of(item)[0].text}"))
 
 
-def objects_of(
-    hits: Sequence[Hit], attached: Sequence[Attached], related: Sequence[tuple[Object, float]], reach: Reach
-) -> list[tuple[Object, float]]:
-    """Return what was found, each once: what answers, what is attached to what the task names, what is only related.
+def resting_on(resting: Sequence[Knowledge], found: FoundForTask) -> list[tuple[Object, float]]:
+    """Return the knowledge that cites one of the best passages: it is about the task by its evidence.
 
-    All of it passes the same gate.
+    What an adapter copied from a passage says no more than the passage.
     """
-    near = [(item, score) for item, score in related if is_shown(head_of(item), reach) and not is_withheld(item, reach)]
+    best = {
+        (hit.head.object_id, hit.head.part): hit.score
+        for hit in reversed(found.sources.hits)
+        if hit.head.key in found.judgement.best
+    }
+    scores = [
+        (item, max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in item.evidence_refs), default=0.0))
+        for item in resting
+        if item.origin_channel != COPIED
+    ]
+    return sorted(((item, score) for item, score in scores if score), key=lambda pair: (-pair[1], pair[0].id))
+
+
+def objects_of(
+    hits: Sequence[Hit], attached: Sequence[Attached], resting: Sequence[tuple[Object, float]], reach: Reach
+) -> list[tuple[Object, float]]:
+    """Return each object once, with its score: what is about the task, what belongs to what it names, what rests on it.
+
+    All of it may be shown to this read.
+    """
+    shown = [pair for pair in resting if is_shown(head_of(pair[0]), reach) and not is_withheld(pair[0], reach)]
     found = [
         *((hit.item, hit.score) for hit in hits if hit.item),
         *((item, 0.0) for one in attached for item in one.items),
-        *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0]))),
+        *(pair for pair in shown if matches(reach.where, record_of(passages_of(pair[0])[0]))),
     ]
     return list({item.id: (item, score) for item, score in reversed(found)}.values())[::-1]
-
-
-def _raw(hit: Hit, arm: str) -> float:
-    part = hit.fused.parts.get(arm)
-    return part.raw if part else 0.0
 
 
 _LIFETIME = timedelta(hours=1)
@@ -261,7 +158,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     sequence = answered_sequence(found.sources, reach)
     most = options.max_tokens or _DEFAULT_TOKENS
-    drafts = _drafts(call, found, attached, reach, altered, max_tokens=most)
+    drafts = _drafts(call, found, attached, reach, altered)
     notes = _Notes(given.task, found, attached, rules_of(call, reach, altered), sequence)
     built, text, left_out = _fitted(call, drafts, notes, reach, altered, max_tokens=most)
     if options.explain:
@@ -296,24 +193,16 @@ def _drafts(
     attached: Sequence[Attached],
     reach: Reach,
     altered: Altered,
-    *,
-    max_tokens: int,
 ) -> list[UnnumberedItem]:
     """Return all that may be packed, best first: what is believed, and passages of sources."""
-    left_out = found.weak if found.answers and found.strong_alone else frozenset()
-    hits = (*found.sources.hits, *found.sources.further)
-    shown = by_file([hit for hit in hits if hit.head.key not in left_out])
+    shown = by_file(found.passages)
     notes = notes_of(call.tree, call.engine.ledger, shown)
-    sources = list(source_items(shown, found.question.text, notes, found.weak))
+    sources = list(source_items(shown, found.question.text, notes, found.judgement.weak))
     if not found.answers:
         return sources
-    seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
-    near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
-    bearing = found.sources.resting.keys()
-    resting = knowledge_on(call, [hit.head.object_id for hit in near if hit.head.object_id in bearing], altered)
-    beliefs = [hit for hit in found.beliefs.hits if hit.head.key not in left_out]
-    answering = without_weak_beliefs(beliefs, found.sources.hits, found.question, reach)
-    objects = objects_of(answering, attached, resting_on(resting, near, answering), reach)
+    bearing = [hit.head.object_id for hit in shown if hit.head.object_id in found.sources.resting]
+    resting = knowledge_on(call, bearing, altered)
+    objects = objects_of(found.about_task, attached, resting_on(resting, found), reach)
     believed = _beliefs(call, found, objects, reach, altered)
     remaining = without_repeated(sources, believed)
     standing = without_replaced(remaining, resting, found.question, all_of_them=reach.withdrawn)

@@ -16,8 +16,8 @@ from treering.retrieval.index.passages import passages_of, told_once
 from treering.retrieval.search.excerpts import PassageLines
 from treering.retrieval.search.pack_budget import UnnumberedItem
 from treering.retrieval.search.packing import Citation, PackItem, section_of
-from treering.retrieval.search.relevance import spread_over_sources
 from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.search.spreading import spread_over_sources
 from treering.retrieval.search.trust import Wording, repetition_flags
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.envelope import Call

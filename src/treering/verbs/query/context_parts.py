@@ -1,30 +1,23 @@
 """What is found for a task: sources and knowledge that answer, what had to be withdrawn, and unknown words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import ceil
 
 from treering.core.filters import And, Compare, Filter
-from treering.core.objects import Knowledge, Node, Object, title_of
+from treering.core.objects import Fact, Knowledge, Node, Object, title_of
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.search.commit_history import CommitHistory, histories_in
+from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.relevance import (
-    FITTED_FROM,
-    MOST_CHECKED,
-    KnownWords,
-    answers,
-    known_words,
-    weak_among,
-)
+from treering.retrieval.search.relevance import Judgement, is_small
 from treering.retrieval.search.reranking import Reranking
-from treering.retrieval.search.retrieval import Adjusting, Retrieval, retrieval
-from treering.retrieval.text.analysis import index_text
+from treering.retrieval.search.retrieval import Adjusting, Hit, Retrieval, retrieval
+from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import named_nodes
 from treering.verbs.reading import note_recalled
@@ -38,6 +31,10 @@ _WITHDRAWN = ("stale", "superseded")
 _MOST_WITHDRAWN = 8
 _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
+
+
+COPIED = "adapter"
+"""The channel of what an adapter copied from a source."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +53,45 @@ class FoundForTask:
     histories: tuple[CommitHistory, ...]
     """What commits of the repositories in reach say of their files."""
     altered: Mapping[str, str]
-    weak: frozenset[int]
-    """Keys of the hits that have much less to do with the task than the best of them."""
+    judgement: Judgement
 
     @property
-    def strong_alone(self) -> bool:
-        """Tell whether weak hits are left out: in a small space, where every passage that is left is a candidate.
-
-        In a large one they are flagged: without them packs of 4,000 tokens lose 2 % of the evidence (MuSiQue).
-        """
-        return 0 < self.known.idf.largeness < FITTED_FROM
-
-    @cached_property
     def answers(self) -> bool:
-        """Tell whether anything found is relevant to the task; `True` where that cannot be decided.
+        """Whether anything found is relevant to the task; `True` if that cannot be decided."""
+        return self.judgement.answers
 
-        A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
-        yet, nobody can say what words it has.
+    @property
+    def passages(self) -> list[Hit]:
+        """The passages of sources that may be packed.
+
+        Weak ones are left out of a small space, where every passage is a candidate. In a large one they are flagged:
+        without them packs of 4,000 tokens lose 2 % of the evidence (MuSiQue).
         """
-        hits = (*self.sources.hits[:MOST_CHECKED], *self.beliefs.hits[:MOST_CHECKED])
-        return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
+        hits = (*self.sources.hits, *self.sources.further)
+        return self._not_weak(hits) if self.answers and is_small(self.known.idf) else list(hits)
+
+    @property
+    def about_task(self) -> list[Hit]:
+        """The knowledge, work and activities that are about the task.
+
+        Of what adapters copied from manifests, only what is about a subject that the task names, if it names one: the
+        version of acme is asked for, not the versions of its parts.
+        """
+        hits = self._not_weak(self.beliefs.hits)
+        asked = frozenset(self.question.terms.words)
+        named = {hit.head.key for hit in hits if (subject := _copied_subject(hit)) and subject <= asked}
+        return [hit for hit in hits if not named or hit.head.key in named or not _copied_subject(hit)]
+
+    def _not_weak(self, hits: Sequence[Hit]) -> list[Hit]:
+        return [hit for hit in hits if hit.head.key not in self.judgement.weak]
+
+
+def _copied_subject(hit: Hit) -> frozenset[str]:
+    """Return the terms of the subject of a fact that an adapter copied from a source; none of another hit."""
+    payload = hit.item.payload if isinstance(hit.item, Knowledge) else None
+    if hit.state.origin_channel != COPIED or not isinstance(payload, Fact):
+        return frozenset()
+    return frozenset(telling_terms(payload.subject))
 
 
 def gather(
@@ -116,9 +132,9 @@ def gather(
     )
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
-    weak = weak_among(sources) | weak_among(beliefs)
+    judgement = Judgement.of(known, question, sources, beliefs, answered=bool(nodes))
     return FoundForTask(
-        question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, weak
+        question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), tuple(histories), altered, judgement
     )
 
 

@@ -13,8 +13,9 @@ from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
+from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
-from treering.retrieval.search.relevance import MOST_CHECKED, KnownWords, answers, known_words, weak_among
+from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.reranking import Reranking
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -118,18 +119,17 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     replaced = _replaced(call, found)
     found = replace(found, hits=_behind_current(call, found.hits, replaced, reach, most=options.limit))
     note_recalled(engine, found.hits)
-    is_answered = not found.hits or answers(words, question, found, found.hits[:MOST_CHECKED])
+    judged = Judgement.of(words, question, found)
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
     notes = notes_of(call.tree, engine.ledger, found.hits)
-    weak = weak_among(found) if is_answered else {hit.head.key for hit in found.hits}
     hits = tuple(
         show(
             hit,
             now=now,
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
-            weak=hit.head.key in weak,
+            weak=hit.head.key in judged.weak,
             replaced=replaced.get(_place(hit)),
         )
         for hit in found.hits
@@ -150,7 +150,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         status="ok" if hits else "empty",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
-            *([] if is_answered else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
+            *([] if judged.answers or not found.hits else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),

@@ -33,11 +33,13 @@ from treering.ports.ledger import ObjectRequest, Selection, head_of
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import is_shown, passages_of, record_of
-from treering.retrieval.index.rounds import nearest
+from treering.retrieval.index.rounds import nearest, run_together
 from treering.retrieval.search.fusion import VECTORS, Fused
+from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.retrieval import retrieve
+from treering.retrieval.search.relevance import Judgement
+from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
@@ -176,16 +178,18 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best."""
     call = Call(engine, asked.reach.scope)
     question = question_of(call, asked.query, now=asked.reach.now)
-    found = retrieve(
+    searching = retrieval(
         question,
-        index=engine.index,
-        ledger=engine.ledger,
         reach=asked.reach,
         limit=min(max(asked.limit * _POOL, _LEAST), _MOST),
         by_source=1,
         repeating=True,
         whole=True,
     )
+    steps = [searching, known_words(question, asked.reach)]
+    found, known = run_together(steps, index=engine.index, ledger=engine.ledger)
+    # That a memory answers is decided by its similarity; only what has much less in common than the best is left out.
+    weak = Judgement.of(known, question, found, answered=True).weak if asked.min_similarity >= RELATED else ()
     note_recalled(engine, found.hits[: asked.limit])
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
     words, unrelated_below = _query_words(engine, asked), engine.embedder.unrelated_below
@@ -202,7 +206,10 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     if asked.wants_unrelated and len(candidates) <= asked.limit:
         candidates += _unrelated(engine, question, asked.reach, words, candidates)
     few = asked.all_of_few and len(candidates) <= asked.limit
-    near = [one for one in candidates if few or one.similarity >= asked.min_similarity]
+    unlike = {hit.source.id for hit in found.hits if hit.source and hit.head.key in weak}
+    near = [
+        one for one in candidates if few or (one.similarity >= asked.min_similarity and one.source.id not in unlike)
+    ]
     weighing = Weighing(
         query=asked.query,
         now=asked.reach.now or engine.clock.now(),

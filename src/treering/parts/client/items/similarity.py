@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import log2, sqrt
 
 from treering.ports.search import MOST_COUNTED
-from treering.retrieval.search.relevance import RELEVANT
+from treering.retrieval.search.relevance import TUNING
 from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.retrieval.text.typed_words import names_written
 
@@ -56,7 +56,7 @@ class QueryWords:
             return 0.0
         terms = frozenset(index_text(text).split())
         share = sum(weight for term, weight in self.weights.items() if term in terms) / total
-        related = RELEVANT / sqrt(len(self.weights.keys() - _COMMON_TERMS) or len(self.weights))
+        related = TUNING.min_coverage / sqrt(len(self.weights.keys() - _COMMON_TERMS) or len(self.weights))
         if share < related:
             return RELATED * share / related
         return RELATED + (1 - RELATED) * (share - related) / (1 - related)

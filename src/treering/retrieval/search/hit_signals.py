@@ -1,0 +1,91 @@
+"""What a hit has in common with a question: its nearness in meaning, and the words both have."""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from treering.retrieval.index.code_places import NO_PLACE
+from treering.retrieval.index.ties import is_turn
+from treering.retrieval.search.fusion import PLACES, VECTORS
+from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.question import Meaning, Question, speaker_of
+from treering.retrieval.search.retrieval import Hit
+from treering.retrieval.text.analysis import index_text, query_words
+from treering.retrieval.text.typed_words import names_written, pairs_of_names
+
+_FARTHEST = -0.3
+"""The least nearness that is told apart; as a share of the way from unrelated to the same."""
+
+_MOST_TERMS_APART = 4
+"""Terms from one word of a name to the next at most: an initial or a second name may stand between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class HitSignals:
+    """A hit, with what it has in common with a question."""
+
+    hit: Hit
+    terms: tuple[str, ...]
+    """Its index terms, as often as they occur."""
+    cosine: float | None
+    """`None` if it was not compared with the question by a vector."""
+    near: float
+    """How far the cosine is above unrelated: 0 to 1, at least -0.3; 0 without a cosine."""
+    coverage: float
+    """`IdfWeights.coverage` of its terms."""
+
+    @classmethod
+    def of(cls, idf: IdfWeights, meaning: Meaning | None, hit: Hit) -> "HitSignals":
+        """Analyse a hit as it is shown."""
+        part = hit.fused.parts.get(VECTORS)
+        terms = tuple(index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split())
+        near = 0.0
+        if part and meaning:
+            near = max((part.raw - meaning.unrelated_below) / (1 - meaning.unrelated_below), _FARTHEST)
+        return cls(hit, terms, part.raw if part else None, near, idf.coverage(terms))
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it is a turn of a conversation."""
+        return is_turn(self.hit.head)
+
+    @property
+    def is_knowledge(self) -> bool:
+        """Whether it is knowledge, work or an activity."""
+        return self.hit.item is not None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a turn, or prose of a source that is no file of a project."""
+        head = self.hit.head
+        return self.is_turn or (not self.is_knowledge and head.role == "prose" and head.place_role == NO_PLACE)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the question contains its id, path or title."""
+        return PLACES in self.hit.fused.parts
+
+
+def is_talk(hits: Sequence[HitSignals]) -> bool:
+    """Return whether most of some hits are turns of a conversation."""
+    return 2 * sum(hit.is_turn for hit in hits) > len(hits)
+
+
+def names_asked(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]) -> set[str]:
+    """Return the terms of names in a question, without the names of speakers of the hits."""
+    speakers = {speaker_of(one.hit.head) for one in hits if one.is_turn}
+    return (idf.weights.keys() & set(names_written(question.text))).difference(*map(query_words, speakers))
+
+
+def broken_names(question: Question, hits: Sequence[HitSignals]) -> float:
+    """Return the share of the pairs of words of names in a question that no hit has together, in either order."""
+    pairs = list(pairs_of_names(question.text))
+    if not pairs:
+        return 0.0
+    wanted = frozenset[str]().union(*(one | other for one, other in pairs))
+    placed = [[(at, term) for at, term in enumerate(one.terms) if term in wanted] for one in hits]
+    return sum(not any(_are_together(*pair, terms) for terms in placed) for pair in pairs) / len(pairs)
+
+
+def _are_together(one: Set[str], other: Set[str], placed: Sequence[tuple[int, str]]) -> bool:
+    ones, others = ([at for at, term in placed if term in terms] for terms in (one, other))
+    return any(0 < abs(at - near) <= _MOST_TERMS_APART for at in ones for near in others)

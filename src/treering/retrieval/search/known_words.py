@@ -1,0 +1,49 @@
+"""Which words of a question occur in the scopes of a read."""
+
+from dataclasses import dataclass, field
+
+from treering.ports.passages import Reach
+from treering.ports.search import TextFound, TextRequest
+from treering.retrieval.index.rounds import Steps
+from treering.retrieval.search.idf import IdfWeights
+from treering.retrieval.search.question import Question, is_long
+from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.text.dates import asked_ranges
+from treering.retrieval.text.typed_words import TypedWords, WordsKnown, unknown_among
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """Which words of a question occur in the scopes of a read; empty for a read of the past."""
+
+    missing: tuple[str, ...] = ()
+    """Names in the question that no passage mentions."""
+    words: WordsKnown = field(default_factory=WordsKnown)
+    idf: IdfWeights = field(default_factory=IdfWeights)
+
+
+def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
+    """Count the words of a question in the scopes of the read."""
+    if reach.at is not None:
+        return KnownWords()  # the index has no counts of the past
+    typed = TypedWords.of(question.text)
+    names, words = typed.names(), typed.sought()
+    terms = {term for each in (names, words) for terms in each.values() for term in terms}
+    found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
+    return KnownWords(
+        tuple(unknown_among(names, found.counts)),
+        WordsKnown.of(words, found.counts),
+        IdfWeights.of(question.terms.words, found, _date_terms(question)),
+    )
+
+
+def _date_terms(question: Question) -> frozenset[str]:
+    """Return the terms of a question that only the dates in it have."""
+    if not question.days or is_long(question.text):
+        return frozenset()
+    rest, at = "", 0
+    for found in asked_ranges(question.text, None):
+        rest += question.text[at : found.start] + " "
+        at = max(at, found.end)
+    rest += question.text[at:]
+    return frozenset(question.terms.words).difference(query_terms(rest).words)

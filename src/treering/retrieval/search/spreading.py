@@ -1,0 +1,25 @@
+"""Spread the passages of a ranking over their sources."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from treering.core.evidence import Turn
+from treering.retrieval.search.retrieval import Hit
+
+FURTHER_WEIGHT = 0.8
+"""The weight of a passage behind another of the same source; behind two, this much again."""
+
+
+def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
+    """Rank again, with every further passage of a source below its weight as the first one.
+
+    Turns keep their scores: a conversation is one source, and its turns are separate statements.
+    """
+    before: Counter[str] = Counter()
+    spread = []
+    for hit in hits:
+        further = before[hit.head.object_id]
+        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT**further) if further else hit)
+        before[hit.head.object_id] += not isinstance(hit.locator, Turn)
+    return sorted(spread, key=lambda hit: -hit.score)
