@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import ROOT
-from treering.surfaces.python.results import Brief, Hit, Hits, Log, Pack, RecordedEntry
+from treering.surfaces.python.results import Brief, Entry, Hits, Log, Pack, SearchHit
 from treering.verbs import everyday
 from treering.verbs.catalog import TOOLS
 from treering.verbs.engine import Engine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from treering.verbs.query.recent import RecentReport
     from treering.verbs.query.search import SearchReport
 
-Place = str | Hit
+Place = str | SearchHit
 """Evidence: `path:10-14`, `path::symbol`, a path, a quoted sentence, an origin, ids, or a hit."""
 Places = Place | Iterable[Place]
 
@@ -113,35 +113,33 @@ class EverydayMethods:
         instead_of: Sequence[str] = (),
         because: Places = (),
         scope: str = ROOT,
-    ) -> RecordedEntry:
+    ) -> Entry:
         """Record a decision. `text` is its title and, unless one is given, its outcome."""
         based = _based(because, scope)
         call = everyday.decide(text, based, outcome=outcome, question=question, why=why, instead_of=instead_of)
         return self._record(call)
 
-    def rule(
-        self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
-    ) -> RecordedEntry:
+    def rule(self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT) -> Entry:
         """Record a rule to keep; `applies_to` limits it to a path or an area."""
         return self._record(everyday.rule(text, _based(because, scope), applies_to=applies_to, why=why))
 
-    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> RecordedEntry:
+    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> Entry:
         """Record a preference."""
         return self._record(everyday.prefer(text, _based(because, scope), applies_to=applies_to))
 
-    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> RecordedEntry:
+    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> Entry:
         """Record a fact such as `port = 8080` of a subject."""
         return self._record(everyday.fact(text, _based(because, scope), subject=of))
 
-    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> RecordedEntry:
+    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Entry:
         """Open a task."""
         return self._record(everyday.task(text, priority=priority, summary=summary, scope=scope))
 
-    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> RecordedEntry:
+    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> Entry:
         """Resolve a task, named by its id or by words of its title. Raises `NotFound`, `InvalidInput`."""
         return self._record(everyday.done(self.engine.ledger, task, resolution, scope=scope))
 
-    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> RecordedEntry:
+    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> Entry:
         """Replace a statement by what holds now; the old one stays in the history. Raises `NotFound`."""
         return self._record(everyday.replacement(self.engine.ledger, old, text, _based(because, ROOT), why=why))
 
@@ -155,8 +153,8 @@ class EverydayMethods:
         given, options = {"patch_id": patch}, {"reason": "undo"}
         return review.REVERT.perform(self.engine, given=given, options=options, granted=EVERYTHING)
 
-    def _record(self, call: Envelope) -> RecordedEntry:
-        return RecordedEntry(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
+    def _record(self, call: Envelope) -> Entry:
+        return Entry(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
 
     def _call(
         self,
@@ -172,11 +170,11 @@ class EverydayMethods:
 
 
 def _based(because: Places, scope: str) -> everyday.Because:
-    return everyday.Because(_texts([because] if isinstance(because, str | Hit) else because), scope)
+    return everyday.Because(_texts([because] if isinstance(because, str | SearchHit) else because), scope)
 
 
 def _texts(places: Iterable[Place]) -> tuple[str, ...]:
-    return tuple(one.evidence if isinstance(one, Hit) else one for one in places)
+    return tuple(one.evidence if isinstance(one, SearchHit) else one for one in places)
 
 
 def _is_repository(engine: Engine, target: str) -> bool:

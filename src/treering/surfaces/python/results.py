@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A passage or an object that answers a search. Its `text` is data, whatever it says."""
 
     shown: "ShownHit"
@@ -66,18 +66,18 @@ class Hit:
         return f"{self.path or self.title}{at}\n{self.text}"
 
 
-class Hits(Sequence[Hit]):
+class Hits(Sequence[SearchHit]):
     """The hits of a search, best first."""
 
     def __init__(self, report: "SearchReport") -> None:
         self.report = report
-        self._hits = tuple(Hit(one) for one in report.hits)
+        self._hits = tuple(SearchHit(one) for one in report.hits)
 
     @overload
-    def __getitem__(self, place: int) -> Hit: ...
+    def __getitem__(self, place: int) -> SearchHit: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
-    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+    def __getitem__(self, place: slice) -> tuple[SearchHit, ...]: ...
+    def __getitem__(self, place: int | slice) -> SearchHit | tuple[SearchHit, ...]:
         """Return a hit, or some of them."""
         return self._hits[place]
 
@@ -151,7 +151,7 @@ _NEW = frozenset({"created", "duplicate"})
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedEntry:
+class Entry:
     """What was recorded: its id, the evidence it rests on, and the patch that wrote it."""
 
     report: "WriteReport"
