@@ -25,7 +25,8 @@ _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
 _MAX_QUOTE_CHARS = 140
-_LABEL_WIDTH = 10
+LABEL_WIDTH = 10
+"""Characters of a line before its text: the name of its section, or spaces."""
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
@@ -71,7 +72,7 @@ class BriefReport(ReadReport):
 def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     """Compose what to know before starting: project, rules, decisions, open work, changes, the last conversation."""
     altered: Altered = {}
-    repository = _repository(call, altered)
+    repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     knowledge, work, changed = _current(call, options, altered)
     stale = [item for item in knowledge if item.status == "stale" or item.id in changed]
@@ -110,7 +111,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     return report.model_copy(update={"lines": lines, "text": text, "status": "ok" if lines else "empty"})
 
 
-def _repository(call: Call, altered: Altered) -> Source | None:
+def repository_of(call: Call, altered: Altered) -> Source | None:
     """Return the map of the repository asked from; without one the only repository of the space."""
     maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     if call.tree:
@@ -168,7 +169,7 @@ def _section(
             id=item.id,
             kind=item.kind,
             status=item.status,
-            text=f"{_statement(item)} ({changed[item.id]})" if item.id in changed else _statement(item),
+            text=f"{statement_of(item)} ({changed[item.id]})" if item.id in changed else statement_of(item),
             updated_at=item.updated_at,
         )
         for item in items[:most]
@@ -176,7 +177,7 @@ def _section(
     return BriefSection(name=name, entries=entries, total=len(items))
 
 
-def _statement(item: Knowledge | WorkItem) -> str:
+def statement_of(item: Knowledge | WorkItem) -> str:
     """Return an entry in one sentence: the rule itself, what was decided, the title of work and its state."""
     match item:
         case WorkItem():
@@ -275,7 +276,7 @@ def _memory_lines(report: BriefReport) -> Iterator[str]:
 
 def _labeled(label: str, text: str) -> Iterator[str]:
     if text:
-        yield f"{label:<{_LABEL_WIDTH}}{text}"
+        yield f"{label:<{LABEL_WIDTH}}{text}"
 
 
 BRIEF = Mode(
