@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks import agent_cards, agent_lines
 from benchmarks.code_data import clone_of
 from benchmarks.code_files import space_at
 from benchmarks.data import MissingData
@@ -58,13 +59,14 @@ class Answered:
 
 def measure(plan: Plan) -> list[Row]:
     """Replay the history of each repository, then ask what needs no answer."""
-    rows: list[Row] = []
+    rows = agent_cards.measure()
     for repository in TUNED_ON + REPORTED_ON:
         note = "tuned on" if repository in TUNED_ON else ""
         try:
             rows += _rows(repository, clone_of(repository), plan, note)
         except MissingData as missing:
             rows.append(Missing(f"pointers, {repository}", str(missing)))
+    rows += agent_lines.measure(plan, tuned_on=TUNED_ON)
     return rows
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import page, peers
+from benchmarks.agent_cards import LABELS, score
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.conversations import recalls
 from benchmarks.data import beam, load
@@ -223,3 +224,19 @@ def test_cases_of_precision_tell_noise_and_what_was_superseded_before_what_holds
         ]
     assert CaseAnswer(["new", "noise"], []).precision(case) == 0.5
     assert CaseAnswer([], []).precision(case) == 0
+
+
+def test_cards_are_scored_against_the_hand_written_card() -> None:
+    label = LABELS["spf13/cobra"]
+    card = {
+        "name": "cobra",
+        "version": "1.0",
+        "purpose": "A library for CLI applications",
+        "languages": ["Go"],
+        "commands": [{"job": "test", "run": "make test", "path": "Makefile"}, {"job": "lint", "run": "x", "path": "y"}],
+        "folders": [{"path": "./", "children": [], "more": 0}],
+    }
+    scored = score(card, label)
+    assert scored.shown == ["name cobra", "purpose CLI|command", "language Go", "test make test", "folder ./"]
+    assert scored.lacking == ["lint make lint", "build go build ./...", "folder doc/", "tests **/*_test.go"]
+    assert (scored.wrong, scored.empty_lines) == (["version 1.0", "lint x"], [])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import treering
+import treering.aio
 import treering.client
 import treering.project_memory
 import treering.testing
@@ -222,6 +223,7 @@ FACADES = [
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
     (treering.wiki, WIKI),
+    (treering.aio, ["AsyncSpace", "open"]),
     *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]

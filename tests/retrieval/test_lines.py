@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.retrieval.search.lines import answering_lines
+from treering.models.static_model import StaticEmbedder
+from treering.retrieval.search.lines import LineQuery, answering_lines, lines_as_text, shown_lines, symbol_of
 
 CODE = """\
 def on_failure(self, failure):
@@ -50,6 +51,91 @@ def test_first_lines_are_shown_without_a_word_of_the_query():
 
 def test_empty_text_has_no_lines():
     assert answering_lines("", "anything").shown == ()
+
+
+def nested(text, query, **options):
+    lines = text.split("\n")
+    return [lines[place].strip() for place in LineQuery(query).lines_of(text, nested=True, **options).shown]
+
+
+def text_shown(text, query, *, first_line=0, max_chars=240, most=6):
+    asked = LineQuery(query)
+    answer = asked.lines_of(text, most=most)
+    return lines_as_text(
+        shown_lines(text, answer.shown, asked.terms, columns=answer.columns, first_line=first_line, max_chars=max_chars)
+    )
+
+
+YAML = "name: CI\njobs:\n  build:\n    steps: []\n  lint:\n    runs-on: ubuntu\n    timeout-minutes: 17\n"
+TOML = '[server]\nport = 8080\n\n[tool.gizmo]\nname = "x"\nsize = 3\ndepth = 4\n'
+TABLE = "# Limits\n\n| Name | Value |\n|---|---|\n| pool | 10 |\n| idle | 30 |\n| burst_quota | 250 |\n"
+CSV = "city,river\n" + "".join(f"Town{number},Brook\n" for number in range(90)) + "Narwhalton,Isar\n"
+MINIFIED = "function f(a,b){return a+b};" * 40 + "window.snorkelMode=1;" + "function g(a){return a};" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "answer"),
+    [
+        (CODE, "which handler handles a failed task", '"""Handle a failed task."""'),
+        (TABLE, "burst_quota", "| burst_quota | 250 |"),
+        (YAML, "lint timeout", "timeout-minutes: 17"),
+        (TOML, "depth of gizmo", "depth = 4"),
+        (CSV, "river of Narwhalton", "Narwhalton,Isar"),
+    ],
+)
+def test_only_matching_line_of_any_text_is_shown(text, query, answer):
+    assert answer in shown(text, query)
+
+
+def test_line_of_code_is_shown_with_its_signature():
+    assert nested(CODE, "reject_on_worker_lost", most=2) == [
+        "def on_failure(self, failure):",
+        "self.reject_on_worker_lost",
+    ]
+
+
+@pytest.mark.parametrize(("text", "query", "key"), [(YAML, "timeout", "lint:"), (TOML, "depth", "[tool.gizmo]")])
+def test_line_of_data_is_shown_with_its_key(text, query, key):
+    assert key in nested(text, query, most=2)
+
+
+def test_line_with_all_words_is_shown_with_its_neighbours():
+    text = "\n".join(["x = limit"] * 9 + ["a = 1", "self.retry_limit = 3", "b = 2"] + ["y = retry"] * 9)
+    assert shown(text, "retry_limit", most=3) == ["a = 1", "self.retry_limit = 3", "b = 2"]
+
+
+def test_repeated_line_takes_one_place():
+    text = "\n".join(["continue ROUTES"] * 8 + ["raise UnsupportedRoute()"])
+    assert "raise UnsupportedRoute()" in shown(text, "unsupported routes", most=3)
+
+
+def test_vectors_choose_the_line_if_no_word_does():
+    text = "\n".join(["The kettle is blue."] * 12 + ["Cars may not exceed 50 km/h."] + ["A bird sings."] * 12)
+    answer = LineQuery("maximum speed of vehicles", StaticEmbedder()).lines_of(text, most=1)
+    assert (answer.shown, answer.matched) == ((12,), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "answer"),
+    [
+        (MINIFIED, "snorkelMode", "window.snorkelMode=1"),
+        ("We talked for a while. " * 40 + "The deadline is Tuesday. " + "And so on. " * 40, "deadline", "is Tuesday."),
+    ],
+)
+def test_long_line_is_cut_around_the_answer(text, query, answer):
+    row = text_shown(text, query)
+    assert answer in row
+    assert len(row) <= 250
+
+
+def test_numbers_and_marks_are_of_lines_of_files_alone():
+    assert text_shown("a = 1\nretry = 3", "retry", first_line=9) == "9- a = 1\n10: retry = 3"
+    assert text_shown("Hello.\nRetry later.", "retry") == "Hello.\nRetry later."
+
+
+def test_symbol_with_words_of_the_query_is_named():
+    assert symbol_of("Task.apply, Task.retry, …", LineQuery("when to retry").terms) == "Task.retry"
+    assert symbol_of("Calling tasks, and retrying them", LineQuery("retry").terms) == "Calling tasks, and retrying them"
 
 
 @given(

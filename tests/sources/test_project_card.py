@@ -92,6 +92,125 @@ def test_build_files_of_minor_languages_are_ignored(card_of):
     assert commands(card) == set()
 
 
+DYNAMIC = '[project]\nname = "acme"\ndynamic = ["version"]\n'
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": DYNAMIC, "acme/__init__.py": '__version__ = "1.2.3"\n'},
+        {"pyproject.toml": DYNAMIC, "src/acme/_version.py": "__version__: str = '1.2.3'\n"},
+        {
+            "pyproject.toml": f'{DYNAMIC}[tool.hatch.version]\npath = "acme/about.py"\n',
+            "acme/about.py": 'VERSION = "1.2.3"',
+        },
+        {"setup.cfg": "[metadata]\nversion = attr: acme.__version__\n", "acme/__init__.py": "__version__ = '1.2.3'\n"},
+        {"setup.cfg": "[metadata]\nversion = file: VERSION\n", "VERSION": "1.2.3\n", "acme/a.py": "a = 1\n"},
+        {"setup.py": "setup(version=read_version())\n", "acme/__init__.py": "__version__ = '1.2.3'\n"},
+        {"Cargo.toml": '[workspace.package]\nversion = "1.2.3"\n', "src/main.rs": "fn main() {}\n"},
+        {"build.gradle": "version = '1.2.3'\n", "src/main/java/App.java": "class App {}\n"},
+        {"pom.xml": "<project><parent><version>1.2.3</version></parent></project>", "App.java": "class App {}\n"},
+        {"lerna.json": '{"version": "1.2.3"}', "src/app.ts": "export const a = 1\n"},
+    ],
+)
+def test_version_comes_from_where_it_is_stated(card_of, files):
+    assert card_of(files)["version"] == "1.2.3"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": f"{DYNAMIC}[tool.setuptools_scm]\n", "acme/__init__.py": '__version__ = "0.1"\n'},
+        {
+            "pyproject.toml": f'{DYNAMIC}[tool.hatch.version]\nsource = "vcs"\n',
+            "acme/__init__.py": '__version__ = "0.1"',
+        },
+        {"pyproject.toml": DYNAMIC, "a/__init__.py": '__version__ = "1"\n', "b/__init__.py": '__version__ = "2"\n'},
+        {"package.json": '{"version": "0.0.0-dev"}', "a.ts": "export const a = 1\n"},
+    ],
+)
+def test_unknown_versions_are_left_out(card_of, files):
+    assert "version" not in card_of(files)
+
+
+def package(**fields):
+    return json.dumps(fields)
+
+
+def test_packages_in_folders_share_their_version(card_of):
+    files = {f"packages/{name}/package.json": package(name=f"@x/{name}", version="2.0.0") for name in "abc"}
+    files |= {f"packages/{name}/src/a.ts": "export const a = 1\n" for name in "abc"}
+    card = card_of({"package.json": package(name="root", private=True), **files})
+    assert (card["name"], card["version"]) == ("acme", "2.0.0")
+    assert card["folders"] == [{"path": "packages/", "children": ["a", "b", "c"], "more": 0}]
+
+
+def test_folders_give_commands_that_the_top_lacks(card_of):
+    inside = {"web/package.json": package(scripts={"test": "vitest", "lint": "eslint"}), "web/a.ts": "let a = 1\n"}
+    assert commands(card_of({**inside, "Makefile": "lint:\n\teslint .\n", "pnpm-lock.yaml": ""})) == {
+        ("test", "cd web && pnpm test"),
+        ("lint", "make lint"),
+    }
+
+
+def test_folders_with_odd_names_give_no_commands(card_of):
+    scripts = package(scripts={"test": "vitest"})
+    odd = {f"{name}/package.json": scripts for name in ("a; ls", "-x", "a b", "`id`", "examples", "bench")}
+    assert commands(card_of({**odd, "a.ts": "let a = 1\n"})) == set()
+
+
+WORKFLOW = """\
+jobs:
+  pytest:
+    steps:
+      - run: cargo clippy --all-targets -- -D warnings
+      - run: cargo clippy
+      - run: cargo clippy ${{ matrix.flags }}
+      - run: |
+          cargo fmt --check
+          cargo build | tee log
+      - name: cargo doc
+"""
+
+
+def test_steps_of_ci_are_the_last_resort(card_of):
+    files = {"src/main.rs": "fn main() {}\n", "Cargo.toml": "[package]\n", ".github/workflows/ci.yml": WORKFLOW}
+    assert commands(card_of(files)) == {
+        ("test", "cargo test"),
+        ("build", "cargo build"),
+        ("lint", "cargo clippy"),
+        ("format", "cargo fmt --check"),
+    }
+    assert ("lint", "make lint") in commands(card_of({"Makefile": "lint:\n\tcargo clippy -q\n"}))
+
+
+def test_targets_that_run_removed_commands_are_left_out(card_of):
+    makefile = "test:\n\tpython setup.py test\n\nbuild: clean\n\tpython setup.py sdist\n"
+    assert commands(card_of({"Makefile": makefile, "acme.py": "a = 1\n"})) == {("build", "make build")}
+
+
+def test_pytest_runs_in_the_locked_environment(card_of):
+    card = card_of({"pyproject.toml": "[tool.pytest.ini_options]\n", "uv.lock": "", "acme.py": "a = 1\n"})
+    assert commands(card) == {("test", "uv run pytest")}
+
+
+def test_workspaces_are_tested_as_a_whole(card_of):
+    files = {"Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n', ".cargo/config.toml": '[alias]\nlint = "clippy"\n'}
+    files |= {f"crates/{name}/Cargo.toml": f'[package]\nname = "{name}"\nversion = "3.1"\n' for name in ("acme", "b")}
+    card = card_of(files | {f"crates/{name}/src/lib.rs": "fn a() {}\n" for name in ("acme", "b")})
+    assert ("test", "cargo test --workspace") in commands(card)
+    assert ("lint", "cargo lint") in commands(card)
+    assert (card["name"], card["version"]) == ("acme", "3.1")
+
+
+def test_code_at_the_top_is_a_folder(card_of):
+    card = card_of(
+        {"go.mod": "module example.org/acme\n", "acme.go": "package acme\n", "acme_test.go": "package acme\n"}
+    )
+    assert card["folders"] == [{"path": "./", "children": [], "more": 0}]
+    assert card["tests"] == ["**/*_test.go"]
+
+
 def test_broken_manifests_state_nothing(card_of):
     card = card_of({"package.json": '{"name": ' + "[" * 50_000, "pyproject.toml": "[project", "a.py": "a = 1\n"})
     assert card["name"] == "acme"
@@ -129,6 +248,9 @@ def test_files_that_agents_load_themselves_are_named(card_of):
         {"noxfile.py": "@session\n" * 100_000},
         {"justfile": "a" * 200_000},
         {"package.json": '{"scripts": ' + '{"a":' * 50_000},
+        {"pyproject.toml": '[tool.hatch.envs."{x}; ls {0}".scripts]\ntest = "pytest"\n'},
+        {"Makefile": "clean:\n" + "\tsetup.py " * 50_000},
+        {".github/workflows/ci.yml": "- run: uv run " + "-a " * 50_000},
         {"pyproject.toml": f"{'a.' * 20_000}b = 1\n"},
     ],
 )

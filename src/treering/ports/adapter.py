@@ -327,6 +327,13 @@ class FileAccess(Protocol):
         """Tell whether a resolved path may be read."""
         ...
 
+    def text(self, path: Path) -> str | None:
+        """Return the text of a file at a resolved path; `None` if it is no regular file, too large or not text.
+
+        Raises `Denied` for a file that may not be read.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class NoFiles:
@@ -347,6 +354,10 @@ class NoFiles:
     def holds(self, path: Path) -> bool:  # noqa: ARG002 - one shape for all kinds of access
         """Return false."""
         return False
+
+    def text(self, path: Path) -> str | None:  # noqa: ARG002 - one shape for all kinds of access
+        """Raise `Denied`."""
+        raise _no_files()
 
 
 def _no_files() -> Denied:

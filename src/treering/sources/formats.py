@@ -28,6 +28,7 @@ from treering.sources.code.segments import segment_code
 from treering.sources.conversations.exports import ConversationFormat, ExportBounds
 from treering.sources.documents.formats import DOCUMENTS
 from treering.sources.documents.structured import NotebookFormat, OpenApiFormat
+from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
 from treering.sources.memory_exports import MemoryFormat
 from treering.sources.plugins import installed_formats
 from treering.sources.reading.binary import BinaryFormat
@@ -42,7 +43,7 @@ from treering.sources.reading.text import (
     segment_text,
     segments_of_markdown,
 )
-from treering.sources.statements import is_manifest, package_of, statements
+from treering.sources.statements import is_manifest, statements
 from treering.sources.tickets import TicketFormat
 
 # Files that no person wrote by hand: recognised, so that they do not bury those that people did.
@@ -201,7 +202,7 @@ def _metadata(file: FileToRead, cut: Cut, text: str) -> dict[str, Any]:
         "language": cut.language or posix_path(file.path).suffix.lower().removeprefix("."),
         "generated": cut.hint,
         "vendored": is_vendored(file.path),
-        "package": package_of(file.path, text) if is_manifest(file.path) else "",
+        "package": read_manifest(file.path, text).name[:MAX_VALUE_CHARS] if is_manifest(file.path) else "",
     }
     if cut.outline:
         described |= {

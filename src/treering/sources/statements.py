@@ -4,14 +4,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from treering.core.evidence import Lines
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import posix_path
-from treering.retrieval.index.code_places import role_of_file
+from treering.sources.manifests import MAX_VALUE_CHARS, is_of_helper, read_manifest
 from treering.sources.memory import noted
 from treering.sources.reading import lines as restructured
-from treering.sources.reading.bounded_files import parse_json, parse_toml
 from treering.sources.reading.lines import Heading, MarkupOutline
 from treering.sources.reading.text import Paragraph, is_markdown, outline_markdown, paragraphs
 
@@ -26,20 +26,12 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
     if not segments:
         return ()
     if is_manifest(path):
-        return () if _is_of_helper(path) else tuple(_facts(path, text, segments))
+        return () if is_of_helper(path) else tuple(_facts(path, text, segments))
     if is_markdown(path) and (found := _decision(path, text, segments)):
         return (found,)
     if is_markdown(path) and (notes := tuple(_noted(path, text, segments))):
         return notes
     return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
-
-
-def _is_of_helper(path: str) -> bool:
-    """Return whether a manifest belongs to an example, a test or a benchmark, not to the project itself."""
-    return role_of_file(path, "data") in ("example", "test") or bool(_HELPER.search(path))
-
-
-_HELPER = re.compile(r"(?:^|/)(?:bench\w*|perf[\w-]*|fixtures?|templates?|vendor|third_party)/", re.IGNORECASE)
 
 
 def states_by_name(path: str) -> bool:
@@ -319,6 +311,10 @@ def _segment_at(segments: Sequence[SegmentDraft], line: int) -> int:
 
 # What a package's manifest states about it: name, version, licence, what it runs on and depends on.
 
+_FACT_MANIFESTS = frozenset({"pyproject.toml", "package.json", "Cargo.toml", "go.mod"})
+_MAX_DEPENDENCIES = 60
+_ANY = "any version"
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestFact:
@@ -331,141 +327,22 @@ class ManifestFact:
 
 
 def is_manifest(path: str) -> bool:
-    """Tell by a file's name whether `manifest_facts` reads it."""
-    return posix_path(path).name in _READERS
+    """Return whether `manifest_facts` reads a file, by its name."""
+    return posix_path(path).name in _FACT_MANIFESTS
 
 
-def manifest_facts(path: str, text: str) -> list[ManifestFact]:
-    """Read the facts of a `pyproject.toml`, `package.json`, `Cargo.toml` or `go.mod`; none where it is broken.
+def manifest_facts(path: str, text: str) -> Iterator[ManifestFact]:
+    """Read the facts of a `pyproject.toml`, `package.json`, `Cargo.toml` or `go.mod`; none if it is broken.
 
     Direct dependencies (at most 60) are one fact each: `depends on NAME` with the versions allowed.
     """
-    package = _read(path, text)
-    return list(_package_facts(path, package)) if package and package.name else []
-
-
-def package_of(path: str, text: str) -> str:
-    """Return the name that a manifest gives its package; empty where it is broken or names none."""
-    package = _read(path, text)
-    return package.name[:_LONGEST_VALUE] if package else ""
-
-
-_MOST_DEPENDENCIES = 60
-_LONGEST_VALUE = 200
-_ANY = "any version"
-
-
-@dataclass(frozen=True, slots=True)
-class _Package:
-    name: str
-    attributes: Mapping[str, str]
-    dependencies: Mapping[str, str]
-
-
-def _read(path: str, text: str) -> _Package | None:
-    try:
-        return _READERS[posix_path(path).name](text)
-    except (ValueError, RecursionError):  # a broken manifest states nothing
-        return None
-
-
-def _package_facts(path: str, package: _Package) -> Iterator[ManifestFact]:
+    package = read_manifest(path, text)
+    if not package.name:
+        return
+    needs = {f"requires {name}": versions for name, versions in package.requires.items()}
     yield ManifestFact(path, "package name", package.name, (package.name,))
-    for predicate, value in package.attributes.items():
+    for predicate, value in {"version": package.version, "license": package.licence, **needs}.items():
         if value:
-            yield ManifestFact(package.name, predicate, value[:_LONGEST_VALUE], (predicate.split()[-1], value))
-    for name, versions in list(package.dependencies.items())[:_MOST_DEPENDENCIES]:
-        yield ManifestFact(package.name, f"depends on {name}", versions[:_LONGEST_VALUE] or _ANY, (name,))
-
-
-def _pyproject(text: str) -> _Package:
-    document = parse_toml(text)
-    project = _table(document.get("project"))
-    poetry = _table(_table(document.get("tool")).get("poetry"))
-    poetry_needs = _versions(poetry.get("dependencies"))
-    python = poetry_needs.pop("python", "")
-    return _Package(
-        _word(project.get("name")) or _word(poetry.get("name")),
-        {
-            "version": _word(project.get("version")) or _word(poetry.get("version")),
-            "license": _licence(project.get("license")) or _licence(poetry.get("license")),
-            "requires python": _word(project.get("requires-python")) or python,
-        },
-        _requirements(project.get("dependencies")) or poetry_needs,
-    )
-
-
-def _package_json(text: str) -> _Package:
-    document = _table(parse_json(text))
-    engines = {f"requires {name}": version for name, version in _versions(document.get("engines")).items()}
-    return _Package(
-        _word(document.get("name")),
-        {"version": _word(document.get("version")), "license": _licence(document.get("license")), **engines},
-        _versions(document.get("dependencies")),
-    )
-
-
-def _cargo(text: str) -> _Package:
-    document = parse_toml(text)
-    package = _table(document.get("package"))
-    return _Package(
-        _word(package.get("name")),
-        {
-            "version": _word(package.get("version")),
-            "license": _licence(package.get("license")),
-            "requires rust": _word(package.get("rust-version")),
-        },
-        _versions(document.get("dependencies")),
-    )
-
-
-def _go_mod(text: str) -> _Package:
-    module = _GO_MODULE.search(text)
-    version = _GO_VERSION.search(text)
-    direct = [found for found in _GO_REQUIRE.finditer(text) if "// indirect" not in found["rest"]]
-    return _Package(
-        module[1] if module else "",
-        {"requires go": version[1] if version else ""},
-        {found["name"]: found["version"] for found in direct},
-    )
-
-
-_READERS = {
-    "pyproject.toml": _pyproject,
-    "package.json": _package_json,
-    "Cargo.toml": _cargo,
-    "go.mod": _go_mod,
-}
-_GO_MODULE = re.compile(r"^module[ \t]+\"?([^\s\"]+)", re.MULTILINE)
-_GO_VERSION = re.compile(r"^go[ \t]+(\d[\w.]*)", re.MULTILINE)
-_GO_REQUIRE = re.compile(
-    r"^(?:require[ \t]+|[ \t]+)(?P<name>[\w.-]+/[^\s]+)[ \t]+(?P<version>v\d[^\s]*)(?P<rest>[^\n]*)$", re.MULTILINE
-)
-_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<versions>.*)", re.DOTALL)
-
-
-def _requirements(listed: object) -> dict[str, str]:
-    """Read a list of Python requirements. The variants of one package, told apart by markers, are joined."""
-    needs: dict[str, str] = {}
-    for item in listed if isinstance(listed, list) else []:
-        if found := _REQUIREMENT.match(_word(item)):
-            known = needs.get(found["name"])
-            needs[found["name"]] = f"{known} | {found['versions']}" if known else found["versions"].strip()
-    return needs
-
-
-def _versions(table: object) -> dict[str, str]:
-    """Read a table of versions by name; a version is a text or a table that holds one."""
-    return {name: _word(entry) or _word(_table(entry).get("version")) for name, entry in _table(table).items()}
-
-
-def _licence(entry: object) -> str:
-    return _word(entry) or _word(_table(entry).get("text")) or _word(_table(entry).get("type"))
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _word(value: object) -> str:
-    return value.strip() if isinstance(value, str) else ""
+            yield ManifestFact(package.name, predicate, value[:MAX_VALUE_CHARS], (predicate.split()[-1], value))
+    for name, versions in islice(package.dependencies.items(), _MAX_DEPENDENCIES):
+        yield ManifestFact(package.name, f"depends on {name}", versions[:MAX_VALUE_CHARS] or _ANY, (name,))

@@ -450,6 +450,7 @@ def _engine(
         erasure_key=partial(shared_secret, opening.settings.data_dir / ERASURE_KEY),
         adapters=LazyMapping(partial(_adapters, opening.files)),
         files=opening.files,
+        ingest_file=_ingest_file,
         trees=_trees(opening.files),
         clock=clock,
         author=opening.author,
@@ -458,6 +459,13 @@ def _engine(
         reranker=_reranker(opening),
         time_zone=opening.settings.time_zone,
     )
+
+
+def _ingest_file(engine: Engine, scope: str, file: Path) -> object:
+    # Imported here: few calls ingest, and reading has much to import.
+    from treering.verbs.ingest.ingest import ingest_file
+
+    return ingest_file(engine, scope, file)
 
 
 def _reranker(opening: Opening) -> Reranker | None:

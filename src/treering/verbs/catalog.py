@@ -28,7 +28,7 @@ INGEST = Tool(
 # Usable context first, then deeper.
 QUERY = Tool(
     name="query",
-    summary="Ask what is known: context for a task with evidence, conflicts, gaps; search, pages, history.",
+    summary="Ask what is known: context for a task, search, pages, history.",
     modes=LazyPlaces(
         {
             "context": "treering.verbs.query.context:CONTEXT",

@@ -19,6 +19,7 @@ from treering.ports.runtime import Backlog, Clock, JobLog, Leases
 from treering.ports.stores import NoteAnswer, Protection
 from treering.ports.vector_engine import EngineSelection
 from treering.retrieval.text.time_zones import MACHINE, TimeZone
+from treering.verbs.evidence_files import EvidenceFiles
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
@@ -26,6 +27,10 @@ Progress = Callable[[str, int, int | None], None]
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
     """Discard reports of progress."""
+
+
+def ingest_nothing(_engine: object, _scope: str, _file: Path) -> None:
+    """Ingest nothing."""
 
 
 def no_trees() -> None:
@@ -75,6 +80,10 @@ class Engine:
     """What looks where files lie that were read before: nothing where files may not be read."""
     trees: Callable[[], TreeLookup | None] = no_trees
     """What looks up trees of repositories, and files as they lie: nothing where files may not be read."""
+    ingest_file: "Callable[[Engine, str, Path], object]" = ingest_nothing
+    """Ingests one file at a scope, as `ingest` in mode `path` does."""
+    evidence_files: EvidenceFiles | None = None
+    """What reads the files that evidence names; `None` where files may not be read."""
     folder: Path | None = None
     """Where it is asked from, which may be a work tree of a repository; `None`: the working folder."""
     quick: Embedder | None = None

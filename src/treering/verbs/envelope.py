@@ -30,6 +30,7 @@ from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
 from treering.ports.runtime import Staleness, late_reads
 from treering.verbs.engine import Engine, no_trees
+from treering.verbs.evidence_files import EvidenceFiles
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger
 from treering.verbs.trees import AskedTree, several_branches, tree_of
 
@@ -442,7 +443,8 @@ def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:
     lookups = partial(_file_lookups, engine.adapters) if granted.reads_files else tuple
     adapters = engine.adapters if rights.fetches else {}
     trees = engine.trees if granted.reads_files else no_trees
-    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups, trees=trees)
+    named = EvidenceFiles(engine) if rights.writes and granted.reads_files else None
+    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups, trees=trees, evidence_files=named)
 
 
 def _file_lookups(adapters: Mapping[str, Adapter]) -> Sequence[FileLookup]:

@@ -1,6 +1,6 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -23,7 +23,7 @@ from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK, WALKED
-from treering.retrieval.search.lines import answering_lines
+from treering.retrieval.search.lines import ShownLine, shown_lines
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS
 from treering.retrieval.search.retrieval import Hit, Retrieval
@@ -130,6 +130,11 @@ class ShownReply(Value):
     place: str
 
 
+def no_columns(columns: tuple[int, ...]) -> bool:
+    """Return whether all lines are shown from their start."""
+    return not any(columns)
+
+
 class ShownPassage(Value):
     """One more passage of a source that answers. `text` is data, whatever it says."""
 
@@ -140,6 +145,7 @@ class ShownPassage(Value):
     score: float
     first_line: int = 0
     lines: tuple[int, ...] = ()
+    columns: tuple[int, ...] = Field(default=(), exclude_if=no_columns)
     flags: tuple[str, ...] = ()
 
 
@@ -164,6 +170,9 @@ class ShownHit(Value):
     """The number of the first line of `text` in its file; 0 where it is of no file."""
     lines: tuple[int, ...] = ()
     """The lines of `text` to show first, counted from 0: those that answer, and lines next to them."""
+    columns: tuple[int, ...] = Field(
+        default=(), exclude_if=no_columns, description="Where in each of `lines` the answer begins, if one is long."
+    )
     updated_at: Instant
     flags: tuple[str, ...] = ()
     """Warnings, such as `ignore_instructions`; `weak`: it has much less to do with the question than the best hit.
@@ -301,7 +310,6 @@ class Replaced:
 
 def show(
     hit: Hit,
-    query: str,
     *,
     now: datetime,
     explanations: "Explanations | None",
@@ -309,7 +317,7 @@ def show(
     weak: bool = False,
     replaced: Replaced | None = None,
 ) -> ShownHit:
-    """Show a hit for a query as a read about the time `now` found it, with why it is there where that is asked for.
+    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for.
 
     `note`: why it does not hold in the tree that is asked about. `weak`: it is flagged as such.
     """
@@ -330,7 +338,6 @@ def show(
         heading=head.heading,
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         first_line=hit.locator.start if isinstance(hit.locator, Lines) else 0,
-        lines=answering_lines(hit.text, query).shown,
         updated_at=state.updated_at,
         flags=(*hit.flags, *([WEAK] if weak else []), *([SUPERSEDED] if replaced else [])),
         channel=hit.trusted.channel,
@@ -340,6 +347,18 @@ def show(
         note=note,
         superseded_by=replaced.by.id if replaced and replaced.by else "",
         explain=explanations.of(hit) if explanations else None,
+    )
+
+
+def lines_shown_of(passage: ShownHit | ShownPassage, terms: frozenset[str], *, max_chars: int) -> Iterator[ShownLine]:
+    """Write the lines of a passage that answer. `terms`: the index terms of the query; `max_chars`: of one line."""
+    return shown_lines(
+        passage.text,
+        passage.lines,
+        terms,
+        columns=passage.columns,
+        first_line=passage.first_line,
+        max_chars=max_chars,
     )
 
 

@@ -561,3 +561,10 @@ def test_the_two_clients_take_the_same_arguments_and_tell_what_they_do():
         assert waited.__doc__ == blocking.__doc__
         assert blocking.__doc__
     assert [*inspect.signature(BlockingMemoryClient.delete).parameters] == ["self", "memory_id", "erase"]
+
+
+def test_long_memory_names_its_lines_that_answer(client):
+    client.store("Notes\n" + "The kettle is blue.\n" * 9 + "The kinase assay runs at 37 degrees.")
+    client.store("A kinase is an enzyme.")
+    lines = {one.content: one.lines for one in client.retrieve("kinase assay")}
+    assert [10 in lines[content] if "\n" in content else lines[content] == () for content in lines] == [True, True]

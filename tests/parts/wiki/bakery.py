@@ -15,7 +15,7 @@ FILES = {
     "CHANGES.md": "# Changes\n\n## 1.1\n\n- Rye bread can be baked.\n- Loaves cool down.\n\n## 1.0\n\n- First loaf.\n",
     "pyproject.toml": (
         '[project]\nname = "bakery"\nversion = "1.1"\nlicense = "MIT"\nrequires-python = ">=3.11"\n'
-        'dependencies = ["flour>=2"]\n\n[project.scripts]\nbakery = "bakery.cli:main"\n'
+        'dependencies = ["flour>=2"]\n\n[project.scripts]\nbakery = "bakery.cli:main"\n\n[tool.pytest.ini_options]\n'
     ),
     "docs/oven.md": (
         "# The oven\n\nThe oven holds its heat.\n\n## Heating it\n\nHeat the oven before the dough is ready:\n\n"

@@ -53,7 +53,7 @@ def check(
 
 
 HELP = CommandHelp(
-    groups={"Bring in, ask, record, check": ("check",)},
+    groups={"The four tools": ("check",)},
     examples={
         "check": (
             ("what this branch does to what is known", "treering check"),

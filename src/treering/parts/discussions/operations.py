@@ -21,6 +21,7 @@ from treering.parts.discussions.memory import Discussion, DiscussionMemory
 from treering.parts.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.summaries.versions import Version
+from treering.retrieval.search.lines import LineQuery
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
 from treering.verbs.reading import TimeZoneName
@@ -146,6 +147,10 @@ class FoundIn:
 
     discussion: str
     found: DiscussionHit
+    lines: tuple[int, ...] = ()
+    """The lines of its text that answer, counted from 0."""
+    columns: tuple[int, ...] = ()
+    """Where in each of `lines` the answer begins: what is said in one turn is often one long line."""
 
 
 class DiscussionsFound(Value):
@@ -251,8 +256,14 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
     searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
     home = f"{home_of(call.scope)}/"
     hits = searched.search(given.query, wanted)
-    found = tuple(FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in hits)
+    query = LineQuery(given.query, call.engine.quick)
+    found = tuple(_found_in(one.scope.removeprefix(home).partition("/")[0], one, query) for one in hits)
     return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
+
+
+def _found_in(discussion: str, hit: DiscussionHit, query: LineQuery) -> FoundIn:
+    answer = query.lines_of(hit.text)
+    return FoundIn(discussion, hit, answer.shown, answer.columns)
 
 
 def _all_of(call: Call) -> DiscussionMemory:

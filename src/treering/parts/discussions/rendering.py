@@ -7,10 +7,11 @@ from treering.core.fencing import fence
 from treering.parts.discussions.log.blocks import StoredMessage
 from treering.parts.discussions.log.message_log import DeletedMessages, Recorded
 from treering.parts.discussions.making import MakingReport
+from treering.parts.discussions.operations import FoundIn
 from treering.parts.discussions.restoring import Imported
-from treering.parts.discussions.search import DiscussionHit
 from treering.parts.discussions.summaries.memories import Memory
 from treering.parts.discussions.wilmer import ImportedFile
+from treering.retrieval.search.lines import MAX_LINE_CHARS, LineQuery, lines_as_text, shown_lines
 from treering.retrieval.search.packing import titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering_changes import render_erasure
@@ -83,14 +84,17 @@ def render_shown(
             yield line("")
 
 
-def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show what was found, best first, each with its discussion and what cites it."""
-    rank = 0
-    for rank, (name, one) in enumerate(found, start=1):
-        place = f"{name} {_span(one.first, one.last)}"
+def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show what was found, best first, each with its discussion, the lines that answer and what cites it."""
+    terms = LineQuery(query).terms
+    for rank, placed in enumerate(found, start=1):
+        one = placed.found
+        place = f"{placed.discussion} {_span(one.first, one.last)}"
         said = f", {one.at:%Y-%m-%d}" if one.at else ""
         about = one.title or one.speaker
-        called, text = ("", titled(about, _snippet(one.text))) if fenced else (one_line(about), _snippet(one.text))
+        rows = shown_lines(one.text, placed.lines, terms, columns=placed.columns, max_chars=MAX_LINE_CHARS)
+        text = lines_as_text(rows)
+        called, text = ("", titled(about, text)) if fenced else (one_line(about), text)
         yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
         yield line(_quoted(text, f"discussion:{place}", fenced=fenced), indent=3)
         if one.reply:
@@ -99,7 +103,7 @@ def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) ->
                 indent=3,
             )
         yield line((f"{one.source_id} {one.segment_id}" if one.source_id else one.id, "dim"), indent=3)
-    if not rank:
+    if not found:
         yield line("Nothing was found.")
 
 

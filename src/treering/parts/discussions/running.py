@@ -120,11 +120,11 @@ def search(looking: "SearchFlags", access: Access) -> None:
     given, options = {"query": query, "id": None if looking.every else words[0]}, _options(looking)
     with opened(access) as space:
         report = space.perform(SEARCH, looking.within, given, options)
-    placed = [(one.discussion, one.found) for one in report.found]
-    found = [{"discussion": name, **asdict(one)} for name, one in placed]
+    found = [{"discussion": one.discussion, **asdict(one.found), "lines": one.lines} for one in report.found]
     understood = {"understood": report.understood} if report.understood else {}
     data = {"query": query, "found": found, "warnings": report.warnings, **understood}
-    lines = (render_found(placed, fenced=is_piped()), render_days(report.understood), render_warnings(report.warnings))
+    shown = render_found(report.found, query, fenced=is_piped())
+    lines = (shown, render_days(report.understood), render_warnings(report.warnings))
     answer(access, data, chain(*lines))
 
 

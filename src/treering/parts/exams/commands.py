@@ -94,7 +94,7 @@ def _bound(text: str) -> tuple[str, float]:
 
 
 HELP = CommandHelp(
-    groups={"Bring in, ask, record, check": ("exam",)},
+    groups={"The four tools": ("exam",)},
     examples={
         "exam run": (
             ("the questions in .treering/exam", "treering exam run"),

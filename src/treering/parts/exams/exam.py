@@ -204,7 +204,7 @@ FIRST = 10
 
 def answered(space: Space, question: ExamQuestion, *, semantic: bool = True, max_tokens: int = 4_000) -> ExamAnswer:
     """Ask a space for a ranking and for a context, and look for what the answer must and must not have."""
-    options = {"limit": LOOKED_AT, "semantic": semantic, "explain": True, "group": "source"}
+    options = {"limit": LOOKED_AT, "semantic": semantic, "explain": True, "group": "source", "lines": 0}
     ranked = _ranked(space.query("search", question.scope, {"text": question.ask}, options))
     limits = {"semantic": semantic, "max_tokens": max_tokens}
     context = space.query("context", question.scope, {"task": question.ask}, limits)

@@ -337,7 +337,8 @@ def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
 
 def _search(engine: Engine, query: str, limit: int) -> SearchReport:
     where = {"type": "source", "origin": {"prefix": PREFIX}}
-    envelope = Envelope(mode="search", scope=ROOT, input={"text": query}, options={"limit": limit, "filter": where})
+    options = {"limit": limit, "filter": where, "lines": 0}
+    envelope = Envelope(mode="search", scope=ROOT, input={"text": query}, options=options)
     return cast("SearchReport", catalog.call(engine, "query", envelope, granted=READS))
 
 

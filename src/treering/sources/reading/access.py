@@ -33,6 +33,10 @@ class AnyFile:
         """Tell whether a resolved path may be read."""
         return True
 
+    def text(self, path: Path) -> str | None:
+        """Return the text of a file; `None` if it is no regular file, too large or not text."""
+        return _text(path)
+
 
 @dataclass(frozen=True, slots=True)
 class FilesBelow:
@@ -72,6 +76,10 @@ class FilesBelow:
         """Tell whether a resolved path may be read."""
         return path.is_relative_to(self.root)
 
+    def text(self, path: Path) -> str | None:
+        """Return the text of a file; `None` if it is no regular file, too large or not text. Raises `Denied`."""
+        return _text(self.check(path, shown(path)))
+
 
 def files_below(folder: Path) -> FilesBelow:
     """Allow the files below a folder. Raises `InvalidInput` where it is not a folder."""
@@ -91,6 +99,16 @@ def files_of_server(named: Path | None, working: Path) -> FileAccess:
         return files_below(named)
     folder = working.resolve()
     return NoFiles() if _home().is_relative_to(folder) else FilesBelow(folder)
+
+
+def _text(path: Path) -> str | None:
+    # Imported here: most processes read files through their adapters alone.
+    from treering.sources.reading.bounded_files import read_text_file
+
+    try:
+        return read_text_file(path)
+    except (OSError, InvalidInput):
+        return None
 
 
 def _home() -> Path:

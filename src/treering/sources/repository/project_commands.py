@@ -1,34 +1,78 @@
-"""The commands of a project by what they are for: what its task runners name, then what its build tool does."""
+"""The commands of a project by what they are for.
+
+Task runners and build tools come first, then the packages in its folders, then the steps of its CI. A job takes its
+commands from the first of these that has any.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from treering.sources.repository.project_manifests import parsed, table, text_of
+from treering.sources.manifests import cargo_aliases, is_about, read_manifest
 
 _MAX_COMMANDS_PER_JOB = 2
+_MAX_STEP_CHARS = 120
 _JOBS: Mapping[str, frozenset[str]] = {
-    "test": frozenset("test tests unittest unit-test unit-tests test-unit test:unit pytest".split()),
+    "test": frozenset("test tests unittest unit-test unit-tests test-unit pytest".split()),
     "check": frozenset({"check", "ci"}),
-    "lint": frozenset("lint lints style eslint clippy flake8 ruff lint:js lint:check".split()),
-    "format": frozenset("format fmt".split()),
-    "types": frozenset("types typecheck type-check typing mypy tsc".split()),
+    "lint": frozenset("lint lints style eslint clippy flake8 ruff lint-js lint-check lint-all linting".split()),
+    "format": frozenset("format fmt formatting".split()),
+    "types": frozenset("types typecheck type-check typing mypy tsc pyright check-types".split()),
     "build": frozenset("build compile dist".split()),
-    "docs": frozenset("docs doc documentation docs:build build-docs html".split()),
+    "docs": frozenset("docs doc documentation docs-build build-docs html".split()),
 }
-"""The job that a target, script or session does, by its name."""
+"""The job that a target, script or session does, by its name, with `-` for `:` and `_`."""
 _JOB_OF = {name: job for job, names in _JOBS.items() for name in names}
+_MEMBER_JOBS = frozenset({"test", "lint", "build"})
+"""Jobs for which the command of a folder is shown if the whole project has none."""
 
 _MAKE_TARGET = re.compile(r"^([A-Za-z0-9][\w.:/-]*)[ \t]*::?(?!=)", re.MULTILINE)
+_GONE = re.compile(r"^([\w-]+):[^\n]*\n(?:\t[^\n]*\n){0,5}?\t[^\n]*setup\.py test\b", re.MULTILINE)
+"""Targets that run a command which setuptools no longer has."""
 _JUST_RECIPE = re.compile(r"^@?([A-Za-z][\w-]{0,60})\b[^:=\n]*:(?!=)", re.MULTILINE)
 _TASK = re.compile(r"^  ([A-Za-z][\w:-]*):\s*$", re.MULTILINE)
+_XTASK = re.compile(r"^\s*(?:Some\()?\"([\w-]{1,60})\"\)?\s*=>", re.MULTILINE)
 _NOX_SESSION = re.compile(
     r"^@(?:nox\.)?session\b[^\n]*(?:\n[^\n@d][^\n]*){0,20}\n(?:@[^\n]*\n){0,10}def (\w+)", re.MULTILINE
 )
 _NOX_NAME = re.compile(r"""^@(?:nox\.)?session\([^)]{0,300}?\bname\s*=\s*["']([\w-]+)["']""", re.MULTILINE)
 _TOX_ENV = re.compile(r"^\[testenv:([\w-]+)\]", re.MULTILINE)
+_RUNNERS: Sequence[tuple[Sequence[str], Sequence[re.Pattern[str]], str]] = (
+    (("Makefile", "GNUmakefile", "makefile"), (_MAKE_TARGET,), "make {}"),
+    (("justfile", "Justfile"), (_JUST_RECIPE,), "just {}"),
+    (("Taskfile.yml", "Taskfile.yaml"), (_TASK,), "task {}"),
+    (("xtask/src/main.rs",), (_XTASK,), "cargo xtask {}"),
+    (("noxfile.py",), (_NOX_NAME, _NOX_SESSION), "nox -s {}"),
+)
+"""Files of task runners, how they name a task, and the command that runs one."""
+_SCRIPTED = ("package.json", "deno.json", "composer.json", "pyproject.toml")
+_CARGO = ".cargo/config.toml"
+_LOCKS = {"bun.lock": "bun", "bun.lockb": "bun", "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
+
+_JAVA_TOOLS = ("spotless", "checkstyle", "ktlint", "detekt")
+_PYTHON_LOCKS = {"uv.lock": "uv run pytest", "poetry.lock": "poetry run pytest", "pdm.lock": "pdm run pytest"}
+_RUN_IN = r"(?:uv run (?:-\S+ )*|uvx |poetry run |pdm run |hatch run |python -m |npx |pnpm |yarn |bunx )?"
+_STEPS: Mapping[tuple[str, ...], Mapping[str, str]] = {
+    ("Python",): {
+        "test": "(?:pytest|tox|nox|unittest)",
+        "lint": "(?:ruff check|flake8|pylint|pre-commit run)",
+        "types": "(?:mypy|pyright|ty check)",
+        "build": "(?:uv build|(?<=python -m )build|poetry build|hatch build|flit build)",
+    },
+    ("TypeScript", "JavaScript", "TSX"): {
+        "test": "(?:vitest|jest|mocha|deno test|bun test|npm test)",
+        "lint": "(?:eslint|biome (?:check|lint|ci)|oxlint|deno lint)",
+        "types": "tsc",
+    },
+    ("Rust",): {"test": "cargo (?:test|nextest run)", "lint": "cargo clippy", "format": "cargo fmt"},
+    ("Go",): {"test": "go test", "lint": "(?:golangci-lint run|staticcheck|go vet)"},
+    ("Java", "Kotlin"): {
+        "test": r"(?:mvn|\./mvnw) (?:\S+ )*(?:test|verify)",
+        "lint": r"(?:mvn|\./mvnw|gradle|\./gradlew) (?:\S+ )*(?:spotless|checkstyle|ktlint|detekt)",
+    },
+}
+"""How a step of CI begins that does a job for code of these languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,123 +85,156 @@ class ProjectCommand:
     """The file that declares it."""
 
 
-def commands_of(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
-    """Return the commands that files of a project declare; `paths` are all of its files, `texts` those of some."""
-    yield from _of_runner(texts, ("Makefile", "GNUmakefile", "makefile"), _MAKE_TARGET, "make")
-    yield from _of_runner(texts, ("justfile", "Justfile"), _JUST_RECIPE, "just")
-    yield from _of_runner(texts, ("Taskfile.yml", "Taskfile.yaml"), _TASK, "task")
-    yield from _named(
-        [
-            path.rpartition("/")[2]
-            for path in paths
-            if path.startswith(("scripts/", "script/")) and path.count("/") == 1
-        ],
-        lambda name: next(path for path in (f"scripts/{name}", f"script/{name}") if path in paths),
-        "scripts/" if any(path.startswith("scripts/") for path in paths) else "script/",
+def commands_of(
+    paths: set[str], texts: Mapping[str, str], languages: Sequence[str], members: Sequence[str] = ()
+) -> list[ProjectCommand]:
+    """Return the commands that files of a project declare, in the order of the jobs.
+
+    `paths` are all of its files, `texts` those of some, `members` the folders that hold packages of their own.
+    """
+    own = [*_declared(paths, texts, languages)]
+    missing = _JOBS.keys() - {one.job for one in own}
+    tiers = (
+        own,
+        [*_of_members(paths, texts, languages, members)] if missing & _MEMBER_JOBS else [],
+        [*_of_steps(texts, languages)],
     )
-    yield from _of_package(paths, texts.get("package.json", ""))
-    yield from _of_python(texts)
+    return [
+        command
+        for job in _JOBS
+        for command in next(filter(None, (_of_job(job, tier) for tier in tiers)), [])[:_MAX_COMMANDS_PER_JOB]
+    ]
+
+
+def _of_job(job: str, commands: Iterable[ProjectCommand]) -> list[ProjectCommand]:
+    by_run: dict[str, ProjectCommand] = {}
+    for one in commands:
+        if one.job == job:
+            by_run.setdefault(one.run, one)
+    return [*by_run.values()]
+
+
+def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
+    for files, patterns, run in _RUNNERS:
+        path = next((path for path in files if path in texts), "")
+        text = texts.get(path, "")
+        gone = set(_GONE.findall(text))
+        names = [found[1] for pattern in patterns for found in pattern.finditer(text) if found[1] not in gone]
+        yield from _named(names, run.format, path)
+    for folder in ("scripts/", "script/"):
+        names = [path.removeprefix(folder) for path in paths if path.startswith(folder) and path.count("/") == 1]
+        yield from _named(sorted(names), f"{folder}{{}}".format, folder)
+    declared = read_manifest("package.json", texts.get("package.json", "")).manager
+    locked = next((manager for lock, manager in _LOCKS.items() if lock in paths), "npm")
+    manager = declared if declared in _LOCKS.values() else locked
+    for path in (path for path in _SCRIPTED if is_about(path, languages)):
+        for run, tasks in read_manifest(path, texts.get(path, "")).scripts.items():
+            real = [name for name, body in tasks.items() if not isinstance(body, str) or _is_real(body)]
+            yield from _named(real, partial(_script, manager) if path == "package.json" else run.format, path)
+    yield from _named(cargo_aliases(texts.get(_CARGO, "")), "cargo {}".format, _CARGO)
+    yield from _of_python(paths, texts)
     yield from _of_build_tool(paths, texts, languages)
     if ".pre-commit-config.yaml" in paths:
         yield ProjectCommand("lint", "pre-commit run --all-files", ".pre-commit-config.yaml")
 
 
-def chosen_commands(commands: Iterable[ProjectCommand]) -> list[ProjectCommand]:
-    """Return the first commands of each job, in the order of the jobs."""
-    by_job: dict[str, dict[str, ProjectCommand]] = {job: {} for job in _JOBS}
-    for one in commands:
-        if len(by_job[one.job]) < _MAX_COMMANDS_PER_JOB:
-            by_job[one.job].setdefault(one.run, one)
-    return [one for of_job in by_job.values() for one in of_job.values()]
-
-
-def _of_runner(
-    texts: Mapping[str, str], paths: Sequence[str], target: re.Pattern[str], run: str
-) -> Iterator[ProjectCommand]:
-    path = next((path for path in paths if path in texts), "")
-    names = dict.fromkeys(found[1] for found in target.finditer(texts.get(path, "")))
-    yield from _named(names, lambda name: f"{run} {name}", path)
-
-
 def _named(names: Iterable[str], command: Callable[[str], str], path: str) -> Iterator[ProjectCommand]:
-    """Return the commands whose names are those of a job, the plainest name of a job first."""
-    known = [name for name in names if name in _JOB_OF]
-    for name in sorted(known, key=lambda name: name != _JOB_OF[name]):
-        yield ProjectCommand(_JOB_OF[name], command(name), path)
+    """Return for each job the command whose name is that of the job, else the first of its other names."""
+    known = {name: _JOB_OF[plain] for name in names if (plain := re.sub("[:_]", "-", name)) in _JOB_OF}
+    jobs: set[str] = set()
+    for name in sorted(known, key=lambda name: name != known[name]):
+        if known[name] not in jobs:
+            jobs.add(known[name])
+            yield ProjectCommand(known[name], command(name), path)
 
 
-def _of_package(paths: set[str], text: str) -> Iterator[ProjectCommand]:
-    data = parsed("package.json", text)
-    scripts = {name: text_of(script) for name, script in table(data, "scripts").items()}
-    real = [name for name, script in scripts.items() if script and "no test specified" not in script]
-    manager = _package_manager(paths, text_of(data.get("packageManager")))
-    runs_plainly = manager in ("pnpm", "yarn")
-    yield from _named(
-        real,
-        lambda name: (
-            f"{manager} {name}" if runs_plainly or (manager, name) == ("npm", "test") else f"{manager} run {name}"
-        ),
-        "package.json",
-    )
+def _is_real(script: str) -> bool:
+    return bool(script) and "no test specified" not in script
 
 
-def _package_manager(paths: set[str], declared: str) -> str:
-    if declared:
-        return declared.partition("@")[0]
-    locks = {"bun.lock": "bun", "bun.lockb": "bun", "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
-    return next((manager for lock, manager in locks.items() if lock in paths), "npm")
+def _script(manager: str, name: str) -> str:
+    """Return how a package manager runs a script."""
+    runs_plainly = manager in ("pnpm", "yarn") or (manager, name) == ("npm", "test")
+    return f"{manager} {name}" if runs_plainly else f"{manager} run {name}"
 
 
-def _of_python(texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
-    nox = texts.get("noxfile.py", "")
-    sessions = dict.fromkeys(
-        [*(one[1] for one in _NOX_NAME.finditer(nox)), *(one[1] for one in _NOX_SESSION.finditer(nox))]
-    )
-    yield from _named(sessions, lambda name: f"nox -s {name}", "noxfile.py")
-    data = parsed("pyproject.toml", texts.get("pyproject.toml", ""))
-    for path, scripts in _script_tables(data):
-        yield from _named(scripts, path, "pyproject.toml")
-    tool = table(data, "tool")
-    tox = "tox.ini" if "tox.ini" in texts else "pyproject.toml" if "tox" in tool else ""
-    if tox:
-        named = [one[1] for one in _TOX_ENV.finditer(texts.get("tox.ini", ""))] or [*table(tool, "tox", "env")]
-        yield ProjectCommand("test", "tox", tox)
-        yield from _named((name for name in named if _JOB_OF.get(name) != "test"), lambda name: f"tox -e {name}", tox)
+def _of_python(paths: set[str], texts: Mapping[str, str]) -> Iterator[ProjectCommand]:
+    tools = read_manifest("pyproject.toml", texts.get("pyproject.toml", "")).tools
     configured = {
         "pytest.ini": "pytest.ini" in texts,
-        "pyproject.toml": "pytest" in tool,
+        "pyproject.toml": "pytest" in tools,
         "setup.cfg": "[tool:pytest]" in texts.get("setup.cfg", ""),
         "tox.ini": "[pytest]" in texts.get("tox.ini", ""),
     }
-    yield from (ProjectCommand("test", "pytest", path) for path, is_there in configured.items() if is_there)
-
-
-def _script_tables(data: Mapping[str, Any]) -> Iterator[tuple[Callable[[str], str], Mapping[str, Any]]]:
-    """Return the tables of scripts in a pyproject.toml, each with the function that makes the command of a name."""
-    tool = table(data, "tool")
-    yield "poe {}".format, table(tool, "poe", "tasks")
-    yield "pdm run {}".format, table(tool, "pdm", "scripts")
-    for environment, settings in table(tool, "hatch", "envs").items():
-        prefix = "" if environment == "default" else f"{environment}:"
-        scripts = table(settings, "scripts") if isinstance(settings, dict) else {}
-        yield partial(_hatch_command, prefix), scripts
-
-
-def _hatch_command(prefix: str, name: str) -> str:
-    return f"hatch run {prefix}{name}"
+    run = next((run for lock, run in _PYTHON_LOCKS.items() if lock in paths), "pytest")
+    yield from (ProjectCommand("test", run, path) for path, is_there in configured.items() if is_there)
+    tox = "tox.ini" if "tox.ini" in texts else "pyproject.toml" if "tox" in tools else ""
+    if tox:
+        yield ProjectCommand("test", "tox", tox)
+        named = _named([one[1] for one in _TOX_ENV.finditer(texts.get("tox.ini", ""))], "tox -e {}".format, tox)
+        yield from (one for one in named if one.job != "test")
 
 
 def _of_build_tool(paths: set[str], texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
     """Return what the build tool of a main language does by itself in a project with that manifest."""
     gradle = "./gradlew" if "gradlew" in paths else "gradle"
+    maven = "./mvnw" if "mvnw" in paths else "mvn"
+    whole = " --workspace" if read_manifest("Cargo.toml", texts.get("Cargo.toml", "")).is_workspace else ""
     tools = (
-        ("Cargo.toml", ("Rust",), "cargo test", "cargo build"),
-        ("go.mod", ("Go",), "go test ./...", "go build ./..."),
-        ("pom.xml", ("Java", "Kotlin"), "mvn test", "mvn package"),
-        ("build.gradle", ("Java", "Kotlin"), f"{gradle} test", f"{gradle} build"),
-        ("build.gradle.kts", ("Java", "Kotlin"), f"{gradle} test", f"{gradle} build"),
-        ("mix.exs", ("Elixir",), "mix test", "mix compile"),
+        ("Cargo.toml", f"cargo test{whole}", f"cargo build{whole}", ""),
+        ("go.mod", "go test ./...", "go build ./...", ""),
+        ("pom.xml", f"{maven} test", f"{maven} package", f"{maven} {{}}:check"),
+        ("build.gradle", f"{gradle} test", f"{gradle} build", f"{gradle} {{}}Check"),
+        ("build.gradle.kts", f"{gradle} test", f"{gradle} build", f"{gradle} {{}}Check"),
     )
-    for path, of, test, build in tools:
-        if path in texts and not set(of).isdisjoint(languages):
+    for path, test, build, lint in tools:
+        if path in texts and is_about(path, languages):
             yield from (ProjectCommand("test", test, path), ProjectCommand("build", build, path))
+            linters = [tool for tool in _JAVA_TOOLS if tool in read_manifest(path, texts[path]).tools]
+            yield from (ProjectCommand("lint", lint.format(tool), path) for tool in linters if lint)
+    if "mix.exs" in texts and "Elixir" in languages:
+        yield from (ProjectCommand("test", "mix test", "mix.exs"), ProjectCommand("build", "mix compile", "mix.exs"))
+
+
+def _of_members(
+    paths: set[str], texts: Mapping[str, str], languages: Sequence[str], members: Sequence[str]
+) -> Iterator[ProjectCommand]:
+    """Return the commands of the packages in folders, to be run from the top."""
+    locks = paths & _LOCKS.keys()
+    inside: dict[str, set[str]] = {folder: set(locks) for folder in members}
+    for path in paths:
+        first, second = [*path.split("/"), ""][:2]
+        for folder in {first, f"{first}/{second}"} & inside.keys():
+            inside[folder].add(path.removeprefix(f"{folder}/"))
+    for folder, own_paths in inside.items():
+        own = {path: texts[whole] for path in own_paths if (whole := f"{folder}/{path}") in texts}
+        for one in _declared(own_paths, own, languages):
+            if one.job in _MEMBER_JOBS:
+                yield replace(one, run=f"cd {folder} && {one.run}", path=f"{folder}/{one.path}")
+
+
+def _of_steps(texts: Mapping[str, str], languages: Sequence[str]) -> Iterator[ProjectCommand]:
+    """Return the steps of CI that are whole commands, the shortest first, for the main languages."""
+    patterns = {
+        job: re.compile(f"{_RUN_IN}{pattern}" + r"(?: [^$\\|;&<>`#]*)?(?<!:)")
+        for of, jobs in _STEPS.items()
+        if not set(of).isdisjoint(languages)
+        for job, pattern in jobs.items()
+    }
+    steps = [
+        ProjectCommand(job, step, path)
+        for path, text in texts.items()
+        if path.startswith((".github/", ".gitlab-ci"))
+        for step in _steps(text)
+        for job, pattern in patterns.items()
+        if pattern.fullmatch(step)
+    ]
+    for job in patterns:
+        yield from sorted((one for one in steps if one.job == job), key=lambda one: (len(one.run), one.run))[:1]
+
+
+def _steps(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        step = re.sub(r"^\s*(?:- )?(?:run:)?\s*", "", line[: _MAX_STEP_CHARS + 40]).strip().strip("\"'")
+        if 0 < len(step) <= _MAX_STEP_CHARS:
+            yield step

@@ -63,7 +63,7 @@ from treering.sources.repository.repo_selection import (
     snapshot,
 )
 
-_MAP_VERSION = 5
+_MAP_VERSION = 6
 _LATEST_COMMITS = 500
 """Commits by which files change often, and change together."""
 _TELLING_COMMITS = 2_000

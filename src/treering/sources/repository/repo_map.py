@@ -17,7 +17,7 @@ from treering.core.evidence import Section
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.code.languages import counted_language
-from treering.sources.reading.bounded_files import parse_json, parse_toml
+from treering.sources.manifests import MANIFESTS, read_manifest
 from treering.sources.repository.git import TreeEntry
 from treering.sources.repository.git_blobs import ChangedTogether, CommitFiles, PathHistory
 from treering.sources.repository.project_card import card_files, draw_card
@@ -45,7 +45,9 @@ _MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml")
 _ENTRY_POINT = re.compile(r"(.*/)?(__main__\.py|manage\.py|main\.(py|go|rs|c|cc|cpp)|Dockerfile)|Makefile|justfile")
 _DOCSTRING = re.compile(r'\s*(?:#[^\n]*\n\s*)*[rR]?("""|\'\'\'|")(.*?)\1', re.DOTALL)
 _RULE = re.compile(r"^[=~#*-]{3,}\s*$", re.MULTILINE)
-_TITLE = re.compile(r"^\S.*\n[=~-]{3,}\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]+(\S.*)|(\S.*)\n[=~-]{3,}[ \t]*)$", re.MULTILINE)
+_ABOUT = re.compile(r"^\W*(?:intro|about|overview|what|summary|description)", re.IGNORECASE)
+"""Headings of a README below which it says what the project is."""
 _LICENCES = (
     ("Apache-2.0", r"apache license\s+version 2\.0"),
     ("AGPL-3.0", r"gnu affero general public license\s+version 3"),
@@ -119,7 +121,6 @@ def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     """Choose the few files whose text the map needs: README, licence, manifests, package docstrings."""
     top = [entry for entry in entries if "/" not in entry.path]
     chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
-    chosen += [entry for entry in top if entry.path in _MANIFESTS]
     packages = {f"{module.path}/__init__.py" for module in _modules(entries)}
     chosen += [entry for entry in entries if entry.path in packages and entry.size]
     return list(dict.fromkeys([*chosen, *card_files(entries)]))
@@ -186,7 +187,9 @@ def _payload(
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
-        "card": draw_card(facts.name, partial(_described, texts), entries, texts, _code_folders(modules)),
+        "card": draw_card(
+            facts.name, partial(_described, texts), entries, texts, _code_folders(_all_modules(entries), texts)
+        ),
     }
 
 
@@ -199,15 +202,30 @@ def _described(texts: Mapping[str, str], name: str) -> str:
     return _docstring(own) or _about(texts)
 
 
-def _code_folders(modules: Sequence[_Module]) -> dict[str, list[str]]:
-    """Return the modules of the first level and below each those of the second, the largest first."""
-    largest = sorted(modules, key=lambda module: -module.size)
+def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the folders of code, each with the modules in it, the largest first.
+
+    They are the modules of the first level. Several of them in one folder that holds nothing else are one.
+    """
+    largest = sorted((one for one in modules if not _is_aside(one.path)), key=lambda module: -module.size)
     total = sum(module.size for module in modules if module.parent is None)
-    return {
-        first.path: [module.path for module in largest if module.parent == first.path and not _is_aside(module.path)]
-        for first in largest
-        if first.parent is None and not _is_aside(first.path) and first.size >= _MIN_FOLDER_SHARE * total
-    }
+    packages = tuple(f"{place[0]}/" for path in texts if (place := path.rpartition("/"))[0] and place[2] in MANIFESTS)
+    first = [module for module in largest if module.parent is None]
+    siblings = Counter(_container(module.path) for module in first)
+    folders: dict[str, list[str]] = {}
+    for module in first:
+        container = _container(module.path)
+        if container and siblings[container] > 1:
+            folders.setdefault(container, []).append("/".join(module.path.split("/")[:2]))
+        elif module.size >= _MIN_FOLDER_SHARE * total or f"{module.path}/".startswith(packages):
+            folders[module.path] = [child.path for child in largest if child.parent == module.path]
+    return folders
+
+
+def _container(path: str) -> str:
+    """Return the folder at the top that holds modules without being one, if a path is in one."""
+    top, _, below = path.partition("/")
+    return top if below and top in _CONTAINERS else ""
 
 
 def _is_aside(path: str) -> bool:
@@ -272,28 +290,11 @@ def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | N
 
 def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for path in _MANIFESTS:
-        yield from ({"name": name, "at": at, "in": path} for name, at in _declared(path, texts.get(path, "")))
+        programs = read_manifest(path, texts.get(path, "")).programs
+        yield from ({"name": name, "at": at, "in": path} for name, at in programs.items())
     found = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
     for path in sorted(found, key=lambda path: (path.count("/"), path)):
         yield {"name": PurePosixPath(path).name, "at": path, "in": path}
-
-
-def _declared(path: str, text: str) -> list[tuple[str, str]]:
-    """Return the commands a manifest declares; a manifest that cannot be parsed declares none."""
-    try:
-        data: Any = parse_json(text or "{}") if path.endswith(".json") else parse_toml(text)
-    except ValueError:
-        return []
-    match (path, data):
-        case ("pyproject.toml", {"project": {"scripts": dict(scripts)}}):
-            return [(str(name), str(at)) for name, at in scripts.items()]
-        case ("package.json", {"bin": dict(commands)}):
-            return [(str(name), str(at)) for name, at in commands.items()]
-        case ("package.json", {"bin": str(at)} | {"main": str(at)}):
-            return [(str(data.get("name", "main")), at)]
-        case ("Cargo.toml", {"bin": list(binaries)}):
-            return [(str(one.get("name")), str(one.get("path"))) for one in binaries if isinstance(one, dict)]
-    return []
 
 
 def document_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
@@ -318,12 +319,15 @@ def folders_of(entries: Sequence[TreeEntry]) -> frozenset[str]:
 
 
 def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
+    """Return the largest packages of the first level, then those of the second, in the order of their paths."""
+    found = sorted(_all_modules(entries), key=lambda module: (module.parent is not None, -module.size, module.path))
+    return sorted(found[:_MODULES], key=lambda module: module.path)
+
+
+def _all_modules(entries: Sequence[TreeEntry]) -> list[_Module]:
     """Find the packages of the first and second level: folders of code below the top and below containers."""
     folders = _folders(entries)
-    found = [module for first in _packages(folders, "") for module in _with_children(folders, first)]
-    found.sort(key=lambda module: (module.parent is not None, -module.size, module.path))
-    kept = found[:_MODULES]
-    return sorted(kept, key=lambda module: module.path)
+    return [module for first in _packages(folders, "") for module in _with_children(folders, first)]
 
 
 def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
@@ -414,9 +418,14 @@ def _docstring(text: str) -> str:
 
 
 def _about(texts: Mapping[str, str]) -> str:
-    """Return the first paragraph of prose in the README, below its title."""
+    """Return the first paragraph of prose in the README: below its title, or below a heading that announces it."""
     readme = next((text for path, text in texts.items() if _README.fullmatch(path)), "")
-    return _first_prose(_TITLE.sub("", readme))[:400]
+    headings = [*_HEADING.finditer(readme)]
+    ends = [*(heading.start() for heading in headings[1:]), len(readme)]
+    bodies = [(one[1] or one[2], readme[one.end() : end]) for one, end in zip(headings, ends, strict=False)]
+    lead = readme[: headings[0].start()] if headings else readme
+    told = [lead, *(body for place, (title, body) in enumerate(bodies) if place == 0 or _ABOUT.search(title))]
+    return next(filter(None, map(_first_prose, told)), "")[:400]
 
 
 def _first_prose(text: str) -> str:

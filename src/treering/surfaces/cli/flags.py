@@ -123,7 +123,9 @@ class QueryFlags:
         str | None, Option("--as-of", metavar="WHEN", help="As the space stood at an ISO time or a sequence number.")
     ] = None
     descend: Annotated[bool, Option("--descend", help="Also see the scopes below.")] = False
-    explain: Annotated[bool, Option("--explain", help="Say how each hit was found.")] = False
+    explain: Annotated[
+        bool, Option("--explain", "-v", help="Show score, id and trust of each hit, and how it was found.")
+    ] = False
     withdrawn: Annotated[bool, Option("--withdrawn", help="Also show what is stale or superseded.")] = False
     at: Annotated[
         str | None,
@@ -181,7 +183,11 @@ class RecordFlags:
     status: Annotated[str, Option("--status", metavar="STATUS", help="Such as active, or resolved for work.")] = ""
     evidence: Annotated[
         list[str] | None,
-        Option("--evidence", metavar="'SOURCE SEGMENT'", help="What it rests on, as `query` shows it; repeatable."),
+        Option(
+            "--evidence",
+            metavar="PLACE",
+            help="What it is based on: path:10-14, path::symbol, a path, a quote, or ids of a hit; repeatable.",
+        ),
     ] = None
     question: Annotated[str, Option("--question", metavar="TEXT", help="Decision: what was asked.")] = ""
     outcome: Annotated[

@@ -59,6 +59,30 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("a space for this folder and all below it", "treering init"),
         ("a named space, kept with your data", "treering init --space notes"),
     ),
+    "add": (
+        ("the repository or folder you are in", "treering add ."),
+        ("a note", 'treering add --note "Releases are cut on Tuesdays."'),
+        ("a page", "treering add https://example.org/handbook"),
+    ),
+    "search": (("where something is", "treering search retry limit"),),
+    "ask": (("what is known for a task", "treering ask make the retry limit configurable"),),
+    "show": (
+        ("some lines", "treering show src/retry.py:10-14"),
+        ("the second hit of the last answer", "treering show 2"),
+        ("a statement by the end of its id", "treering show know:…7jc4"),
+    ),
+    "log": (("what rests on a file and changed since yesterday", "treering log src/retry.py --since yesterday"),),
+    "decide": (
+        ("a decision, and what it is based on", 'treering decide "Retries are bounded" --because README.md:5-11'),
+        ("with its reason", 'treering decide "One file" --why "Nothing to operate" --instead-of "A server"'),
+    ),
+    "rule": (("a rule for a part of the code", 'treering rule "No new dependencies" --for src/api'),),
+    "prefer": (("how you like things", 'treering prefer "Short functions"'),),
+    "fact": (("a value, and where it is stated", 'treering fact "port = 8080" --of api --because api/config.py:3'),),
+    "task": (("something to do", 'treering task "Write the docs"'),),
+    "done": (("by words of its title", 'treering done "the docs" "Written"'),),
+    "replace": (("what the second hit says", 'treering replace 2 "Retries are limited to five"'),),
+    "undo": (("what you recorded last", "treering undo"),),
     "ingest": (
         ("the repository you are in", "treering ingest ."),
         ("as it lies, with uncommitted changes, and wait for vectors", "treering ingest . --worktree --wait"),
@@ -233,8 +257,24 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
 
 
 _GROUPS: Mapping[str, Sequence[str]] = {
-    "Begin": ("try", "init", "version"),
-    "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint", "verify"),
+    "Every day": (
+        "add",
+        "search",
+        "ask",
+        "brief",
+        "show",
+        "log",
+        "decide",
+        "rule",
+        "prefer",
+        "fact",
+        "task",
+        "done",
+        "replace",
+        "undo",
+    ),
+    "Begin": ("try", "init"),
+    "The four tools": ("ingest", "query", "crystallize", "lint", "verify"),
     "Coding agents": ("mcp",),
     "Stay up to date": ("watch", "hook", "vectors"),
     "Decide and take back": ("review", "revert", "feedback", "consolidate", "erase"),
@@ -242,30 +282,38 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "Serve others": ("serve", "key"),
     "Copy and move a space": ("backup", "move", "export", "import", "diff", "merge", "sync"),
     "Databases and engines": ("index", "postgres", "unlock"),
+    "Other": ("version",),
 }
 """The commands that no part brings."""
 _MARGIN = 6  # columns before and between
+_NAME_COLUMNS = 8
 _OTHERS = "Other commands"
+_IN_FULL = ("Every day", "Begin")
+_MORE = "More (treering COMMAND --help)"
 
 
 class GroupedCommands(TyperGroup):
-    """The commands of `treering`, whose help shows them in groups."""
+    """The commands of `treering`: the everyday ones with their help, the others by name, so that all fit a screen."""
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - theirs
-        """Write the groups, each command with the first sentence of its help."""
+        """Write the commands by group."""
         groups = command_groups()
         grouped = {name for names in groups.values() for name in names}
         groups = {**groups, _OTHERS: [name for name in self.commands if name not in grouped]}
-        widest = max(map(len, self.commands))
-        for title, names in groups.items():
-            shown = [self.commands[name] for name in names if name in self.commands]
-            if shown:
-                with formatter.section(title):
-                    limit = formatter.width - _MARGIN - widest
-                    # The name is filled up, so that all groups have their texts in one column.
-                    formatter.write_dl(
-                        [(str(one.name).ljust(widest), one.get_short_help_str(limit)) for one in shown], col_max=80
-                    )
+        for title in _IN_FULL:
+            self._format_in_full(title, groups.pop(title, ()), formatter)
+        with formatter.section(_MORE):
+            named = {title: [name for name in names if name in self.commands] for title, names in groups.items()}
+            formatter.write_dl([(title, ", ".join(names)) for title, names in named.items() if names], col_max=40)
+
+    def _format_in_full(self, title: str, names: Sequence[str], formatter: "HelpFormatter") -> None:
+        shown = [self.commands[name] for name in names if name in self.commands]
+        with formatter.section(title) if shown else nullcontext():
+            limit = formatter.width - _MARGIN - _NAME_COLUMNS
+            # The name is filled up, so that all groups have their texts in one column.
+            formatter.write_dl(
+                [(str(one.name).ljust(_NAME_COLUMNS), one.get_short_help_str(limit)) for one in shown], col_max=80
+            )
 
 
 class Command(TyperCommand):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
+from treering.retrieval.search.lines import MAX_LINE_CHARS, ShownLine, lines_as_text, symbol_of
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.reading import Empty, ShownHit, ShownPassage, shown_status
+from treering.verbs.reading import Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
     # Not imported: a command shows the report of one mode, and each report brings its verb with it.
@@ -55,7 +56,7 @@ def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
 
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
-_LINE_CHARS = 400
+_NUMBER_WIDTH = 8
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
 _TASK_CHARS = 300
@@ -85,9 +86,10 @@ def render_brief(report: "BriefReport", *, fenced: bool) -> Iterator[IndentedLin
 
 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show hits, best first, each with score, place and a snippet."""
+    """Show hits, best first, each with its place, its symbol and the lines that answer."""
+    terms = frozenset(report.terms)
     for rank, hit in enumerate(report.hits, start=1):
-        yield from _hit(rank, hit, fenced=fenced)
+        yield from _hit(rank, hit, terms, fenced=fenced)
     if report.left_out:
         yield line(f"{len(report.left_out)} more did not fit: ", ", ".join(report.left_out[:_LEFT_OUT]))
     yield from _empty(report.empty)
@@ -197,27 +199,50 @@ def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
     yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
 
 
-def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
-    status = shown_status(hit.status, current=hit.current, note=hit.note)
-    state = "" if hit.status in _USUAL and hit.current else f", {status}"
-    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-    called = "" if fenced else one_line(title or hit.origin)
-    shown = _answering(hit)
-    text = titled(title, shown) if fenced else shown
-    yield line(f"{rank}. ", (called, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state}, trust: {hit.trust})")
-    yield from _flags(hit.flags)
-    yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
-    yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
+def _hit(rank: int, hit: ShownHit, terms: frozenset[str], *, fenced: bool) -> Iterator[IndentedLine]:
+    name = _name_of(hit, terms)
+    called = f"  {one_line(name)}" if name and not fenced else ""
+    place = _name(_place(hit), fenced=fenced)
+    yield line(f"{rank}  ", (place, "green"), (called, "bold"), (_doubts(hit), "yellow"))
+    yield from _answer(hit, terms, name if fenced else "", fenced=fenced)
     if hit.reply:
         replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
         yield line(_quoted(replied, hit.reply.place, fenced=fenced), indent=3)
-    yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
     for one in hit.more:
+        yield line(
+            "   ",
+            (_name(_place(one), fenced=fenced), "green"),
+            ("  " + one_line(symbol_of(one.heading, terms)), "bold"),
+        )
         yield from _flags(one.flags)
-        yield line(("also ", "dim"), (_name(one.place, fenced=fenced), "green"), indent=3)
-        yield line(_quoted(_answering(one), one.place, fenced=fenced), indent=3)
+        yield from _answer(one, terms, "", fenced=fenced)
     if hit.explain:
-        yield line(("because ", "dim"), _value(hit.explain), indent=3)
+        yield line((f"{hit.kind}, {hit.status}, trust {hit.trust}, {hit.place}", "dim"), indent=3)
+        yield line(("because ", "dim"), f"score {hit.score:.3f}, {_value(hit.explain)}", indent=3)
+        yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
+
+
+def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
+    """Return the symbol or heading of a place in a file, else what the text is called and its kind."""
+    if hit.first_line:
+        return symbol_of(hit.heading, terms)
+    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
+    return f"{title} ({hit.kind})" if title else hit.kind
+
+
+def _place(passage: ShownHit | ShownPassage) -> str:
+    """Return where a passage is, as an editor opens it: a path and a line if it is of a file."""
+    path, found, _ = passage.place.rpartition("#L")
+    return f"{path}:{passage.first_line}" if found and passage.first_line else passage.place
+
+
+def _doubts(hit: ShownHit) -> str:
+    """Return why a hit is to be read with care: that it is not current, hardly trusted, or what it is flagged as."""
+    is_usual = hit.status in _USUAL and hit.current
+    state = "" if is_usual else shown_status(hit.status, current=hit.current, note=hit.note)
+    doubts = [state, "low trust" if hit.trust == "low" else "", *(flag for flag in hit.flags if flag != "cut")]
+    told = "; ".join(filter(None, doubts))
+    return f"  ({told})" if told else ""
 
 
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
@@ -265,18 +290,28 @@ def _quoted(text: str, origin: str, *, fenced: bool) -> str:
     return fence(text, origin=origin) if fenced else text
 
 
-def _answering(passage: ShownHit | ShownPassage) -> str:
-    """Return the lines of a passage that answer, numbered as in their file; `…` for lines left out between them."""
-    lines = passage.text.split("\n")
-    shown: list[str] = []
-    before = passage.lines[0] if passage.lines else 0
-    for place in passage.lines:
-        if any(left_out.strip() for left_out in lines[before + 1 : place]):
-            shown.append("…")
-        number = f"{passage.first_line + place:>5}  " if passage.first_line else ""
-        shown.append(f"{number}{lines[place][:_LINE_CHARS]}")
-        before = place
-    return "\n".join(shown)
+def _answer(
+    passage: ShownHit | ShownPassage, terms: frozenset[str], title: str, *, fenced: bool
+) -> Iterator[IndentedLine]:
+    """Show the lines of a passage that answer, numbered as in their file; elsewhere `…` stands for lines left out."""
+    rows = lines_shown_of(passage, terms, max_chars=MAX_LINE_CHARS)
+    if fenced:
+        yield line(fence(titled(title, lines_as_text(rows)), origin=passage.place), indent=3)
+        return
+    for row in rows:
+        if row.after_gap and not row.number:
+            yield line(("…", "dim"), indent=3)
+        number = f"{row.number:>{_NUMBER_WIDTH}}  " if row.number else "   "
+        yield line((number, "dim"), *_highlighted(row))
+
+
+def _highlighted(row: ShownLine) -> Iterator[tuple[str, str]]:
+    done = 0
+    for start, end in row.words:
+        yield row.text[done:start], ""
+        yield row.text[start:end], "bold red"
+        done = end
+    yield row.text[done:], ""
 
 
 def _snippet(text: str) -> str:

@@ -97,6 +97,14 @@ def render_write(report: WriteReport, *, fenced: bool) -> Iterator[IndentedLine]
         yield line(("Says nearly the same: ", "yellow"), ", ".join(report.possible_duplicates))
 
 
+def render_effects(report: WriteReport) -> Iterator[IndentedLine]:
+    """Show what a write made stale or contested, and what says nearly the same."""
+    if report.receipt:
+        yield from _drift(report.receipt.staled, report.receipt.contested)
+    if report.possible_duplicates:
+        yield line(("Similar: ", "yellow"), ", ".join(report.possible_duplicates))
+
+
 def render_receipt(what: str, receipt: Receipt) -> Iterator[IndentedLine]:
     """Show what a commit did, object by object."""
     again = " (again: this key was used before)" if receipt.replayed else ""

@@ -9,13 +9,14 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from treering.core.canonical import PREFIXES
+from treering.core.canonical import PREFIXES, is_object
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import PAYLOADS
 from treering.core.scope import parse_scope
 from treering.surfaces.cli.flags import Calling, RecordFlags, known_kinds
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import Envelope, Mode, Verb, parse
+from treering.verbs.short_ids import is_short_id
 
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
@@ -97,7 +98,7 @@ def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
     match mode or TOOLS["query"].default:
         case "page":
             name = " ".join(words)
-            return {"id": name} if len(words) == 1 and ":" in name else {"name": name}
+            return {"id": name} if is_object(name) or is_short_id(name) else {"name": name}
         case "expand":
             return {"ids": _places(words)}
         case other:
@@ -154,8 +155,6 @@ def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str,
         )
     if ids:
         said["id"] = ids[0]
-    if "evidence_refs" in said:
-        said["evidence_refs"] = [_evidence(text) for text in said["evidence_refs"]]
     if saying.kind in PAYLOADS:
         return _with_payload(said, PAYLOADS[saying.kind].model_fields)
     if ids and mode == "work_item":
@@ -190,15 +189,6 @@ def _with_payload(said: dict[str, Any], fields: Mapping[str, FieldInfo]) -> dict
     payload = {name: value for name, value in said.items() if name in fields}
     rest = {name: value for name, value in said.items() if name not in fields}
     return {**rest, **({"payload": payload} if payload else {})}
-
-
-def _evidence(text: str) -> dict[str, str]:
-    source, _, segment = text.replace("#", " ").partition(" ")
-    if not segment.strip():
-        raise InvalidInput(
-            f"--evidence needs 'SOURCE SEGMENT', got {text!r}.", hint="Take both from the output of `treering query`."
-        )
-    return {"source_id": source, "segment_id": segment.strip()}
 
 
 def _places(words: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
+from treering.surfaces.cli.last_answer import note_answer
 from treering.surfaces.cli.printing import EXIT_CODES, line, tell
 from treering.surfaces.cli.rendering import render
 from treering.surfaces.cli.request import (
@@ -95,6 +96,26 @@ def ingest(
         raise typer.Exit(_FAILED)
 
 
+def ingest_items(
+    items: Sequence[Mapping[str, Any]], access: Access, calling: Calling, bringing: IngestFlags, writing: WriteFlags
+) -> None:
+    """Bring in texts given as data."""
+    envelope = envelope_of("ingest", _STDIN_MODE, calling, given={"items": [*items]}, options=asked(bringing))
+    with opened(access, writing, create=True) as space:
+        report = _called(space, "ingest", envelope)
+        answer(access, report, render(report))
+        embed_later(space, writing)
+
+
+def query_with(given: Mapping[str, Any], mode: str, access: Access, calling: Calling, **options: Any) -> None:
+    """Ask with an input of several fields, and print what is known."""
+    envelope = envelope_of("query", mode, calling, given=given, options=options)
+    with opened(access) as space:
+        report = _called(space, "query", envelope)
+        note_answer(space.address, report)
+    answer(access, report, render(report, fenced=is_piped()))
+
+
 def query(
     words: Sequence[str],
     mode: str,
@@ -118,6 +139,7 @@ def query(
     with opened(access) as space:
         report = _proven(space, envelope, proof, key) if proof else _called(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
+        note_answer(space.address, report)
     answer(access, report, render(report, fenced=is_piped()))
     if report.mode == "expand" and isinstance(report, browsing.ExpandReport) and report.missing:
         raise typer.Exit(EXIT_CODES[NotFound])

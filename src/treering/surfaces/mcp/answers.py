@@ -6,6 +6,7 @@ from typing import Any
 
 from treering.core.characters import label
 from treering.core.writing.draft import ObjectChange
+from treering.retrieval.search.lines import lines_as_text
 from treering.retrieval.search.packing import quoted, render, shortened, titled
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
@@ -23,9 +24,10 @@ from treering.verbs.query.context import ContextReport
 from treering.verbs.query.recent import RecentReport
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ReadReport, shown_status
+from treering.verbs.reading import ReadReport, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 _SAID = 600  # characters of a sentence that may hold stored words
+_LINE_CHARS = 600  # of a line of a hit: what people say in one turn is often one line
 _EMPTY: tuple[Any, ...] = ("", None, [], {})
 _TAIL = 80  # tokens for naming what a pack leaves out
 
@@ -115,6 +117,7 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
 
 
 def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
+    terms = frozenset(report.terms)
     for number, hit in enumerate(report.hits, start=1):
         status = shown_status(hit.status, current=hit.current, note=hit.note)
         state = "" if status == "active" else f" ({status})"
@@ -125,12 +128,17 @@ def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
         trust = f" — trust: {hit.trust} ({hit.channel})"
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
         replied = f"\n\n{hit.reply.heading}: {hit.reply.text}" if hit.reply else ""
-        yield AnswerEntry(head, titled(name, hit.text) + replied, origin=hit.place or hit.origin, ref=ref)
+        yield AnswerEntry(head, titled(name, _lines(hit, terms)) + replied, origin=hit.place or hit.origin, ref=ref)
         for one in hit.more:
             ref = f"{hit.object_id} {one.segment_id}".strip()
             warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""
-            told = titled(one.heading, one.text)
+            told = titled(one.heading, _lines(one, terms))
             yield AnswerEntry(f"{number}. also `{ref}`{trust}{warning}", told, origin=one.place, ref=ref)
+
+
+def _lines(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> str:
+    """Return the lines of a passage that answer, or all of it if none were asked for."""
+    return lines_as_text(lines_shown_of(passage, terms, max_chars=_LINE_CHARS)) or passage.text
 
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:

@@ -370,8 +370,8 @@ Where nothing is known, {ingest} the repository first (mode repo, input.path); a
 2. WORK. Constraints and decisions bind you unless the user says otherwise.
 
 3. CRYSTALLIZE what you did and learned, once it holds. {crystallize} mode activity, with knowledge[] in one call. \
-Give each its evidence_refs: source_id and segment_id of hits from mode search, or object_id and segment_id of \
-sources in a pack. State only what the evidence shows. Record decisions with question, outcome and rationale.
+Give each its evidence, such as ["src/retry.py:10-14"], a path, path::symbol, or a quoted sentence. \
+State only what the evidence shows. Record decisions with question, outcome and rationale.
 
 How far to trust:
 - active: believed, with evidence. candidate: inferred, not yet confirmed: check it, then mode promote, or leave it.

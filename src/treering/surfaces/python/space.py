@@ -25,6 +25,7 @@ from treering.sources.reading.access import AnyFile, files_below
 from treering.spaces import wiring
 from treering.spaces.policy_and_anchor import AnchorPlace
 from treering.spaces.wiring import Opening, author, open_engine
+from treering.surfaces.python.everyday import EverydayMethods
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.verbs import catalog
@@ -134,12 +135,13 @@ def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPl
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class Space(EverydayMethods):
     """An open space. A context manager; safe to use from many threads.
 
-    The verbs take `mode`, `scope`, `input`, `options` and give typed reports. Where no scope is given it is `/`;
-    a read there sees what lies at `/`, and with `options={"descend": True}` everything below. A scope may also be
-    `{}` or `{"path": "/…"}`, and an input a plain text where it can mean one field only.
+    The everyday methods (`add`, `search`, `ask`, `decide` …) have typed arguments. The four verbs take `mode`, `scope`,
+    `input`, `options` and give typed reports. Where no scope is given it is `/`; a read there sees what lies at `/`,
+    and with `options={"descend": True}` everything below. A scope may also be `{}` or `{"path": "/…"}`, and an input a
+    plain text where it can mean one field only.
     """
 
     address: Address

@@ -1,6 +1,6 @@
 """Making the objects a caller describes, with the ids, times and defaults that are not the caller's to give."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -25,16 +25,20 @@ from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
+from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.short_ids import full_id
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
+EVIDENCE_NAMES = ("evidence", "because")
+"""Other names of the field `evidence_refs` in calls."""
 
 
 class KnowledgeFields(Value):
     """Knowledge as a caller describes it.
 
-    Payloads: fact `subject predicate object|value`; procedure `steps preconditions
-    expected_outcome`; decision `question outcome rationale alternatives`; constraint `rule scope
-    violation_impact`; preference `statement scope`.
+    Payload, also flat: fact subject predicate object|value; procedure steps preconditions expected_outcome;
+    decision question outcome rationale alternatives; constraint rule scope violation_impact; preference statement
+    scope. Evidence: path:10-14, path::symbol, path, quote.
     """
 
     kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
@@ -44,8 +48,10 @@ class KnowledgeFields(Value):
     status: Literal["candidate", "active"] | None = Field(
         default=None, description="Default: active for what a user declares, else candidate."
     )
-    evidence_refs: tuple[EvidenceRef, ...] = Field(
-        default=(), description="Places of hits. Needed for active, but for user declarations."
+    evidence_refs: tuple[EvidenceRef | str, ...] = Field(
+        default=(),
+        description="Needed for active, but for user declarations. Also called evidence or because. Each is "
+        'path:10-14, path::symbol, path, "a quote", or ids of a hit.',
     )
     derived_from: tuple[str, ...] = ()
     subject_refs: tuple[str, ...] = ()
@@ -58,9 +64,15 @@ class KnowledgeFields(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _payload_may_come_empty(cls, fields: object) -> object:
-        # So that what is missing is named: a decision lacks its question, not a payload.
-        return {"payload": {}, **fields} if isinstance(fields, dict) else fields
+    def _takes_short_forms(cls, fields: object) -> object:
+        if not isinstance(fields, dict):
+            return fields
+        given = with_evidence_refs(fields)
+        flat = _payload_fields(given.get("kind")) & given.keys() - cls.model_fields.keys()
+        payload = {name: given.pop(name) for name in sorted(flat)}
+        known = given.get("payload", {})
+        # An empty payload, so that the missing field is named: a decision lacks its question, not a payload.
+        return {**given, "payload": {**known, **payload} if isinstance(known, dict) else known}
 
 
 class NodeFields(Value):
@@ -92,8 +104,36 @@ class WorkItemFields(Value):
     opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
 
 
+def _payload_fields(kind: object) -> frozenset[str]:
+    payload = PAYLOADS.get(kind) if isinstance(kind, str) else None
+    return frozenset(payload.model_fields) if payload else frozenset()
+
+
+def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list."""
+    given = dict(fields)
+    refs: list[Any] = []
+    for name in ("evidence_refs", *EVIDENCE_NAMES):
+        value = given.pop(name, None)
+        refs += [value] if isinstance(value, str | dict) else list(value or ())
+    return {**given, "evidence_refs": refs} if refs or "evidence_refs" in fields else given
+
+
+def with_resolved_evidence(
+    call: Call, fields: KnowledgeFields, *, dry_run: bool
+) -> tuple[KnowledgeFields, tuple[ResolvedEvidence, ...]]:
+    """Return the fields of knowledge with references in place of written evidence. Raises as `resolve_evidence`."""
+    if not any(isinstance(one, str) for one in fields.evidence_refs):
+        return fields, ()
+    found = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
+    return fields.model_copy(update={"evidence_refs": found.refs}), found.resolved
+
+
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
-    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it."""
+    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it.
+
+    Its evidence is resolved before (`evidence.resolve_evidence`).
+    """
     _check_payload(fields)
     given = fields.model_dump(mode="json", exclude_none=True)
     declared = fields.memory_source or _default_source(call, fields)
@@ -207,7 +247,7 @@ _Kind = TypeVar("_Kind", Activity, Knowledge, Node, Source, WorkItem)
 
 def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
     """Return the object with an id. Raises `NotFound`, and `InvalidInput` for an object of another type."""
-    item = call.engine.ledger.get(identity)
+    item = call.engine.ledger.get(full_id(call.engine.ledger, identity))
     if isinstance(item, cls):
         return item
     kind = cls.model_fields["type"].default

@@ -25,9 +25,12 @@ from treering.verbs.crystallize.drafting import (
     draft_knowledge,
     draft_node,
     found_of,
+    with_evidence_refs,
+    with_resolved_evidence,
 )
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.reading import behind_warning
 
 _NEAR = 0.6
@@ -52,7 +55,9 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
     """Add knowledge with its evidence, or correct it."""
     if given.id:
         return _correct(call, given.id, given.revision, given.fields, options)
-    item, operations = draft_knowledge(call, parse(KnowledgeFields, given.fields, where="input"))
+    fields = parse(KnowledgeFields, given.fields, where="input")
+    fields, evidence = with_resolved_evidence(call, fields, dry_run=options.dry_run)
+    item, operations = draft_knowledge(call, fields)
     return submit(
         call,
         operations,
@@ -60,6 +65,7 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
         verb="crystallize",
         mode="knowledge",
         possible_duplicates=possible_duplicates(call, item),
+        evidence=evidence,
         warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
     )
 
@@ -87,6 +93,12 @@ class _Status(Value):
     """Where a correction moves knowledge."""
 
     status: str | None = None
+
+
+class _Evidence(Value):
+    """The evidence a correction gives."""
+
+    evidence_refs: tuple[EvidenceRef | str, ...]
 
 
 class PromoteInput(Value):
@@ -136,15 +148,17 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
     revision = given.revision or old.revision
     operations: list[Operation] = []
     by = given.by or ""
+    evidence: tuple[ResolvedEvidence, ...] = ()
     if given.knowledge:
-        fields = given.knowledge.model_copy(update={"status": given.knowledge.status or "active"})
+        new, evidence = with_resolved_evidence(call, given.knowledge, dry_run=options.dry_run)
+        fields = new.model_copy(update={"status": new.status or "active"})
         item, created = draft_knowledge(call, fields)
         if _says_the_same(item, old):
             return _reword(call, old, item, frozenset(given.knowledge.model_fields_set), revision, options)
         operations += created
         by = item.id
-    operations.append(Supersede(id=given.id, expected_revision=revision, by=by))
-    return submit(call, operations, options, verb="crystallize", mode="supersede")
+    operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
+    return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence)
 
 
 def _says_the_same(item: Knowledge, old: Knowledge) -> bool:
@@ -189,7 +203,12 @@ def _correct(
     call: Call, identity: str, revision: int | None, fields: dict[str, Any], options: WriteOptions
 ) -> WriteReport:
     item = found_of(call, identity, Knowledge)
-    changes = dict(fields)
+    changes = with_evidence_refs(fields)
+    evidence: tuple[ResolvedEvidence, ...] = ()
+    if "evidence_refs" in changes:
+        given = parse(_Evidence, {"evidence_refs": changes["evidence_refs"]}, where="input").evidence_refs
+        found = resolve_evidence(call, given, dry_run=options.dry_run)
+        changes["evidence_refs"], evidence = found.refs, found.resolved
     status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
     if changes:
         _require_writable(item, changes)
@@ -199,7 +218,7 @@ def _correct(
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
-    return submit(call, operations, options, verb="crystallize", mode="knowledge")
+    return submit(call, operations, options, verb="crystallize", mode="knowledge", evidence=evidence)
 
 
 def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:

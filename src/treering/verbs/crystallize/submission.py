@@ -17,6 +17,7 @@ from treering.ports.ledger import Ledger
 from treering.ports.runtime import fresh_id
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value, Verb
+from treering.verbs.evidence.resolving import ResolvedEvidence
 
 
 class WriteOptions(Value):
@@ -42,6 +43,8 @@ class WriteReport(Report):
     contested: tuple[str, ...] = ()
     possible_duplicates: tuple[str, ...] = ()
     """Near duplicates of what was written: to look at, never rejected or merged by likeness."""
+    evidence: tuple[ResolvedEvidence, ...] = Field(default=(), exclude_if=lambda resolved: not resolved)
+    """What evidence that was given as text was resolved to."""
 
 
 def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Patch:
@@ -89,6 +92,7 @@ def submit(
     verb: Verb,
     mode: str,
     possible_duplicates: tuple[str, ...] = (),
+    evidence: tuple[ResolvedEvidence, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> WriteReport:
     """Show, propose or apply operations as one patch, as options and the space's policy say.
@@ -123,6 +127,7 @@ def submit(
         staled=receipt.staled if receipt else (),
         contested=receipt.contested if receipt else (),
         possible_duplicates=possible_duplicates,
+        evidence=evidence,
     )
 
 

@@ -20,10 +20,12 @@ from treering.verbs.crystallize.drafting import (
     draft_node,
     draft_work_item,
     found_of,
+    with_resolved_evidence,
 )
 from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplicates
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.reading import behind_warning
 
 
@@ -72,7 +74,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
     said = given.fields
     outputs = {name: said.pop(name) for name in Outputs.model_fields if given.id and name in said}
     fields = parse(Outputs, outputs, where="input") if given.id else _new(given)
-    made = _Made.of(call, fields)
+    made = _Made.of(call, fields, dry_run=options.dry_run)
     operations = _change(call, given, said, made) if given.id else _record(call, fields, made)
     return submit(
         call,
@@ -81,6 +83,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
         verb="crystallize",
         mode="activity",
         possible_duplicates=made.possible_duplicates,
+        evidence=made.evidence,
         warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
     )
 
@@ -92,18 +95,21 @@ class _Made:
     operations: tuple[Operation, ...]
     ids: tuple[str, ...]
     possible_duplicates: tuple[str, ...]
+    evidence: tuple[ResolvedEvidence, ...]
 
     @classmethod
-    def of(cls, call: Call, fields: Outputs) -> "_Made":
+    def of(cls, call: Call, fields: Outputs, *, dry_run: bool) -> "_Made":
         nodes: Sequence[Node] = [draft_node(call, one) for one in fields.nodes]
-        learned = [draft_knowledge(call, one) for one in fields.knowledge]
+        given = [with_resolved_evidence(call, one, dry_run=dry_run) for one in fields.knowledge]
+        learned = [draft_knowledge(call, one) for one, _ in given]
         work: Sequence[WorkItem] = [draft_work_item(call, one) for one in fields.work_items]
         operations: list[Operation] = [Create(object=item) for item in nodes]
         operations += [operation for _, created in learned for operation in created]
         operations += [Create(object=item) for item in work]
         ids = (*(item.id for item in nodes), *(item.id for item, _ in learned), *(item.id for item in work))
         near = [identity for item, _ in learned for identity in possible_duplicates(call, item)]
-        return cls(tuple(operations), ids, tuple(dict.fromkeys(near)))
+        evidence = tuple(one for _, resolved in given for one in resolved)
+        return cls(tuple(operations), ids, tuple(dict.fromkeys(near)), evidence)
 
     def links(self, activity: str) -> list[Operation]:
         return [AddLink(link=Link(type="produced", source=activity, target=target)) for target in self.ids]

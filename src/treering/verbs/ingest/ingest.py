@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
@@ -11,7 +12,7 @@ from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.ports.runtime import collecting_seldom
-from treering.verbs.engine import silent
+from treering.verbs.engine import Engine, silent
 from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
@@ -134,6 +135,11 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
 def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestReport:
     """Bring in a file or a folder. Raises `InvalidInput` where it cannot be read at all."""
     return _ingest_with(call, "path", given.path, options)
+
+
+def ingest_file(engine: Engine, scope: str, file: Path) -> IngestReport:
+    """Bring in one file for a call that is no ingest. Raises as `ingest_path`."""
+    return ingest_path(Call(engine, scope), PathInput(path=str(file)), IngestOptions())
 
 
 def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestReport:

@@ -1,6 +1,6 @@
 """`query` in mode `brief`: what to know before starting, without a task, from structured state alone."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -103,7 +103,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         last=_last(talk),
     )
     lines = lines_within(
-        [*_card_lines(card), *_memory_lines(report)],
+        [*card_lines(card), *_memory_lines(report)],
         origin=_ORIGIN,
         max_tokens=options.max_tokens or _DEFAULT_TOKENS,
     )
@@ -238,31 +238,35 @@ def _last(talk: Source | None) -> str:
     return f"{_ended(talk):%d %b}{quoted}"
 
 
-def _card_lines(card: Mapping[str, Any]) -> Iterator[str]:
+def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
+    """Write the card of a project, one topic per line."""
     if card.keys() <= {"name"}:
         return  # a name alone tells nothing
     heading = " ".join(filter(None, (card["name"], card.get("version", ""))))
-    about = ", ".join(filter(None, (card.get("purpose", ""), *(card.get("requires") or card.get("languages", ())))))
+    requires = card.get("requires", ())
+    languages = [one for one in card.get("languages", ()) if not any(need.startswith(f"{one} ") for need in requires)]
+    about = ", ".join(filter(None, (card.get("purpose", ""), *languages, *requires)))
     read_from = f"  [{', '.join(card['read_from'])}]" if card.get("read_from") else ""
     yield f"{heading} – {about}{read_from}" if about else heading
     folders = [*map(_folder, card.get("folders", ()))]
     tests = [f"tests: {', '.join(card['tests'])}"] if card.get("tests") else []
     docs = [f"docs: {', '.join(card['docs'])}"] if card.get("docs") else []
     yield from _labeled("Layout", " · ".join([*folders, *tests, *docs]))
-    yield from _labeled("Commands", " · ".join(_commands(card.get("commands", ()))))
+    yield from _labeled("Commands", " · ".join(commands_by_job(card)))
     yield from _labeled("Read too", ", ".join(card.get("client_files", ())))
+
+
+def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
+    """Write the commands of each job on the card of a project."""
+    by_job: dict[str, list[str]] = {}
+    for one in card.get("commands", ()):
+        by_job.setdefault(one["job"], []).append(f"`{one['run']}`")
+    return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
 
 
 def _folder(one: Mapping[str, Any]) -> str:
     names = [*one["children"], *([f"{one['more']} more"] if one["more"] else [])]
     return f"{one['path']} ({', '.join(names)})" if names else one["path"]
-
-
-def _commands(commands: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    by_job: dict[str, list[str]] = {}
-    for one in commands:
-        by_job.setdefault(one["job"], []).append(f"`{one['run']}`")
-    return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
 
 
 def _memory_lines(report: BriefReport) -> Iterator[str]:

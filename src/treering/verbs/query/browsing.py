@@ -17,11 +17,13 @@ from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
+from treering.verbs.evidence.resolving import resolve_evidence
+from treering.verbs.file_names import files_called
 from treering.verbs.query.attached import read_referring
-from treering.verbs.query.related import files_called
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, StandingObjects, altered_warnings, over_warning, standing
 from treering.verbs.scoped_ledger import whole
+from treering.verbs.short_ids import full_id, is_short_id
 
 # How one line of an object's history is shown.
 
@@ -70,7 +72,8 @@ class PageInput(AskingInput):
     @classmethod
     def of_text(cls, text: str) -> dict[str, Any]:
         """Return the id or the name that a plain text is."""
-        return {"id": text.strip()} if is_object(text.strip()) else {"name": text}
+        given = text.strip()
+        return {"id": given} if is_object(given) or is_short_id(given) else {"name": text}
 
     @model_validator(mode="after")
     def _names_one(self) -> "PageInput":
@@ -118,7 +121,7 @@ class PageReport(Report):
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Show one object whole."""
     ledger, moment = call.engine.ledger, options.moment()
-    item = ledger.get(given.id, as_of=moment) if given.id else _named(call, given.name, options)
+    item = ledger.get(full_id(whole(ledger), given.id), as_of=moment) if given.id else _named(call, given.name, options)
     if isinstance(item, Node) and item.merged_into:
         item = ledger.get(item.merged_into, as_of=moment)
     # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
@@ -159,7 +162,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
 
 
 class ExpandInput(AskingInput):
-    """Ids from an earlier answer: object ids, or `source_id segment_id` for one place."""
+    """Ids from an earlier answer: object ids, or `source_id segment_id` for one place; or places such as path:10-14."""
 
     ids: tuple[str, ...] = Field(min_length=1, max_length=100)
     around: int = Field(default=1, ge=0, le=20, description="Segments before and after a place.")
@@ -285,6 +288,8 @@ def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
     identity, _, segment_id = reference.strip().partition(" ")
+    if not is_object(identity):
+        return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
     stands = standing(call, [head_of(item)], options.moment())
@@ -316,6 +321,25 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         current=item.id in stands,
         note=stands.note(item.id),
         vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
+    )
+
+
+def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> Expanded:
+    """Open a place written as evidence is: exactly these lines, or the words of the passage it names."""
+    (found,) = resolve_evidence(call, [reference]).resolved
+    source = call.engine.ledger.get(found.source_id, as_of=options.moment())
+    stands = standing(call, [head_of(source)], options.moment())
+    fitted = cut_to_tokens(found.quote, budget)
+    return Expanded(
+        id=reference,
+        title=title_of(source),
+        status=source.status,
+        versions=source.revision,
+        text=fitted,
+        places=(found.place,),
+        cut=len(fitted) < len(found.quote),
+        current=source.id in stands,
+        note=stands.note(source.id),
     )
 
 

@@ -9,14 +9,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from treering.core.audit import AuditEvent
-from treering.core.canonical import parse_time, render_time
+from treering.core.canonical import is_object, parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Turn
 from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Activity, Object, ObjectType, Source, WorkItem, title_of
 from treering.ports.ledger import Altered, Head, Selection, head_of
+from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
 from treering.verbs.envelope import READS, Call, Mode, Report, UnderstoodDays, Value
+from treering.verbs.evidence.resolving import resolve_evidence
 from treering.verbs.query.browsing import HistoryEntry, change_of
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import (
@@ -27,6 +29,7 @@ from treering.verbs.reading import (
     zone_of,
 )
 from treering.verbs.scoped_ledger import whole
+from treering.verbs.short_ids import full_id
 
 # When what an object tells of happened, which may be long before it was written down.
 
@@ -116,8 +119,9 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 class RecentInput(Value):
     """A window of time; open ends are the beginning and now."""
 
-    since: str | None = Field(default=None, description="ISO time, or a day.")
+    since: str | None = Field(default=None, description="ISO time, or a day, also in words such as yesterday.")
     until: str | None = Field(default=None, description="ISO time, or a day: to its end.")
+    about: str = Field(default="", description="Only one object and what rests on it: an id, or the path of a file.")
     types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
@@ -159,6 +163,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
     """List what changed or happened in a window of time, the base of reports."""
     altered: Altered = {}
     zone = zone_of(call, options)
+    given = _with_days(given, zone, call.engine.clock.now())
     window = zone.window(given.since, given.until)
     if given.by == "written":
         shown, heads, total = _written(call, given, options, window)
@@ -183,6 +188,29 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         understood=tuple(_days_of_window(given, zone, call.engine.clock.now())),
         more=total - len(kept),
     )
+
+
+def _with_days(given: RecentInput, zone: TimeZone, now: datetime) -> RecentInput:
+    """Return a window whose ends in words, such as `3 days ago`, are replaced by the days they mean."""
+    days = {}
+    for name, text in (("since", given.since), ("until", given.until)):
+        ranges = asked_ranges(text, zone.local(now)) if text and text[0].isalnum() and not _is_time(text) else ()
+        if ranges:
+            days[name] = (ranges[0].first if name == "since" else ranges[-1].last).isoformat()
+    return given.model_copy(update=days)
+
+
+def _is_time(text: str) -> bool:
+    return text[:4].isdecimal() and text[4:5] == "-"
+
+
+def _about(call: Call, name: str) -> frozenset[str] | None:
+    """Return the ids of an object or a file and of the knowledge that rests on it; `None` for everything."""
+    if not name:
+        return None
+    identity = full_id(call.engine.ledger, name)
+    found = [identity] if is_object(identity) else [one.source_id for one in resolve_evidence(call, [name]).resolved]
+    return frozenset([*found, *(other for one in found for other in call.engine.ledger.dependents(one))])
 
 
 def _days_of_window(given: RecentInput, zone: TimeZone, now: datetime) -> Iterator[UnderstoodDays]:
@@ -217,6 +245,7 @@ def _changes(
     """
     ledger = call.engine.ledger
     since, until = window
+    about = _about(call, given.about)
     moment = options.moment()
     last = ledger.sequence(moment)
     # An event of the very moment `since` belongs to the window.
@@ -227,6 +256,8 @@ def _changes(
         heads = ledger.heads((event.target for event in events), as_of=moment)
         for event in reversed(events):
             head = heads.get(event.target)
+            if about is not None and event.target not in about:
+                continue
             if head and (not given.types or head.type in given.types):
                 yield event, head
         last, at_once = before, min(2 * at_once, _MOST_AT_ONCE)

@@ -194,6 +194,8 @@ class MemoryItem:
     metadata: Mapping[str, Any]
     similarity_score: float
     timestamp: datetime
+    lines: tuple[int, ...] = ()
+    """The lines of `content` that answer the query, counted from 0, if it has more than are worth showing."""
 
 
 class RetrievedMemories(list[MemoryItem]):

@@ -1,7 +1,7 @@
 """Retrieving: filters, then candidates from search, calibrated and weighed by the switches of a profile."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from treering.parts.client.items.documents import (
     PREFIX,
     TIMES,
     USER,
+    MemoryItem,
     RetrievedMemories,
     content_of,
     item_of,
@@ -34,6 +35,7 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import is_shown, passages_of, record_of
 from treering.retrieval.index.rounds import nearest
 from treering.retrieval.search.fusion import VECTORS, Fused
+from treering.retrieval.search.lines import MAX_SHOWN_LINES, LineQuery
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import retrieve
 from treering.retrieval.text.analysis import telling_terms
@@ -218,7 +220,15 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         "warnings": [*warnings_of(question), *ranked.warnings],
         "not_used": list(ranked.not_used),
     }
-    return RetrievedMemories([item_of(one.source, one.similarity) for one in ranked.found[: asked.limit]], trace=trace)
+    query = LineQuery(asked.query, engine.quick)
+    items = [_with_lines(item_of(one.source, one.similarity), query) for one in ranked.found[: asked.limit]]
+    return RetrievedMemories(items, trace=trace)
+
+
+def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
+    if item.content.count("\n") < MAX_SHOWN_LINES:
+        return item
+    return replace(item, lines=query.lines_of(item.content).shown)
 
 
 def _query_words(engine: Engine, asked: MemoryQuery) -> QueryWords:

@@ -2,7 +2,8 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from treering.core.objects import Fact
 from treering.parts.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
@@ -30,6 +31,7 @@ from treering.parts.wiki.rules.page_body import (
     shown,
     table,
 )
+from treering.verbs.query.brief import commands_by_job
 
 _INTRODUCTION_CHARS = 700
 _START_TITLES = (
@@ -106,13 +108,12 @@ def _introduction(body: PageBody, readme: WikiFile, sections: Sequence[DocumentS
 
 
 def _at_a_glance(facts: RepositoryFacts, body: PageBody) -> str:
-    rows = []
+    card = facts.files.payload.get("card")
+    rows = [*_stated_rows(card, facts, body)] if isinstance(card, dict) else []
     stated = [(file, one) for file, one in _manifest_facts(facts) if "/" not in file.path]
-    for predicate, label in (("version", "Version"), ("license", "Licence"), ("requires python", "Needs Python")):
-        for file, fact in stated:
-            if fact.predicate == predicate:
-                rows.append((label, f"{plain(str(fact.value))} ({body.file(file)})"))
-                break
+    licence = next(((file, fact) for file, fact in stated if fact.predicate == "license"), None)
+    if licence:
+        rows.append(("Licence", f"{plain(str(licence[1].value))} ({body.file(licence[0])})"))
     languages = facts.files.payload.get("languages", ())
     if isinstance(languages, list):
         told = [f"{plain(str(one.get('name')))} ({one.get('files')})" for one in languages[:5] if isinstance(one, dict)]
@@ -129,6 +130,17 @@ def _at_a_glance(facts: RepositoryFacts, body: PageBody) -> str:
         more = f" and {len(needs) - _MOST_DEPENDENCIES} more" if len(needs) > _MOST_DEPENDENCIES else ""
         rows.append(("Depends on", ", ".join(needs[:_MOST_DEPENDENCIES]) + more))
     return table(("At a glance", ""), rows) if rows else ""
+
+
+def _stated_rows(card: Mapping[str, Any], facts: RepositoryFacts, body: PageBody) -> Iterator[tuple[str, str]]:
+    """Return what the card of the project states, with links to the files that state it."""
+    files = [body.file(file) for path in card.get("read_from", ()) if (file := facts.files.files.get(path))]
+    read_from = f" ({', '.join(files)})" if files else ""
+    for label, values in (("Version", [card.get("version", "")]), ("Needs", card.get("requires", ()))):
+        if any(values):
+            yield label, f"{plain(', '.join(values))}{read_from}"
+    if commands := " · ".join(commands_by_job(card)):
+        yield "Commands", commands
 
 
 def _manifest_facts(facts: RepositoryFacts) -> list[tuple[WikiFile, Fact]]:

@@ -7,6 +7,7 @@ from typer.main import get_command_name
 from typer.models import CommandInfo, TyperInfo
 
 from treering.registry import Part, leave_out, load, parts
+from treering.surfaces.cli.commands.everyday import EVERYDAY, add_everyday
 from treering.surfaces.cli.commands.verbs import VERBS, add_verbs
 from treering.surfaces.cli.help import GroupedCommands
 from treering.surfaces.cli.printing import say
@@ -27,11 +28,15 @@ def command_line(first: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(
-        epilog="Start with `treering try`, or with `treering init` and `treering ingest .`. "
+        epilog="Start with `treering try`, or with `treering init` and `treering add .`. "
         "Exit codes: 0 done, 1 failed, 2 bad input, 3 not found, 4 conflict, 5 denied, 6 unavailable, 7 corrupt."
     )(treering)
+    if first in EVERYDAY:
+        add_everyday(app)
+        return app
     add_verbs(app)
     if first not in VERBS:
+        add_everyday(app)
         _add_others(app)
     return app
 

@@ -1,7 +1,7 @@
 """Ask: ranked passages with why they are there, and the context pack as an agent gets it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,27 +13,39 @@ from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.retrieval.search import fusion
 from treering.retrieval.search import question as asked
+from treering.retrieval.search.lines import words_in
 from treering.retrieval.search.packing import PackItem
-from treering.retrieval.text.analysis import content_words, index_text, query_terms, stem
+from treering.retrieval.text.analysis import query_terms, telling_terms
 from treering.surfaces.web.view import PageView, Rendered
 from treering.verbs.catalog import TYPE_LABELS, kinds_of
 from treering.verbs.envelope import Envelope, parse
 from treering.verbs.feedback import FEEDBACK, GIVEN_BY_PERSON, MARKS, AnswerMarks
 from treering.verbs.query.context import ContextReport
 from treering.verbs.query.search import SearchReport
-from treering.verbs.reading import ShownHit
+from treering.verbs.reading import ShownHit, lines_shown_of
 
 _HITS = 20
 _TOKENS = 4_000
+_LINE_CHARS = 600  # of a line of a hit
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweringHit:
-    """A hit, with its text split into stretches, and why it is there."""
+    """A hit, with its lines that answer, its text split into stretches if lines are left out, and why it is there."""
 
     hit: ShownHit
+    lines: "list[AnsweringLine]"
     text: "list[MarkedText]"
     reasons: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweringLine:
+    """A line of a hit, split into stretches. `number`: of the line in its file, or 0."""
+
+    number: int
+    text: "list[MarkedText]"
+    after_gap: bool
 
 
 def ask(view: PageView) -> Rendered:
@@ -61,9 +73,16 @@ def ask(view: PageView) -> Rendered:
         values["feedback"] = _feedback(view, pack) if packed else None
     elif question:
         values["report"] = report = _search(view, question)
-        values["hits"] = [AnsweringHit(hit, marked(hit.text, question), reasons(hit, question)) for hit in report.hits]
+        values["hits"] = [_answering(hit, question, frozenset(report.terms)) for hit in report.hits]
         values["feedback"] = _feedback(view, report) if report.hits else None
     return Rendered("ask.html", values)
+
+
+def _answering(hit: ShownHit, question: str, terms: frozenset[str]) -> AnsweringHit:
+    rows = [*lines_shown_of(hit, terms, max_chars=_LINE_CHARS)]
+    lines = [AnsweringLine(row.number, [*_split(row.text, row.words)], row.after_gap) for row in rows]
+    is_whole = "".join("".join(row.text for row in rows).split()) == "".join(hit.text.split())
+    return AnsweringHit(hit, lines, [] if is_whole else marked(hit.text, question), reasons(hit, question))
 
 
 def _search(view: PageView, question: str) -> SearchReport:
@@ -283,9 +302,6 @@ def _listed(words: Sequence[str]) -> str:
 # Which words of a passage are words of the question.
 
 
-_WORD = re.compile(r"\w+")
-
-
 @dataclass(frozen=True, slots=True)
 class MarkedText:
     """A stretch of a text, and whether it is a word of the question."""
@@ -295,11 +311,11 @@ class MarkedText:
 
 
 def marked(text: str, question: str) -> list[MarkedText]:
-    """Split a text into stretches; words with the stem of a word of the question are marked.
+    """Split a text into stretches; words with a term of the question are marked.
 
     So are names that are made of such words: `readForm` and `read_form` where somebody asks for forms.
     """
-    return list(_joined(text, {stem(word) for word in content_words(question)}))
+    return list(_split(text, words_in(text, frozenset(telling_terms(question)))))
 
 
 def words_of(question: str, text: str) -> list[str]:
@@ -311,21 +327,12 @@ def words_of(question: str, text: str) -> list[str]:
     return list(found.values())
 
 
-def _joined(text: str, sought: set[str]) -> Iterator[MarkedText]:
+def _split(text: str, words: Iterable[tuple[int, int]]) -> Iterator[MarkedText]:
     done = 0
-    for found in _WORD.finditer(text):
-        if _is_sought(found[0], sought):
-            if found.start() > done:
-                yield MarkedText(text[done : found.start()], sought=False)
-            yield MarkedText(found[0], sought=True)
-            done = found.end()
+    for start, end in words:
+        if start > done:
+            yield MarkedText(text[done:start], sought=False)
+        yield MarkedText(text[start:end], sought=True)
+        done = end
     if done < len(text):
         yield MarkedText(text[done:], sought=False)
-
-
-def _is_sought(word: str, sought: set[str]) -> bool:
-    plain = word.casefold()
-    if stem(plain) in sought:
-        return True
-    is_made_of_words = word.isascii() and (plain != word[:1].lower() + word[1:] or "_" in word)
-    return is_made_of_words and not sought.isdisjoint(index_text(word).split())

@@ -245,7 +245,7 @@ def linked(view: PageView, identity: str, *, depth: int = 1) -> Sequence[Neighbo
 
 def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[GraphNode]]:
     centre = GraphNode(id=_QUESTION, title=question, type=_QUESTION)
-    found = view.query(SearchReport, "search", {"text": question}, limit=_ANSWERS)
+    found = view.query(SearchReport, "search", {"text": question}, limit=_ANSWERS, lines=0)
     answers = {
         hit.object_id: GraphNode(
             id=hit.object_id,

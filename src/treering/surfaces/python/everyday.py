@@ -1,0 +1,190 @@
+"""The everyday methods of a space, with types: find, ask, record, correct, take back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from treering.core.errors import InvalidInput
+from treering.core.scope import ROOT
+from treering.surfaces.python.results import Brief, Hit, Hits, Log, Pack, Recorded
+from treering.verbs import everyday
+from treering.verbs.catalog import TOOLS
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import EVERYTHING, Envelope, Report, Verb
+
+if TYPE_CHECKING:
+    from treering.core.patch import Receipt
+    from treering.verbs.crystallize.submission import WriteReport
+    from treering.verbs.ingest.report import IngestReport
+    from treering.verbs.query.brief import BriefReport
+    from treering.verbs.query.browsing import ExpandReport, PageReport
+    from treering.verbs.query.context import ContextReport
+    from treering.verbs.query.recent import RecentReport
+    from treering.verbs.query.search import SearchReport
+
+Place = str | Hit
+"""Evidence: `path:10-14`, `path::symbol`, a path, a quoted sentence, an origin, ids, or a hit."""
+Places = Place | Iterable[Place]
+
+_ADDRESSES = ("http://", "https://")
+
+
+class EverydayMethods:
+    """The methods that need no envelope. Each has the name of its command."""
+
+    __slots__ = ()
+    engine: Engine
+
+    def add(self, what: Path | str = "", *, note: str = "", title: str = "", scope: str = ROOT) -> "IngestReport":
+        """Read a repository, folder, file or page into the space; or with `note` a text.
+
+        Unchanged input changes nothing. Raises `InvalidInput` for something that cannot be read.
+        """
+        if bool(what) == bool(note):
+            raise InvalidInput("add takes a path, an address or a note.", hint='Write space.add(".").')
+        if note:
+            item = {"text": note, **({"title": title} if title else {})}
+            return cast("IngestReport", self._call("ingest", "source", scope, {"items": [item]}))
+        target = str(what)
+        if target.lower().startswith(_ADDRESSES):
+            return cast("IngestReport", self._call("ingest", "url", scope, {"url": target}))
+        mode = "repo" if _is_repository(self.engine, target) else "path"
+        return cast("IngestReport", self._call("ingest", mode, scope, {"path": target}))
+
+    def search(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        kind: str = "",
+        path: str = "",
+        since: date | datetime | str | None = None,
+        scope: str = ROOT,
+    ) -> Hits:
+        """Return the passages and objects that answer best.
+
+        `kind`: such as decision, fact or markdown. `path`: a folder or file of the repository, such as `src/**`.
+        `since`: only what was written or changed from then on.
+        """
+        days = since if isinstance(since, str) or since is None else since.isoformat()
+        where = everyday.conditions(self.engine, kind=kind, path=path, since=days or "", scope=scope)
+        options = {"limit": limit, "filter": where, "descend": True}
+        return Hits(cast("SearchReport", self._call("query", "search", scope, {"text": text}, options)))
+
+    def ask(self, task: str, *, max_tokens: int | None = None, scope: str = ROOT) -> Pack:
+        """Return what is known for a task or a question, within a token budget (2,000 by default)."""
+        options: dict[str, Any] = {"descend": True, **({"max_tokens": max_tokens} if max_tokens else {})}
+        return Pack(cast("ContextReport", self._call("query", "context", scope, {"task": task}, options)))
+
+    def brief(self, *, scope: str = ROOT) -> Brief:
+        """Return what to know before starting: rules, decisions, open work, changes."""
+        return Brief(cast("BriefReport", self._call("query", "brief", scope, {})))
+
+    def show(self, what: str, *, scope: str = ROOT) -> "PageReport":
+        """Return one object with its history: by id, by name, or a file by its path. Raises `NotFound`."""
+        return cast("PageReport", self._call("query", "page", scope, what, {"descend": True}))
+
+    def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
+        """Return the words at some places, such as `src/app.py:10-20`."""
+        return cast("ExpandReport", self._call("query", "expand", scope, {"ids": _texts(places)}, {"descend": True}))
+
+    def log(
+        self,
+        about: str = "",
+        *,
+        since: date | datetime | str | None = None,
+        limit: int = 50,
+        scope: str = ROOT,
+    ) -> Log:
+        """Return what changed, newest first; only of one file or object and what rests on it, if `about` names one."""
+        given: dict[str, Any] = {"limit": limit, "about": about}
+        if since:
+            given["since"] = since if isinstance(since, str) else since.isoformat()
+        return Log(cast("RecentReport", self._call("query", "recent", scope, given, {"descend": True})))
+
+    def decide(
+        self,
+        text: str,
+        *,
+        outcome: str = "",
+        question: str = "",
+        why: str = "",
+        instead_of: Sequence[str] = (),
+        because: Places = (),
+        scope: str = ROOT,
+    ) -> Recorded:
+        """Record a decision. `text` is its title and, unless one is given, its outcome."""
+        based = _based(because, scope)
+        call = everyday.decide(text, based, outcome=outcome, question=question, why=why, instead_of=instead_of)
+        return self._record(call)
+
+    def rule(
+        self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
+    ) -> Recorded:
+        """Record a rule to keep; `applies_to` limits it to a path or an area."""
+        return self._record(everyday.rule(text, _based(because, scope), applies_to=applies_to, why=why))
+
+    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> Recorded:
+        """Record a preference."""
+        return self._record(everyday.prefer(text, _based(because, scope), applies_to=applies_to))
+
+    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> Recorded:
+        """Record a fact such as `port = 8080` of a subject."""
+        return self._record(everyday.fact(text, _based(because, scope), subject=of))
+
+    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Recorded:
+        """Open a task."""
+        return self._record(everyday.task(text, priority=priority, summary=summary, scope=scope))
+
+    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> Recorded:
+        """Resolve a task, named by its id or by words of its title. Raises `NotFound`, `InvalidInput`."""
+        return self._record(everyday.done(self.engine.ledger, task, resolution, scope=scope))
+
+    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> Recorded:
+        """Replace a statement by what holds now; the old one stays in the history. Raises `NotFound`."""
+        return self._record(everyday.replacement(self.engine.ledger, old, text, _based(because, ROOT), why=why))
+
+    def undo(self, patch_id: str = "") -> "Receipt":
+        """Take back a patch, by default what this author recorded last. Raises `NotFound`, `Conflict`."""
+        # Imported here: most programs take nothing back.
+        from treering.verbs.crystallize import review
+
+        ledger = self.engine.ledger
+        patch = patch_id or everyday.last_patch(ledger, self.engine.author.actor).id
+        given, options = {"patch_id": patch}, {"reason": "undo"}
+        return review.REVERT.perform(self.engine, given=given, options=options, granted=EVERYTHING)
+
+    def _record(self, call: Envelope) -> Recorded:
+        return Recorded(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
+
+    def _call(
+        self,
+        verb: Verb,
+        mode: str,
+        scope: str,
+        given: Mapping[str, Any] | str,
+        options: Mapping[str, Any] | None = None,
+    ) -> Report:
+        what = given if isinstance(given, str) else dict(given)
+        envelope = Envelope(mode=mode, scope=scope, input=what, options=dict(options or {}))
+        return TOOLS[verb].call(self.engine, envelope, granted=EVERYTHING)
+
+
+def _based(because: Places, scope: str) -> everyday.Because:
+    return everyday.Because(_texts([because] if isinstance(because, str | Hit) else because), scope)
+
+
+def _texts(places: Iterable[Place]) -> tuple[str, ...]:
+    return tuple(one.evidence if isinstance(one, Hit) else one for one in places)
+
+
+def _is_repository(engine: Engine, target: str) -> bool:
+    # Imported here: it brings in what reads repositories.
+    from treering.core.errors import Unavailable
+
+    try:
+        engine.adapters["repo"].origin(target)
+    except (InvalidInput, Unavailable):
+        return False
+    return True

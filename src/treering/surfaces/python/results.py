@@ -1,0 +1,183 @@
+"""What the everyday methods of a space return: sequences and values that print as people read them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+from treering.core.canonical import is_object
+
+if TYPE_CHECKING:
+    from treering.retrieval.search.packing import PackItem
+    from treering.verbs.crystallize.submission import WriteReport
+    from treering.verbs.evidence.resolving import ResolvedEvidence
+    from treering.verbs.query.brief import BriefReport
+    from treering.verbs.query.context import ContextReport
+    from treering.verbs.query.recent import RecentChange, RecentReport
+    from treering.verbs.query.search import SearchReport
+    from treering.verbs.reading import ShownHit
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage or an object that answers a search. Its `text` is data, whatever it says."""
+
+    shown: "ShownHit"
+    """The hit with all its fields."""
+
+    @property
+    def id(self) -> str:
+        """The id of the object."""
+        return self.shown.object_id
+
+    @property
+    def path(self) -> str:
+        """The path of the file, from the top of its repository; the origin of another source; empty for knowledge."""
+        return self.shown.origin.rpartition("#")[2]
+
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """The first and last line in the file, counted from 1; `None` if it is of no file."""
+        first = self.shown.first_line
+        return (first, first + len(self.shown.text.splitlines()) - 1) if first else None
+
+    @property
+    def title(self) -> str:
+        """The title of the object or source."""
+        return self.shown.title
+
+    @property
+    def text(self) -> str:
+        """The words of the passage."""
+        return self.shown.text
+
+    @property
+    def score(self) -> float:
+        """How well it answers, compared to the other hits of the search."""
+        return self.shown.score
+
+    @property
+    def evidence(self) -> str:
+        """The hit as evidence of knowledge."""
+        return f"{self.shown.object_id} {self.shown.segment_id}".strip()
+
+    def __str__(self) -> str:
+        """Return the place and the words."""
+        at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
+        return f"{self.path or self.title}{at}\n{self.text}"
+
+
+class Hits(Sequence[Hit]):
+    """The hits of a search, best first."""
+
+    def __init__(self, report: "SearchReport") -> None:
+        self.report = report
+        self._hits = tuple(Hit(one) for one in report.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        """Return a hit, or some of them."""
+        return self._hits[place]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._hits)
+
+    def __str__(self) -> str:
+        """Return all hits, each with its place."""
+        return "\n\n".join(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1))
+
+
+class Pack(Sequence["PackItem"]):
+    """What is known for a task. `str(pack)` is what an agent reads, with recalled text marked as data."""
+
+    def __init__(self, report: "ContextReport") -> None:
+        self.report = report
+
+    @overload
+    def __getitem__(self, place: int) -> "PackItem": ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple["PackItem", ...]: ...
+    def __getitem__(self, place: int | slice) -> "PackItem | tuple[PackItem, ...]":
+        """Return an item, or some of them."""
+        return self.report.pack.items[place]
+
+    def __len__(self) -> int:
+        """Return how many items there are."""
+        return len(self.report.pack.items)
+
+    def __str__(self) -> str:
+        """Return the pack as Markdown."""
+        return self.report.text
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What to know before starting. `str(brief)` is what an agent reads."""
+
+    report: "BriefReport"
+
+    def __str__(self) -> str:
+        """Return the brief; empty if nothing is known."""
+        return self.report.text
+
+
+class Log(Sequence["RecentChange"]):
+    """Changes, newest first."""
+
+    def __init__(self, report: "RecentReport") -> None:
+        self.report = report
+
+    @overload
+    def __getitem__(self, place: int) -> "RecentChange": ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple["RecentChange", ...]: ...
+    def __getitem__(self, place: int | slice) -> "RecentChange | tuple[RecentChange, ...]":
+        """Return a change, or some of them."""
+        return self.report.changes[place]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.report.changes)
+
+    def __str__(self) -> str:
+        """Return a line for each change."""
+        return "\n".join(f"{one.time}  {one.event}  {one.title}" for one in self)
+
+
+_NEW = frozenset({"created", "duplicate"})
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was recorded: its id, the evidence it rests on, and the patch that wrote it."""
+
+    report: "WriteReport"
+
+    @property
+    def id(self) -> str:
+        """The id of the knowledge or task; empty if it waits for review."""
+        results = self.report.receipt.results if self.report.receipt else ()
+        written = [one for one in results if is_object(one.id) and not one.id.startswith("src:")]
+        # A replacement also changes what it replaces: the new statement comes first.
+        return min(written, key=lambda one: one.outcome not in _NEW).id if written else ""
+
+    @property
+    def evidence(self) -> tuple["ResolvedEvidence", ...]:
+        """The places given as evidence, with the words quoted."""
+        return self.report.evidence
+
+    @property
+    def patch_id(self) -> str:
+        """The id of the patch, for `space.undo`."""
+        return self.report.patch_id
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids of everything that was written."""
+        return iter(self.report.ids)
+
+    def __str__(self) -> str:
+        """Return the id."""
+        return self.id

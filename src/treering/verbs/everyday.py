@@ -1,0 +1,186 @@
+"""The calls people make every day, as envelopes of the four verbs: one declaration for each surface."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treering.core.canonical import is_object, normalise_text
+from treering.core.errors import InvalidInput, NotFound
+from treering.core.filters import Compare
+from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference, title_of
+from treering.core.patch import TITLE, PatchRecord, shortened
+from treering.core.scope import ROOT
+from treering.ports.ledger import Ledger, Selection
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import Envelope
+from treering.verbs.short_ids import full_id
+from treering.verbs.trees import tree_of
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """What a statement is based on, and where it belongs."""
+
+    evidence: tuple[str, ...] = ()
+    """Places: see `evidence.notation`."""
+    scope: str = ROOT
+
+
+_NOTHING = Because()
+
+
+def decide(
+    text: str,
+    because: Because = _NOTHING,
+    *,
+    outcome: str = "",
+    question: str = "",
+    why: str = "",
+    instead_of: Sequence[str] = (),
+) -> Envelope:
+    """Record a decision. `text` is its title and, unless given, its outcome and the question it answers."""
+    payload = {
+        "question": question or text,
+        "outcome": outcome or text,
+        "rationale": why,
+        "alternatives": list(instead_of),
+    }
+    return _knowledge("decision", text, payload, because)
+
+
+def rule(text: str, because: Because = _NOTHING, *, applies_to: str = "", why: str = "") -> Envelope:
+    """Record a constraint. `applies_to`: the path or area it is limited to; everything by default."""
+    return _knowledge("constraint", text, {"rule": text, "scope": applies_to, "violation_impact": why}, because)
+
+
+def prefer(text: str, because: Because = _NOTHING, *, applies_to: str = "") -> Envelope:
+    """Record a preference."""
+    return _knowledge("preference", text, {"statement": text, "scope": applies_to}, because)
+
+
+def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelope:
+    """Record a fact written `NAME = VALUE`, about a subject; `SUBJECT.NAME = VALUE` names the subject itself.
+
+    Raises `InvalidInput` if the name, the value or the subject is missing.
+    """
+    name, value = _assignment(text)
+    if not subject and "." in name:
+        subject, _, name = name.rpartition(".")
+    if not subject:
+        raise InvalidInput(
+            f"{text!r} does not name what it is about.",
+            hint=f"Add --of SUBJECT, or write SUBJECT.{name} = {value}.",
+        )
+    payload = {"subject": subject, "predicate": name, "value": value}
+    return _knowledge("fact", f"{subject}: {name} = {value}", payload, because)
+
+
+def task(text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Envelope:
+    """Open a task."""
+    given = {"title": shortened(text, TITLE), "priority": priority, "summary": summary}
+    return Envelope(mode="work_item", scope=scope, input=given)
+
+
+def done(ledger: Ledger, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
+    """Resolve the task with an id, or with these words in its title. Raises `NotFound`, `InvalidInput`."""
+    identity = full_id(ledger, item)
+    given = {
+        "id": identity if is_object(identity) else _open_work(ledger, item),
+        "status": "resolved",
+        "resolution": resolution or "Done.",
+    }
+    return Envelope(mode="work_item", scope=scope, input=given)
+
+
+def replacement(ledger: Ledger, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
+    """Replace knowledge by a new statement of the same kind. Raises `NotFound`, `InvalidInput`."""
+    item = ledger.get(full_id(ledger, old))
+    if not isinstance(item, Knowledge):
+        raise InvalidInput(f"{item.id} is no knowledge, so it cannot be replaced.", hint="Give the id of a statement.")
+    new = _restated(item, text, because, why)
+    return Envelope(mode="supersede", scope=item.scope, input={"id": item.id, "knowledge": new})
+
+
+def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "", scope: str = ROOT) -> dict[str, Any]:
+    """Return the filter of a search: of a kind, below a path of the caller's repository, changed since a time.
+
+    `path` may end with `/**` or `*`. Raises `InvalidInput` for a path if the caller's folder is in no known repository.
+    """
+    where: dict[str, Any] = {"kind": kind} if kind else {}
+    if since:
+        where["updated_at"] = {"gte": since if "T" in since else f"{since}T00:00:00Z"}
+    if start := path.rstrip("*"):
+        tree = tree_of(engine, scope, at="", past=False)
+        if tree is None:
+            raise InvalidInput(
+                f"The path {path} is in no repository that this space contains.", hint="Ask from its folder."
+            )
+        where["origin"] = {"prefix": f"{tree.view.root}#{start.removeprefix('./')}"}
+    return where
+
+
+def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
+    """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
+    for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
+        if record.source.actor == actor and record.operations and record.source.tool == _RECORDS:
+            return record
+    raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
+
+
+def _open_work(ledger: Ledger, words: str) -> str:
+    """Return the id of the one open work item whose title contains some words. Raises `NotFound`, `InvalidInput`."""
+    selection = Selection(scope=ROOT, descend=True, types=("work_item",), where=Compare("status", "in", _OPEN))
+    wanted = words.strip().casefold()
+    found = [item for item in ledger.select(selection) if wanted and wanted in title_of(item).casefold()]
+    if not found:
+        raise NotFound(f"No open task is called {words!r}.", hint="Give its id. See: treering brief")
+    if len(found) > 1:
+        titles = "; ".join(f"{item.id} {title_of(item)}" for item in found[:_MAX_SHOWN])
+        raise InvalidInput(f"{len(found)} open tasks are called {words!r}.", hint=f"Give the id of one: {titles}.")
+    return found[0].id
+
+
+_OPEN = ("open", "in_progress", "blocked")
+_MAX_SHOWN = 5
+_MAX_PATCHES = 200
+_RECORDS = "wiki.crystallize"
+
+
+def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Because) -> Envelope:
+    given = {
+        "kind": kind,
+        "title": shortened(text, TITLE),
+        "payload": {name: value for name, value in payload.items() if value not in ("", [])},
+        # A stated place is enough for what the caller records to hold; else the caller's channel decides.
+        **({"evidence_refs": list(because.evidence), "status": "active"} if because.evidence else {}),
+    }
+    return Envelope(mode="knowledge", scope=because.scope, input=given)
+
+
+def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[str, Any]:
+    match item.payload:
+        case Decision(question=question, outcome=outcome):
+            own = normalise_text(question) == normalise_text(outcome)
+            call = decide(text, because, question="" if own else question, why=why, instead_of=[outcome])
+        case Constraint(scope=applies_to):
+            call = rule(text, because, applies_to=applies_to, why=why)
+        case Preference(scope=applies_to):
+            call = prefer(text, because, applies_to=applies_to)
+        case Fact(subject=subject, predicate=predicate):
+            call = fact(text if "=" in text else f"{predicate} = {text}", because, subject=subject)
+        case _:
+            raise InvalidInput(
+                f"A {item.kind} cannot be replaced by one sentence.", hint="Use treering crystallize --mode supersede."
+            )
+    return dict(call.input) if isinstance(call.input, dict) else {}
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not (name and sign and value):
+        raise InvalidInput(f"{text!r} is no fact.", hint='Write it such as "port = 8080".')
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value

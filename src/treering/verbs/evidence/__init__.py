@@ -1,0 +1,1 @@
+"""Evidence as people write it, and the segments it is resolved to."""

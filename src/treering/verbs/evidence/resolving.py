@@ -1,0 +1,343 @@
+"""Resolving evidence as people write it to the segments that contain it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import PurePosixPath
+
+from treering.core.canonical import PREFIXES, is_object
+from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in
+from treering.core.filters import Compare
+from treering.core.objects import Source
+from treering.ports.ledger import noted
+from treering.ports.passages import Reach
+from treering.ports.search import TextRequest
+from treering.retrieval.index.rounds import look_up
+from treering.retrieval.text.analysis import query_terms
+from treering.verbs.envelope import Call, Value
+from treering.verbs.evidence.notation import (
+    NOTATIONS,
+    LinesOf,
+    PassageOf,
+    Quote,
+    SourceCalled,
+    SymbolOf,
+    read_notation,
+)
+from treering.verbs.evidence_files import NamedFile
+from treering.verbs.file_names import files_called
+from treering.verbs.trees import AskedTree, tree_of
+
+MAX_SEGMENTS = 20
+"""Segments that a file named as a whole is cited by; the first ones of a longer one."""
+_MAX_CANDIDATES = 5
+_QUOTE_HITS = 50
+"""Passages in which a quoted sentence is looked for."""
+_MAX_QUOTED_CHARS = 2_000
+_MAX_NAME_CHARS = 200
+
+
+class ResolvedEvidence(Value):
+    """What a caller gave as evidence, and the segments it was resolved to."""
+
+    given: str
+    place: str
+    """A citation such as `src/retry.py#L10-L14 @ 1f3c…`."""
+    source_id: str
+    segment_ids: tuple[str, ...]
+    quote: str
+    """The words given: exactly the lines, or the start of a longer passage."""
+    uncommitted: bool = False
+    """Whether the lines are only in the work tree."""
+
+    @property
+    def refs(self) -> tuple[EvidenceRef, ...]:
+        """The references that knowledge stores."""
+        return tuple(EvidenceRef(source_id=self.source_id, segment_id=one) for one in self.segment_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """References to store, and how those that were written as text were resolved."""
+
+    refs: tuple[EvidenceRef, ...]
+    resolved: tuple[ResolvedEvidence, ...]
+
+
+def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run: bool = False) -> Resolution:
+    """Resolve each piece of evidence; references with ids stay as they are.
+
+    A file that the space does not contain yet, or not with these lines, is ingested first, except in a `dry_run`.
+    Raises `InvalidInput` or `NotFound` with the closest candidates if a text names nothing or more than one place,
+    `Denied` for a file outside of what may be read.
+    """
+    refs: list[EvidenceRef] = []
+    resolved: list[ResolvedEvidence] = []
+    resolver: _Resolver | None = None
+    for one in given:
+        if isinstance(one, EvidenceRef):
+            refs.append(one)
+            continue
+        resolver = resolver or _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=dry_run)
+        found = resolver.resolve(one)
+        resolved.append(found)
+        refs += found.refs
+    return Resolution(tuple({(ref.source_id, ref.segment_id, ref.role): ref for ref in refs}.values()), tuple(resolved))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    call: Call
+    tree: AskedTree | None
+    dry_run: bool
+
+    def resolve(self, text: str) -> ResolvedEvidence:
+        match read_notation(text):
+            case PassageOf(source_id, segment_id):
+                source = self._source(source_id)
+                segments = [one for one in source.segments if one.segment_id == segment_id]
+                return self._answer(text, source, segments or [self.call.engine.ledger.segment(source_id, segment_id)])
+            case LinesOf() as lines:
+                return self._lines(text, lines)
+            case SymbolOf(path, symbol):
+                return self._symbol(text, path, symbol)
+            case SourceCalled(name, turn):
+                return self._called(text, name, turn)
+            case Quote(words):
+                return self._quoted(text, words)
+
+    def _lines(self, text: str, lines: LinesOf) -> ResolvedEvidence:
+        file = self._file(lines.path)
+        source = self._of_file(lines.path, file)
+        if source is None:
+            if known := self._by_origin(text):
+                return self._answer(text, known, known.segments)
+            raise self._unknown(lines.path)
+        source = self._up_to_date(source, file, lines.first, lines.last)
+        stored = _stored_lines(self._segments(source))
+        numbers = [number for number in range(lines.first, lines.last + 1) if number in stored]
+        if not numbers:
+            raise InvalidInput(
+                f"{lines.path} has no lines {lines.first}-{lines.last} that are stored.",
+                hint=_known_lines(source, stored),
+            )
+        chosen = {id(stored[number][0]): stored[number][0] for number in numbers}
+        quote = "\n".join(
+            stored[number][1] if number in stored else "" for number in range(numbers[0], numbers[-1] + 1)
+        )
+        first = stored[numbers[0]][0].locator
+        exact = first.model_copy(update={"start": numbers[0], "end": numbers[-1]})
+        return self._answer(text, source, [*chosen.values()], quote=quote, place=place_in(exact, source.origin))
+
+    def _symbol(self, text: str, path: str, symbol: str) -> ResolvedEvidence:
+        file = self._file(path)
+        source = self._of_file(path, file)
+        if source is None:
+            raise self._unknown(path)
+        source = self._up_to_date(source, file)
+        segments = self._segments(source)
+        named = {
+            name: name == symbol or name.endswith(f".{symbol}") for segment in segments for name in _names_in(segment)
+        }
+        names = [name for name, is_meant in named.items() if is_meant]
+        if symbol in names:
+            names = [symbol]
+        if len(names) != 1:
+            how_many = f"{len(names)} definitions called" if names else "no definition called"
+            raise InvalidInput(
+                f"{path} has {how_many} {symbol}.", hint=_choose(names or _close(symbol, named) or [*named])
+            )
+        chosen = [one for one in segments if names[0] in _names_in(one)]
+        if len(chosen) == 1 and (lines := _lines_of(chosen[0], names[0])):
+            return self._lines(text, LinesOf(path, *lines))
+        return self._answer(text, source, chosen)
+
+    def _called(self, text: str, name: str, turn: int | None) -> ResolvedEvidence:
+        source = self._source(name) if is_object(name) else None
+        if source is None:
+            file = self._file(name)
+            source = self._of_file(name, file)
+            source = self._up_to_date(source, file) if source else None
+        if source is None and " " in text:
+            return self._quoted(text, text)
+        if source is None and (source := self._by_origin(name)) is None:
+            raise self._unknown(name)
+        segments = self._segments(source)
+        if turn is not None:
+            segments = [one for one in segments if isinstance(one.locator, Turn) and one.locator.turn == turn]
+            if not segments:
+                raise NotFound(f"{name} has no turn {turn}.", hint=f"It has {len(source.segments)} turns, from 0.")
+        return self._answer(text, source, segments)
+
+    def _quoted(self, text: str, words: str) -> ResolvedEvidence:
+        terms = query_terms(words)
+        reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
+        request = TextRequest(reach, _QUOTE_HITS, words=(*terms.words, *terms.phrases))
+        sought = " ".join(words.split()).casefold()
+        matches: list[tuple[Source, Segment]] = []
+        for head in look_up(self.call.engine.index, request) if sought else ():
+            with noted({}):  # a damaged source is reported by lint; here it is no match
+                source = self._source(head.object_id)
+                segments = [one for one in self._segments(source) if one.segment_id == head.part]
+                matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
+        if len(matches) != 1:
+            how_many = f"{len(matches)} places contain" if matches else "No source contains"
+            places = [place_in(one.locator, source.origin) for source, one in matches[:_MAX_CANDIDATES]]
+            hint = _choose(places) if places else f"Quote it word for word, or give {NOTATIONS}."
+            raise InvalidInput(f"{how_many} {words[:200]!r}.", hint=hint)
+        source, segment = matches[0]
+        return self._answer(text, source, [segment], quote=words)
+
+    def _answer(
+        self, text: str, source: Source, segments: Sequence[Segment], *, quote: str = "", place: str = ""
+    ) -> ResolvedEvidence:
+        if not segments:
+            raise InvalidInput(f"{source.title} contains no text.", hint=f"Give {NOTATIONS}.")
+        cited = segments[:MAX_SEGMENTS]
+        first = cited[0].locator
+        words = quote or "\n\n".join(one.excerpt for one in cited)
+        return ResolvedEvidence(
+            given=text,
+            place=place or place_in(first, source.origin),
+            source_id=source.id,
+            segment_ids=tuple(one.segment_id for one in cited),
+            quote=words[:_MAX_QUOTED_CHARS],
+            uncommitted=isinstance(first, Lines) and not first.commit and source.origin.startswith("repo:"),
+        )
+
+    def _source(self, identity: str) -> Source:
+        item = self.call.engine.ledger.get(identity)
+        if isinstance(item, Source):
+            return item
+        raise InvalidInput(
+            f"{identity} is not a source, so it cannot be evidence.",
+            hint=f"Evidence is in sources, whose ids start with {PREFIXES['source']}:. Put others in derived_from.",
+        )
+
+    def _file(self, path: str) -> NamedFile | None:
+        files = self.call.engine.evidence_files
+        return files.find(path) if files else None
+
+    def _of_file(self, path: str, file: NamedFile | None) -> Source | None:
+        """Return the source of a file, which is read now if it exists and is not known. Raises if several match."""
+        found = self._candidates(path, file)
+        if file and not found:
+            self._ingest(file)
+            found = self._candidates(path, file)
+        if file and len(found) > 1:
+            found = [one for one in found if _is_at(one, file)] or found
+        if len(found) > 1:
+            origins = [one.origin.rpartition("#")[2] for one in found]
+            raise InvalidInput(f"{path} is the end of {len(found)} paths.", hint=_choose(origins))
+        return found[0] if found else None
+
+    def _candidates(self, path: str, file: NamedFile | None) -> list[Source]:
+        name = file.path if file else PurePosixPath(path).as_posix()
+        origins = [f"{self.tree.view.root}#{name}"] if self.tree else []
+        origins += [f"file:{file.place.as_posix()}"] if file else []
+        if exact := next(filter(None, map(self._by_origin, origins)), None):
+            return [exact]
+        return list(files_called(self.call, name, Reach(self.call.scope, descend=True)))
+
+    def _up_to_date(self, source: Source, file: NamedFile | None, first: int = 1, last: int = 10**9) -> Source:
+        """Return the source as it is in the work tree: read again if it differs there in these lines."""
+        files = self.call.engine.evidence_files
+        if file is None or files is None:
+            return source
+        stored, lying = _stored_lines(self._segments(source)), files.lines(file)
+        wanted = range(first, min(last, len(lying)) + 1)
+        differs = any(
+            lying[number - 1] != stored[number][1] if number in stored else lying[number - 1].strip()
+            for number in wanted
+        )
+        if not lying or not differs:
+            return source
+        self._ingest(file)
+        return self._source(source.id)
+
+    def _ingest(self, file: NamedFile) -> None:
+        files = self.call.engine.evidence_files
+        if files is None:
+            return
+        if self.dry_run:
+            raise InvalidInput(
+                f"{file.path} is not stored as it is now, and a dry run reads nothing.",
+                hint=f"Run `treering ingest {file.path}` first, or leave --dry-run out.",
+            )
+        files.ingest(file, self.call.engine.ledger, self.call.scope)
+
+    def _segments(self, source: Source) -> list[Segment]:
+        """Return the segments of a source in order, as they are in the caller's tree."""
+        contents = (
+            self.tree.view.contents(source.origin, source.fingerprint)
+            if self.tree and self.tree.view.has(source.origin)
+            else None
+        )
+        ordered = sorted(source.segments, key=lambda one: one.position)
+        if contents is None:
+            return ordered
+        return [one for segment in ordered if (one := segment.in_contents(contents))]
+
+    def _by_origin(self, name: str) -> Source | None:
+        states = self.call.engine.ledger.sources_at(scope=self.call.scope, origins=[name])
+        return self._source(states[name].id) if name in states else None
+
+    def _unknown(self, name: str) -> TreeringError:
+        known: list[str] = []
+        if self.tree:
+            root = self.tree.view.root
+            origins = self.call.engine.ledger.sources(scope=self.call.scope, root=root)
+            known = [origin.removeprefix(f"{root}#") for origin in origins if origin != root]
+        base = PurePosixPath(name).name
+        alike = [path for path in known if base and PurePosixPath(path).name == base] or _close(name, known)
+        hint = _choose(alike) if alike else f"Check the path, or give {NOTATIONS}."
+        return NotFound(f"There is no file, source or address {name[:200]!r}.", hint=hint)
+
+
+def _stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:
+    """Return by line number the segment that contains the line, and the line."""
+    return {
+        segment.locator.start + place: (segment, line)
+        for segment in segments
+        if isinstance(segment.locator, Lines)
+        for place, line in enumerate(segment.excerpt.splitlines())
+    }
+
+
+def _names_in(segment: Segment) -> tuple[str, ...]:
+    heading = segment.locator.heading if isinstance(segment.locator, Lines) else ""
+    names = [part.strip().partition(" (part ")[0] for part in heading.split(",")]
+    return tuple(dict.fromkeys([*(one.name for one in segment.definitions), *filter(None, names)]))
+
+
+def _lines_of(segment: Segment, name: str) -> tuple[int, int] | None:
+    """Return the first and last line of a definition in its file, if its segment contains more than it."""
+    if not isinstance(segment.locator, Lines):
+        return None
+    start = segment.locator.start - 1
+    return next(((start + one.first, start + one.last) for one in segment.definitions if one.name == name), None)
+
+
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names that are spelled like one, also if only their last part is."""
+    ends = {end: one for one in known for end in (one, re.split(r"[./]", one)[-1])}
+    found = get_close_matches(name[:_MAX_NAME_CHARS], list(ends), n=_MAX_CANDIDATES, cutoff=0.6)
+    return list(dict.fromkeys(ends[one] for one in found))
+
+
+def _is_at(source: Source, file: NamedFile) -> bool:
+    return source.origin.endswith((f"#{file.path}", file.place.as_posix()))
+
+
+def _known_lines(source: Source, stored: dict[int, tuple[Segment, str]]) -> str:
+    if not stored:
+        return f"{source.title} is not stored by lines. Name it as a whole, or quote a sentence of it."
+    return f"Its stored lines are {min(stored)} to {max(stored)}."
+
+
+def _choose(candidates: Sequence[str]) -> str:
+    shown = ", ".join(candidates[:_MAX_CANDIDATES])
+    more = len(candidates) - _MAX_CANDIDATES
+    return f"Give one of: {shown}{f' and {more} more' if more > 0 else ''}."

@@ -1,0 +1,60 @@
+"""Reading the files that evidence names, for callers who may have files read."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treering.core.errors import Denied, InvalidInput
+from treering.core.screening import redact
+from treering.ports.ledger import Ledger
+
+if TYPE_CHECKING:
+    from treering.verbs.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file that exists: its absolute path, and its path from the top of its work tree or of the readable folder."""
+
+    place: Path
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFiles:
+    """Finds and ingests files below the folder that a call is made from."""
+
+    engine: "Engine"
+
+    def find(self, path: str) -> NamedFile | None:
+        """Return the file a path names, from the caller's folder or from the top of its work tree.
+
+        Returns `None` if there is no such file. Raises `Denied` if it exists outside of what may be read.
+        """
+        lookup = self.engine.trees()
+        here = lookup.here(self.engine.folder) if lookup else None
+        bases = [self.engine.folder or self.engine.files.root or Path.cwd(), *([here.top] if here else [])]
+        denied: Denied | None = None
+        for base in bases:
+            try:
+                place = self.engine.files.place(str(base / path))
+                if place.is_file():
+                    top = here.top.resolve() if here else base.resolve()
+                    inside = place.is_relative_to(top)
+                    return NamedFile(place, place.relative_to(top).as_posix() if inside else place.as_posix())
+            except Denied as error:
+                denied = denied or error
+            except (InvalidInput, OSError):
+                continue
+        if denied and any((base / path).is_file() for base in bases):
+            raise denied
+        return None
+
+    def lines(self, file: NamedFile) -> list[str]:
+        """Return the lines of a text file as a source contains them, without secrets; an empty list for others."""
+        text = self.engine.files.text(file.place) or ""
+        return redact(text.replace("\r\n", "\n")).text.splitlines()
+
+    def ingest(self, file: NamedFile, ledger: Ledger, scope: str) -> None:
+        """Read the file into the space, as `ingest` in mode `path` does. Raises what that raises."""
+        self.engine.ingest_file(replace(self.engine, ledger=ledger), scope, file.place)

@@ -1,0 +1,124 @@
+"""One command for each everyday job, and what it prints."""
+
+import pytest
+
+README = "# Acme\n\nAcme retries three times.\n\nReleases are cut on Tuesdays.\n"
+
+
+def printed(stage, *arguments):
+    return stage.done(*arguments).out
+
+
+@pytest.fixture
+def acme(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    (stage.folder / "README.md").write_text(README)
+    stage.done("init")
+    stage.done("add", ".")
+    return stage
+
+
+def test_add_reads_a_folder_and_a_note(acme):
+    printed(acme, "add", "--note", "The lamp is lit at dusk.", "--title", "Lamp")
+    assert "The lamp is lit at dusk." in printed(acme, "search", "lamp", "lit")
+
+
+def test_add_takes_one_thing(acme):
+    assert acme.run("add").code == 2
+    assert acme.run("add", ".", "--note", "x").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "receipt"),
+    [
+        (("decide", "Retries are bounded", "--because", "README.md:3"), "Decided: Retries are bounded (README.md:3)."),
+        (("decide", "Retries", "are", "bounded"), "Decided: Retries are bounded."),
+        (("rule", "No new dependencies", "--for", "src"), "Rule: No new dependencies."),
+        (("prefer", "Short functions"), "Preference: Short functions."),
+        (("fact", "port = 8080", "--of", "api"), "Fact: port = 8080."),
+        (("fact", "api.port = 8080"), "Fact: api.port = 8080."),
+        (("task", "Write the docs"), "Task: Write the docs."),
+    ],
+)
+def test_recording_prints_one_line(acme, arguments, receipt):
+    assert printed(acme, *arguments) == f"{receipt} Undo with: treering undo\n"
+
+
+def test_brief_shows_what_was_recorded(acme):
+    printed(acme, "rule", "No new dependencies", "--for", "src")
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
+    printed(acme, "task", "Write the docs")
+    brief = printed(acme, "brief")
+    assert all(text in brief for text in ("No new dependencies (in src)", "Retries are bounded", "Write the docs"))
+
+
+def test_decision_keeps_reason_and_alternatives(acme):
+    printed(
+        acme, "decide", "One file", "--question", "Where is a space?", "--why", "Simple", "--instead-of", "A server"
+    )
+    printed(acme, "search", "One file")
+    shown = printed(acme, "show", "1")
+    assert all(text in shown for text in ("Where is a space?", "Simple", "A server"))
+
+
+def test_number_of_a_hit_is_evidence(acme):
+    printed(acme, "search", "releases cut Tuesdays")
+    assert "Decided: Ship on Tuesdays (README.md:1-5)" in printed(
+        acme, "decide", "Ship on Tuesdays", "--because", "[1]"
+    )
+
+
+def test_unknown_number_is_refused(acme):
+    failed = acme.run("decide", "Ship", "--because", "7")
+    assert (failed.code, "no place 7" in failed.err) == (2, True)
+
+
+def test_done_finds_a_task_by_its_title(acme):
+    printed(acme, "task", "Write the docs")
+    assert printed(acme, "done", "the docs", "Written").startswith("Done: Write the docs.")
+    assert "Write the docs" not in printed(acme, "brief")
+    assert acme.run("done", "the docs").code == 3
+
+
+def test_ids_can_be_shortened(acme):
+    identity = next(one for one in acme.json("task", "Write the docs")["ids"] if one.startswith("work:"))
+    assert printed(acme, "done", f"work:…{identity[-6:]}").startswith("Done: Write the docs.")
+    assert "Write the docs" in printed(acme, "show", f"…{identity[-6:]}")
+
+
+def test_replace_supersedes_the_same_kind(acme):
+    printed(acme, "decide", "Three retries", "--because", "README.md:3")
+    printed(acme, "search", "Three retries")
+    replaced = printed(acme, "replace", "1", "Five retries", "--because", "README.md:3", "--why", "Flaky network")
+    assert replaced.startswith("Replaced by: Five retries (README.md:3).")
+    brief = printed(acme, "brief")
+    assert "Five retries" in brief
+    assert "Three retries" not in brief
+
+
+def test_undo_takes_back_what_was_recorded_last(acme):
+    printed(acme, "rule", "No new dependencies")
+    printed(acme, "rule", "No globals")
+    assert printed(acme, "undo") == "Undone: No globals\n"
+    brief = printed(acme, "brief")
+    assert ("No globals" in brief, "No new dependencies" in brief) == (False, True)
+    assert printed(acme, "undo") == "Undone: No new dependencies\n"
+    assert acme.run("undo").code == 3
+
+
+def test_show_prints_lines_of_a_file(acme):
+    assert "Releases are cut on Tuesdays." in printed(acme, "show", "README.md:5")
+    assert "Acme retries" not in printed(acme, "show", "README.md:5")
+
+
+def test_log_is_limited_to_a_file(acme):
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
+    printed(acme, "rule", "No globals")
+    logged = printed(acme, "log", "README.md", "--since", "yesterday")
+    assert ("Retries are bounded" in logged, "No globals" in logged) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["port", "port =", "= 8080"])
+def test_fact_needs_a_name_and_a_value(acme, text):
+    failed = acme.run("fact", text, "--of", "api")
+    assert (failed.code, "port = 8080" in failed.err) == (2, True)

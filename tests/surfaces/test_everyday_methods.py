@@ -1,0 +1,119 @@
+"""The everyday methods of a space in Python, with their results."""
+
+import asyncio
+
+import pytest
+
+import treering.aio
+from space_parts import open_space
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.testing.fakes import HashingEmbedder
+
+
+@pytest.fixture
+def space(tmp_path, monkeypatch):
+    (tmp_path / "retry.py").write_text("LIMIT = 3\n\n\ndef retry_limit():\n    return LIMIT\n")
+    (tmp_path / "notes.md").write_text("# Notes\n\nReleases are cut on Tuesdays.\n")
+    monkeypatch.chdir(tmp_path)
+    with open_space() as space:
+        space.add(".")
+        yield space
+
+
+def test_search_returns_a_sequence_of_hits(space):
+    hits = space.search("retry limit", limit=1)
+    assert [hit.path.rpartition("/")[2] for hit in hits] == ["retry.py"]
+    assert (hits[0].lines, "LIMIT = 3" in hits[0].text) == ((1, 5), True)
+    assert str(hits).startswith("1  ")
+
+
+def test_add_reads_a_note(space):
+    space.add(note="The lamp is lit at dusk.", title="Lamp")
+    assert space.search("lamp lit dusk")[0].title == "Lamp"
+
+
+@pytest.mark.parametrize("given", [{}, {"what": ".", "note": "x"}])
+def test_add_takes_exactly_one_input(space, given):
+    with pytest.raises(InvalidInput):
+        space.add(**given)
+
+
+def test_ask_prints_what_an_agent_reads(space):
+    pack = space.ask("when are releases cut")
+    assert "Releases are cut on Tuesdays." in str(pack)
+    assert len(pack) == len(list(pack)) > 0
+
+
+def test_decide_takes_a_path_and_a_hit(space):
+    hit = space.search("releases Tuesdays", limit=1)[0]
+    decided = space.decide("Ship on Tuesdays", because=[hit, "retry.py:1"], why="Calm", instead_of=["Fridays"])
+    assert [one.quote.splitlines()[0] for one in decided.evidence] == ["# Notes", "LIMIT = 3"]
+    shown = space.show(decided.id).object["payload"]
+    assert (shown["outcome"], shown["rationale"], shown["alternatives"]) == ("Ship on Tuesdays", "Calm", ["Fridays"])
+
+
+def test_brief_contains_what_was_recorded(space):
+    space = space.with_actor("ada", channel="user")
+    space.rule("No new dependencies", applies_to="src")
+    space.prefer("Short functions")
+    space.task("Write the docs")
+    brief = str(space.brief())
+    assert all(text in brief for text in ("No new dependencies (in src)", "Short functions", "Write the docs"))
+
+
+def test_fact_reads_its_value_as_json(space):
+    stated = space.fact("port = 8080", of="api", because="retry.py:1")
+    assert space.show(stated.id).object["payload"]["value"] == 8080
+
+
+def test_done_resolves_a_task(space):
+    opened = space.task("Write the docs")
+    space.done("the docs", "Written")
+    assert space.show(opened.id).object["resolution"] == "Written"
+    with pytest.raises(NotFound):
+        space.done("the docs")
+
+
+def test_replace_and_undo(space):
+    old = space.decide("Three retries", because="retry.py:1")
+    new = space.replace(old.id, "Five retries", because="retry.py:1")
+    assert space.show(old.id).object["status"] == "superseded"
+    with pytest.raises(Conflict):
+        space.undo(old.patch_id)
+    space.undo()
+    assert space.show(old.id).object["status"] == "active"
+    assert space.show(new.id).object["status"] == "archived"
+
+
+def test_replace_refuses_other_objects(space):
+    with pytest.raises(InvalidInput):
+        space.replace(space.task("Write the docs").id, "x")
+
+
+def test_read_returns_exact_lines(space):
+    assert space.read("retry.py:4-5").items[0].text == "def retry_limit():\n    return LIMIT"
+
+
+def test_log_is_limited_to_a_file(space):
+    space.decide("Three retries", because="retry.py:1")
+    space.rule("No globals")
+    titles = [one.title for one in space.log("retry.py", since="yesterday")]
+    assert ("Three retries" in titles, "No globals" in titles) == (True, False)
+
+
+def test_search_is_limited_by_kind(space):
+    space.decide("Three retries", because="retry.py:1")
+    assert {hit.shown.kind for hit in space.search("three retries limit", kind="decision")} == {"decision"}
+
+
+def test_methods_are_coroutines_in_aio(space):
+    async def ask():
+        async with treering.aio.open(":memory:", background=False, embedder=HashingEmbedder()) as other:
+            await other.add(note="The lamp is lit at dusk.")
+            await other.decide("Light it at dusk", because='"lit at dusk"')
+            return await other.search("lamp"), await other.brief(), await other.undo()
+
+    hits, brief, undone = asyncio.run(ask())
+    assert any("lamp" in hit.text for hit in hits)
+    assert "Light it at dusk" in str(brief)
+    assert undone.results

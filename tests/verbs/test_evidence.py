@@ -1,0 +1,220 @@
+"""Evidence as people write it: resolved to the segments that contain it, with the lines quoted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sources.git_scratch import Scratch
+from space_parts import note, open_space, read
+from treering.core.errors import Denied, InvalidInput, NotFound
+from treering.verbs.evidence.notation import (
+    LinesOf,
+    PassageOf,
+    Quote,
+    SourceCalled,
+    SymbolOf,
+    read_notation,
+)
+
+CODE = '''\
+"""Retries."""
+
+LIMIT = 3
+
+
+class Retry:
+    """Tries again."""
+
+    def limit(self):
+        return LIMIT
+
+    def wait(self, attempt):
+        return 2**attempt
+'''
+DOC = "# Retries\n\nA call is tried three times.\n\n# Waiting\n\nThe pause doubles each time.\n"
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    made = Scratch(tmp_path / "acme")
+    made.commit({"src/retry.py": CODE, "docs/retry.md": DOC, "docs/other/retry.md": "# Other\n\nNothing.\n"})
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+@pytest.fixture
+def space(repository):
+    with open_space() as space:
+        space.ingest("repo", "/", {"path": str(repository.folder)})
+        yield space
+
+
+def decide(space, *evidence, **options):
+    given = {"kind": "decision", "title": "T", "status": "active", "question": "Q?", "outcome": "O"}
+    given["because"] = list(evidence)
+    return space.crystallize("knowledge", "/", given, options)
+
+
+def resolved(space, text):
+    (one,) = decide(space, text).evidence
+    return one
+
+
+def hint_of(error):
+    return error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "notation"),
+    [
+        ("src/a.py:10-14", LinesOf("src/a.py", 10, 14)),
+        ("src/a.py:10", LinesOf("src/a.py", 10, 10)),
+        ("src/a.py#L10-L14", LinesOf("src/a.py", 10, 14)),
+        ("a b.md#L3 @ 1f3c5a7e9b1d", LinesOf("a b.md", 3, 3, "1f3c5a7e9b1d")),
+        ("src/lib.rs::Pool::get", SymbolOf("src/lib.rs", "Pool.get")),
+        ("src:01k seg_9", PassageOf("src:01k", "seg_9")),
+        ("src:01k#seg_9", PassageOf("src:01k", "seg_9")),
+        ('"a sentence: with 12"', Quote("a sentence: with 12")),
+        ("discussion:7#12", SourceCalled("discussion:7", 12)),
+        ("https://example.org:80", SourceCalled("https://example.org:80")),
+        ("README.md", SourceCalled("README.md")),
+    ],
+)
+def test_evidence_notation_reads(text, notation):
+    assert read_notation(text) == notation
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a.py:0", "a.py:9-3"])
+def test_evidence_notation_refuses(text):
+    with pytest.raises(InvalidInput):
+        read_notation(text)
+
+
+@pytest.mark.parametrize("text", ["src/retry.py:9-10", "./src/retry.py#L9-L10", "src/retry.py::Retry.limit"])
+def test_evidence_names_lines_of_code(space, text):
+    one = resolved(space, text)
+    assert one.quote == "    def limit(self):\n        return LIMIT"
+    assert one.place.startswith("src/retry.py#L9-L10 @ ")
+    assert not one.uncommitted
+
+
+def test_evidence_is_stored_with_the_decision(space):
+    report = decide(space, "src/retry.py:3", "docs/retry.md:3")
+    (identity,) = [one for one in report.ids if one.startswith("know:")]
+    stored = [(ref.source_id, ref.segment_id) for ref in read(space, identity).evidence_refs]
+    assert stored == [(one.source_id, segment) for one in report.evidence for segment in one.segment_ids]
+
+
+def test_evidence_may_be_a_whole_file(space):
+    assert resolved(space, "docs/retry.md").quote.endswith("The pause doubles each time.")
+
+
+def test_evidence_may_be_a_quoted_sentence(space):
+    assert resolved(space, '"The pause  doubles each time."').place.startswith("docs/retry.md#L")
+
+
+def test_evidence_may_be_an_origin(space):
+    cited = note(space, "The limit was raised.", origin="ticket:123")
+    assert resolved(space, "ticket:123").source_id == cited["source_id"]
+
+
+def test_evidence_is_read_from_the_callers_folder(space, repository, monkeypatch):
+    monkeypatch.chdir(repository.folder / "docs")
+    assert resolved(space, "retry.md:3").quote == "A call is tried three times."
+    assert resolved(space, "src/retry.py:3").quote == "LIMIT = 3"
+
+
+def test_evidence_ingests_uncommitted_lines(space, repository):
+    (repository.folder / "src/retry.py").write_text(CODE.replace("LIMIT = 3", "LIMIT = 5"))
+    one = resolved(space, "src/retry.py:3")
+    assert (one.quote, one.uncommitted) == ("LIMIT = 5", True)
+
+
+def test_evidence_ingests_a_new_file(space, repository):
+    (repository.folder / "new.md").write_text("# New\n\nNever read before.\n")
+    assert resolved(space, "new.md:3").quote == "Never read before."
+
+
+def test_evidence_of_a_dry_run_ingests_nothing(space, repository):
+    (repository.folder / "new.md").write_text("# New\n\nNever read before.\n")
+    with pytest.raises(InvalidInput, match="dry run"):
+        decide(space, "new.md:3", dry_run=True)
+    assert not [one for one in space.query("search", "/", {"text": "Never read before"}).hits if "new.md" in one.origin]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("src/retri.py:3", "src/retry.py"),
+        ("src/retry.py::Retry.limt", "Retry.limit"),
+        ("src/retry.py:900", "1 to 13"),
+        ("retry.md:1", "docs/retry.md"),
+        ('"Not written anywhere."', "word for word"),
+        ("ticket:999", "Check the path"),
+    ],
+)
+def test_unresolved_evidence_names_candidates(space, text, hint):
+    before = space.engine.ledger.sequence()
+    with pytest.raises((InvalidInput, NotFound)) as error:
+        decide(space, text)
+    assert hint in hint_of(error)
+    assert space.engine.ledger.sequence() == before
+
+
+def test_ambiguous_quote_lists_its_places(space):
+    note(space, "The pause doubles each time.", origin="note:1")
+    with pytest.raises(InvalidInput, match="2 places contain") as error:
+        decide(space, '"The pause doubles each time."')
+    assert "note:1" in hint_of(error)
+
+
+def test_evidence_outside_the_readable_folder_is_denied(repository, tmp_path):
+    (tmp_path / "outside.md").write_text("Private.\n")
+    with open_space(files=repository.folder) as space, pytest.raises(Denied):
+        decide(space, str(tmp_path / "outside.md"))
+
+
+def test_other_objects_are_no_evidence(space):
+    (identity,) = [one for one in decide(space, "src/retry.py:3").ids if one.startswith("know:")]
+    with pytest.raises(InvalidInput, match="not a source"):
+        decide(space, identity)
+
+
+def test_correction_and_replacement_take_evidence(space):
+    (old,) = [one for one in decide(space, "src/retry.py:3").ids if one.startswith("know:")]
+    corrected = space.crystallize("knowledge", "/", {"id": old, "evidence": "docs/retry.md:3"})
+    assert [one.quote for one in corrected.evidence] == ["A call is tried three times."]
+    new = {"kind": "decision", "title": "U", "question": "Q?", "outcome": "P", "evidence": ["src/retry.py::wait"]}
+    replaced = space.crystallize("supersede", "/", {"id": old, "knowledge": new})
+    assert replaced.evidence[0].quote.endswith("return 2**attempt")
+
+
+def test_knowledge_of_an_activity_takes_evidence(space):
+    learned = {
+        "kind": "fact",
+        "title": "L",
+        "subject": "limit",
+        "predicate": "is",
+        "value": 3,
+        "because": "src/retry.py:3",
+    }
+    report = space.crystallize("activity", "/", {"title": "Read it", "knowledge": [learned]})
+    assert [one.quote for one in report.evidence] == ["LIMIT = 3"]
+
+
+LINE = st.text(alphabet="abc é=():", max_size=12).map(lambda text: f"x{text.rstrip()}")
+
+
+@given(lines=st.lists(LINE, min_size=1, max_size=40), edited=st.lists(LINE, max_size=20), data=st.data())
+def test_resolved_segments_contain_exactly_the_given_lines(tmp_path_factory, lines, edited, data):
+    folder = tmp_path_factory.mktemp("lines")
+    file = folder / data.draw(st.sampled_from(["notes.txt", "notes.md", "code.py"]))
+    with open_space(":memory:", files=folder) as space:
+        for version in filter(None, (lines, edited)):
+            file.write_text("\n".join(version) + "\n")
+            first = data.draw(st.integers(1, len(version)))
+            last = data.draw(st.integers(first, len(version)))
+            one = resolved(space, f"{file.name}:{first}-{last}")
+            assert one.quote == "\n".join(version[first - 1 : last])
+            held = "\n".join(space.engine.ledger.segment(one.source_id, part).excerpt for part in one.segment_ids)
+            assert all(line in held for line in version[first - 1 : last])
