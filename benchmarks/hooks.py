@@ -34,12 +34,11 @@ def measure(plan: Plan) -> list[Row]:
         repository = folder / "repository"
         subprocess.run(["git", "clone", "--quiet", str(_HERE), str(repository)], check=True)
         sessions = _sessions(repository, _QUICK_COMMITS if plan.quick else _COMMITS)
-        space = repository / ".treering/treering.db"
-        space.parent.mkdir()
+        space = folder / "space.db"
         with treering.open(f"sqlite:{space}", background=False, whole=False) as opened:
             opened.ingest("repo", input={"path": str(repository)}, options={"commit": sessions[-1][0]})
             rows = list(_replayed(opened.asked_from(repository), space, repository, sessions))
-        return [*rows, *_costs(repository)]
+        return [*rows, *_costs(space, repository)]
 
 
 def _sessions(repository: Path, most: int) -> list[tuple[str, list[str]]]:
@@ -76,11 +75,11 @@ def _replayed(
     yield Figure("shown in a session", tokens / len(sessions), "tokens")
 
 
-def _costs(repository: Path) -> Iterator[Figure]:
+def _costs(space: Path, repository: Path) -> Iterator[Figure]:
     """Call each hook in a process of its own, once the resident process has loaded what it needs."""
     given = {"cwd": str(repository), "prompt": "the retry limit of an upload is ignored", "error": "Error: an upload"}
     given |= {"tool_input": {"file_path": "src/treering/core/scope.py"}}
-    os.environ["TREERING_RESIDENT"] = "1"
+    os.environ |= {"TREERING_RESIDENT": "1", "TREERING_SPACE": f"sqlite:{space}"}
     for word, most in (("begin", 0.1), ("edit", 0.3), ("prompt", 0.3), ("failure", 0.3)):
         command = [sys.executable, "-m", "treering", "session", word]
         for _ in range(3):
