@@ -18,7 +18,8 @@ from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan
 from benchmarks.source_tree import git
 from treering import Space
-from treering.parts.coding_agents.pointers import PromptPointer, pointers, shown_pointers
+from treering.parts.coding_agents.pointers import pointers
+from treering.parts.coding_agents.shown_lines import HookLine, within_budget
 from treering.retrieval.text.analysis import estimate_tokens
 
 TUNED_ON = ("celery/celery", "honojs/hono")
@@ -118,11 +119,11 @@ def tasks_of(clone: Path, most: int) -> tuple[str, list[Task]]:
 def answered(space: Space, prompt: str) -> Answered:
     """Ask for the pointers of a prompt."""
     began = time.perf_counter()
-    text, shown = shown_pointers(pointers(space, prompt))
+    text, shown = within_budget(pointers(space, prompt))
     return Answered([*_paths(shown)], estimate_tokens(text) if text else 0, time.perf_counter() - began)
 
 
-def _paths(shown: Sequence[PromptPointer]) -> Iterator[str]:
+def _paths(shown: Sequence[HookLine]) -> Iterator[str]:
     for one in shown:
         if ":" in (place := one.text.split(" ")[0]):
             yield place.rpartition(":")[0]

@@ -44,7 +44,7 @@ def _shipped(folder: Path) -> Count:
     place = _made(folder)
     ready = ready_folder(place / ".treering/treering.db")
     if not _shown(_called("begin", place)):
-        raise RuntimeError("nothing is ready, so nothing can be forged")
+        raise RuntimeError("a session begins with nothing, so nothing can be forged")
     for name in ("treering.db.ready", "ready", ready.name):
         beside = place / ".treering" / name
         beside.mkdir()
@@ -174,7 +174,7 @@ def _led_elsewhere(folder: Path) -> Count:
 
 
 def _made(folder: Path) -> Path:
-    """Return a repository with a space that is ready for hooks."""
+    """Return a repository with a space, in which a session began."""
     os.environ |= {"TREERING_DATA_DIR": str(folder / "data"), "TREERING_BACKGROUND": "0"}
     place = folder / "clone"
     _repository(place)
@@ -184,6 +184,7 @@ def _made(folder: Path) -> Path:
     recorded = ("crystallize", *rule, "--status", "active")
     for words in (("init",), ("ingest", "."), recorded, ("session", "work", "--for", ".")):
         subprocess.run([sys.executable, "-m", "treering", *words], cwd=place, check=True, capture_output=True)
+    _called("begin", place)  # it writes down what a session was shown
     return place
 
 

@@ -20,28 +20,28 @@ def main() -> None:
     if arguments[:1] == [client.STAYS]:
         from treering.surfaces.resident import process
 
-        process.main(arguments[1:], lambda: run_here(loaded=True))
+        process.main(arguments[1:], run_here)
         return
     if not client.is_used(arguments):
         run_here()
     code = client.hand_over(arguments)
     if code is not None:
         raise SystemExit(code)
+    if client.is_hook(arguments):  # before it answers: whoever waits for the answer may kill it
+        client.start_resident(for_hooks=True)
+        run_here()
     try:
         run_here()
     finally:
         client.start_resident()
 
 
-def run_here(*, loaded: bool = False) -> "NoReturn":
-    """Answer a hook of a coding agent, which has no time for the whole command line; else run that.
-
-    `loaded`: the modules are in memory already, as they are in the resident process.
-    """
+def run_here() -> "NoReturn":
+    """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
     if sys.argv[1:2] == ["session"] and len(sys.argv) == 3 and sys.argv[2] in _HOOKS:
         from treering.parts.coding_agents import session_hooks
 
-        raise SystemExit(session_hooks.run(sys.argv[2], loaded=loaded))
+        raise SystemExit(session_hooks.run(sys.argv[2]))
     from treering.surfaces import cli
 
     cli.main()

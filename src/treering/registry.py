@@ -205,7 +205,6 @@ PARTS: Table[Part] = Table(
             "coding_agents",
             commands=("treering.parts.coding_agents.commands:add_connecting",),
             help="treering.parts.coding_agents.commands:HELP",
-            tending="treering.parts.coding_agents.running:make_ready_again",
         ),
     },
 )

@@ -79,8 +79,8 @@ def shop(tmp_path):
     for path, text in {"docs/decisions/0001-sessions.md": RECORD, "src/sessions.py": CODE}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    # OpenCode works where PWD says, not where it was started.
-    return folder, home, {**os.environ, "HOME": str(home), "PWD": str(folder)}
+    # OpenCode works where PWD says, not where it was started. From a checkout the resident process has to be asked for.
+    return folder, home, {**os.environ, "HOME": str(home), "PWD": str(folder), "TREERING_RESIDENT": "1"}
 
 
 def call(command, folder, environment):

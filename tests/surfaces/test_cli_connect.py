@@ -1,5 +1,7 @@
 """`treering connect`, `status`, and what the hooks of coding agents call, as processes of their own."""
 
+import contextlib
+import io
 import json
 import os
 import shlex
@@ -14,6 +16,7 @@ import pytest
 
 from space_parts import all_of, decide, note, open_space
 from treering.core.fencing import fence
+from treering.parts.coding_agents import session_hooks
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.access import files_below
 from treering.stores.sqlite.ready import ready_folder
@@ -116,10 +119,12 @@ def cursor_transcript(file, turns):
 
 def hook(word, given, folder):
     """Call a hook as a client does; return what it prints."""
-    command = [sys.executable, "-m", "treering", "session", word]
-    done = subprocess.run(command, input=json.dumps(given), cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    answer = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(answer):
+        patch.chdir(folder)
+        patch.setattr("sys.stdin", io.StringIO(json.dumps(given)))
+        assert session_hooks.run(word) == 0
+    return json.loads(answer.getvalue())
 
 
 def resources_of(program, given, folder):
@@ -207,7 +212,6 @@ def work_at_sessions(folder):
         space.embed_pending()
     for words in (["init", "-q", "-b", "acme-sessions-in-sqlite"], ["config", "user.name", "Ada"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
-    assert run(["session", "work", "--for", str(folder)]) == 0
 
 
 def test_codex_begins_with_what_is_known_for_the_folder(folder):
@@ -296,23 +300,21 @@ HOOK_MODULES = {
     *("treering.system", "treering.system.address", "treering.system.machine", "treering.system.settings"),
     *("treering.system.repository_place", "treering.system.space_place"),
     *("treering.parts", "treering.parts.coding_agents", "treering.parts.coding_agents.connecting"),
-    *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.hook_memory"),
+    *("treering.parts.coding_agents.session_hooks", "treering.parts.coding_agents.shown_lines"),
     *("treering.parts.coding_agents.tool_calls", "treering.parts.coding_agents.client_input"),
-    "treering.parts.coding_agents.brief_changes",
-    "treering.parts.coding_agents.ready_pack",
     "treering.core.fencing",
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
     "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
-"""All of Treering that a hook may import before it answers."""
+"""All of Treering that a hook may import which reads no space."""
 _MOST_MODULES = 115  # of them about half are Python's own, such as those of dataclasses
 _MOST_CPU_SECONDS = 0.25
 
 
-@pytest.mark.parametrize("word", ["begin", "keep", "edit", "prompt", "failure", "asked"])
-def test_a_hook_imports_little_and_takes_little_time_before_it_answers(folder, tmp_path, word):
+@pytest.mark.parametrize("word", ["keep", "asked"])
+def test_a_hook_that_reads_no_space_imports_little_and_takes_little_time_before_it_answers(folder, tmp_path, word):
     file = tmp_path / "session.jsonl"
     transcript(file)
     work_at_sessions(folder)
@@ -336,42 +338,18 @@ def test_the_program_of_the_package_answers_hooks_without_the_command_line():
     assert done.stdout == "False\n"
 
 
-def test_a_session_begins_with_what_was_made_ready_and_is_told_how_old_it_is(folder):
+def test_session_begins_with_the_brief_as_it_is_now(folder):
     assert told_at_begin(folder) == ""
     with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
         decide(space, "Sessions of acme live in SQLite", note(space, "Sessions of acme live in SQLite."))
-    assert "Sessions of acme live in SQLite" in told_at_begin(folder), "it is made at once"
-    work_at_sessions(folder)
-    told = told_at_begin(folder)
-    assert told.startswith("Known for this folder, as of a moment ago.\n")
-    assert "Sessions of acme live in SQLite" in told
-    subprocess.run(["git", "symbolic-ref", "HEAD", "refs/heads/other"], cwd=folder, check=True)
-    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
-        note(space, "Ports are given by the system.", origin="docs/ports.md")
-    begin = told_at_begin(folder).partition("\n")[0]
-    assert (
-        begin == "Known for this folder, as of a moment ago, for another branch, before the last changes of the memory."
-    )
-
-
-@pytest.mark.nightly
-def test_what_was_changed_since_it_was_made_ready_is_not_told(folder):
-    work_at_sessions(folder)
+    assert "Sessions of acme live in SQLite" in told_at_begin(folder)
     with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
         (decision,) = [one for one in all_of(space, "knowledge") if one.kind == "decision"]
         decide(space, "Sessions of acme live in Redis", decision.evidence_refs[0].model_dump(), status="active")
         space.crystallize("supersede", input={"id": decision.id, "by": all_of(space, "knowledge")[-1].id})
-    assert "SQLite" not in told_at_begin(folder)
-
-
-def test_what_is_erased_is_nowhere_in_what_is_kept_ready(folder):
-    work_at_sessions(folder)
-    kept = ready_folder(folder / ".treering/treering.db")
-    assert any("SQLite" in file.read_text() for file in kept.iterdir())
-    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
-        space.erase([one.id for one in all_of(space, "knowledge")], reason="asked for")
-    assert not any("SQLite" in file.read_text() for file in kept.iterdir())
-    assert "SQLite" not in told_at_begin(folder)
+    told = told_at_begin(folder)
+    assert "SQLite" not in told
+    assert "Redis" in told
 
 
 @pytest.mark.nightly
@@ -612,11 +590,11 @@ LEARNED = "OperationalError: database is locked, in test_checkout"
 
 @pytest.fixture
 def shop(folder):
-    """A repository whose space holds a decision, a rule and what was learned, made ready for hooks."""
+    """A repository whose space holds a decision, a rule and what was learned."""
     for path, text in SHOP.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    for number in range(2):  # two commits, so that two files change together twice
+    for number in range(3):  # so that two files change together often enough
         for path in ("src/shop/basket.py", "src/shop/till.py"):
             (folder / path).write_text(f"{SHOP[path]}# {number}\n")
         for command in (("init", "-q"), ("add", "src", "web"), ("commit", "-q", "-m", "Change", "--no-verify")):
@@ -631,11 +609,10 @@ def shop(folder):
         decide(space, "The mosaic of the fountain is restored by hand", note(space, "The mosaic, restored by hand."))
         learned = {"kind": "debug", "title": LEARNED, "summary": "A busy timeout of five seconds cured it."}
         space.crystallize("activity", input={**learned, "status": "finalized", "outcome": "success"})
-    make_ready_for(folder)
     return folder
 
 
-def make_ready_for(folder):
+def record_used(folder):
     assert run(["session", "work", "--for", str(folder)]) == 0
 
 
@@ -655,9 +632,9 @@ def context_of(answer):
 
 def test_before_an_edit_a_session_is_told_once_what_governs_the_file(shop):
     text = before_edit(shop, "src/shop/basket.py")
-    assert 'decision: "Baskets hold three things' in text
-    assert 'constraint: "Every price must be a whole number of cents.' in text
-    assert "Usually changes together with src/shop/till.py (2 commits)." in text
+    assert "Decision: Baskets hold three things" in text
+    assert "Constraint: Every price must be a whole number of cents. (in src/shop) (candidate)" in text
+    assert "Often changed together with src/shop/basket.py: src/shop/till.py (3 commits)" in text
     assert text.startswith("<<treering:recalled")
     assert before_edit(shop, "src/shop/basket.py") == ""
     assert "Baskets" in before_edit(shop, "src/shop/basket.py", session="two")
@@ -689,10 +666,10 @@ def test_a_file_that_an_answer_named_counts_as_used_once_the_agent_edits_it(shop
     before_edit(shop, "web/start.ts")
     before_edit(shop, "../elsewhere.py")
     assert verdicts(shop) == {}
-    make_ready_for(shop)
+    record_used(shop)
     assert verdicts(shop) == {"used by agent": 1}
     before_edit(shop, "src/shop/basket.py")
-    make_ready_for(shop)
+    record_used(shop)
     assert verdicts(shop) == {"used by agent": 1}
     with open_space(f"sqlite:{shop}/.treering/treering.db") as space:
         hits = space.query("search", input={"text": "LIMIT total_of prices"}, options={"explain": True}).hits
@@ -730,6 +707,7 @@ def test_what_one_session_was_answered_is_not_used_by_another_one_that_works_bes
 
 
 def test_what_a_command_was_answered_counts_for_the_session_that_ran_it_alone(shop):
+    told_at_begin(shop)
     command = ["query", "--mode", "search", "LIMIT total_of", "prices", "--limit", "2"]
     done = subprocess.run([sys.executable, "-m", "treering", *command], cwd=shop, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -761,15 +739,15 @@ def test_where_nothing_was_noted_or_the_call_was_of_something_else_no_session_is
 def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is_noted_as_used(shop):
     asked_over_mcp(shop, "LIMIT total_of prices")
     before_edit(shop, "src/shop/basket.py", session="")
-    make_ready_for(shop)
+    record_used(shop)
     assert verdicts(shop) == {}
     before_edit(shop, "src/shop/basket.py", session="one")
     assert run(["feedback", "off"]) == 0
-    make_ready_for(shop)
+    record_used(shop)
     asked_over_mcp(shop, "open_till of the till")
     before_edit(shop, "src/shop/till.py", session="one")
     assert run(["feedback", "on"]) == 0
-    make_ready_for(shop)
+    record_used(shop)
     assert verdicts(shop) == {}
     asked_over_mcp(shop, "LIMIT total_of prices")
     before_edit(shop, "src/shop/basket.py", session="three")
@@ -778,7 +756,7 @@ def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is
         space.perform("erase", input={"ids": [source.id]})
     kept = ready_folder(shop / ".treering/treering.db")
     assert not any(source.id.encode() in file.read_bytes() for file in kept.iterdir())
-    make_ready_for(shop)
+    record_used(shop)
     assert verdicts(shop) == {}
 
 
@@ -790,7 +768,7 @@ def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_left_ou
     asked_over_mcp(shop, "LIMIT total_of prices")
     assert (kept / "answers.jsonl").stat().st_size < 60_000
     (kept / "used.jsonl").write_bytes(b'not json\n[1]\n["ans:x", "/", "src:x"]\n')
-    make_ready_for(shop)
+    record_used(shop)
     assert not (kept / "used.jsonl").exists()
     (kept / "answers.jsonl").write_bytes(b"{")
     assert "Baskets" in before_edit(shop, "src/shop/basket.py")
@@ -816,13 +794,10 @@ def test_cursor_is_told_what_governs_a_file_once_it_has_read_it(shop):
     assert "Baskets hold three things" in hook("edit", given, shop)["additional_context"]
 
 
-def test_what_was_changed_or_erased_since_is_not_told_before_an_edit(shop):
+def test_what_was_erased_is_not_told_before_an_edit(shop):
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
-        space.crystallize("knowledge", input={"id": item.id, "revision": item.revision, "summary": "At most."})
-        assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
-        make_ready_for(shop)
-        assert "At most" in before_edit(shop, "src/shop/basket.py")
+        assert "Baskets" in before_edit(shop, "src/shop/basket.py")
         space.erase([item.id], reason="Asked")
     assert "Baskets" not in before_edit(shop, "src/shop/basket.py", session="two")
 
@@ -831,7 +806,6 @@ def test_a_prompt_in_another_language_is_matched_by_the_stems_of_that_language(s
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         evidence = note(space, "Die Sitzungen liegen in Cookies, die der Server unterschreibt.")
         decide(space, "Die Sitzungen liegen in unterschriebenen Cookies und nicht auf dem Server", evidence)
-    make_ready_for(shop)
     assert "Sitzungen liegen" in on_prompt(shop, "Wo ist die Sitzung, und wer hat das Cookie auf dem Server?")
     assert on_prompt(shop, "Wie ist das Wetter, und wer hat den Hund mit zu uns genommen?") == ""
 
@@ -853,12 +827,11 @@ def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
 
 def test_what_a_session_began_with_is_not_told_again(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
-    for source in ("startup", "clear"):
+    for source in ("startup", "clear", "compact"):
         told = context_of(hook("begin", {**begin, "source": source}, shop))
         assert "Baskets hold three things" in told
         assert "The mosaic of the fountain" in told
-    for source in ("resume", "compact"):
-        assert hook("begin", {**begin, "source": source}, shop) == {}
+    assert hook("begin", {**begin, "source": "resume"}, shop) == {}
     assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
     assert on_prompt(shop, "Who restored the mosaic of the fountain?") == ""
     assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?", session="two")
@@ -875,7 +848,6 @@ def test_resumed_session_gets_only_what_changed(shop):
     assert "Decided   The orchard grows quinces" in told
     assert f"Over      {basket}" in told
     assert "mosaic" not in told
-    assert hook("begin", {**begin, "source": "compact"}, shop) == {}
 
 
 def test_subagent_is_not_told_the_brief(shop):
@@ -885,21 +857,17 @@ def test_subagent_is_not_told_the_brief(shop):
 
 def test_decision_whose_lines_were_edited_is_told_as_stale(shop):
     (shop / "src/shop/basket.py").write_text("LIMIT = 4\n")
-    make_ready_for(shop)
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop), "source": "startup"}
     told = context_of(hook("begin", begin, shop))
     assert "Baskets hold three things (changed since: these lines of src/shop/basket.py are gone)" in told
 
 
-def test_what_was_recorded_during_a_session_is_told_later_in_it(shop):
+def test_what_was_recorded_during_a_session_is_told_in_it(shop):
+    asked = "What grows in the orchard, quinces?"
+    assert on_prompt(shop, asked) == ""
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         decide(space, "The orchard grows quinces", note(space, "Quinces grow in the orchard."))
-    table = ready_folder(shop / ".treering/treering.db") / "hooks.table"
-    os.utime(table, (0, 0))
-    asked = "What grows in the orchard, quinces?"
-    assert on_prompt(shop, asked, session="first") == ""
-    wait_for(lambda: "orchard" in table.read_text(), True)
-    assert "quinces" in on_prompt(shop, asked, session="second")
+    assert "quinces" in on_prompt(shop, asked)
 
 
 def test_a_decision_of_a_file_is_told_in_words_said_once(folder):
@@ -909,7 +877,6 @@ def test_a_decision_of_a_file_is_told_in_words_said_once(folder):
     (folder / "src").mkdir()
     (folder / "src/sessions.py").write_text("FILE = 1\n")
     assert run(["ingest", "."]) == 0
-    make_ready_for(folder)
     told = before_edit(folder, "src/sessions.py")
     assert told.count("Sessions in one file") == told.count("opens the file") == 1
 
@@ -951,15 +918,11 @@ def test_no_hook_tells_more_than_its_tokens(shop):
         for number in range(5):
             title = f"The alpha{number} of beta{number}: test_rule is locked and fails. " + "很长的规则。" * 60
             decide(space, title, item.evidence_refs[0].model_dump())
-    make_ready_for(shop)
     failed = {"hook_event_name": "PostToolUseFailure", "cwd": str(shop), "error": "test_rule is locked and fails"}
     asked = " ".join(f"alpha{number} beta{number}" for number in range(5))
-    told = {
-        300: [before_edit(shop, "src/shop/basket.py"), context_of(hook("failure", failed, shop))],
-        600: [on_prompt(shop, f"And {asked}?", session="two")],
-    }
-    for most, texts in told.items():
-        assert all(most / 3 < estimate_tokens(text) <= most for text in texts), texts
+    texts = [before_edit(shop, "src/shop/basket.py"), context_of(hook("failure", failed, shop))]
+    texts.append(on_prompt(shop, f"And {asked}?", session="two"))
+    assert all(80 < estimate_tokens(text) <= 250 for text in texts), texts
 
 
 @pytest.mark.parametrize("word", ["begin", "edit", "prompt", "failure"])
@@ -986,13 +949,17 @@ def test_a_hook_is_left_out_where_a_person_says_so_and_an_unknown_one_is_refused
 
 
 @pytest.mark.parametrize("word", ["edit", "prompt", "failure"])
-def test_a_hook_without_a_space_or_with_a_broken_table_tells_nothing(shop, tmp_path, word):
+def test_hook_without_a_space_tells_nothing(tmp_path, word):
     given = {"tool_input": {"file_path": "src/shop/basket.py"}, "prompt": "The mosaic", **FAILURES["claude-code"]}
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    assert hook(word, {**given, "cwd": str(elsewhere)}, elsewhere) == {}
-    (ready_folder(shop / ".treering/treering.db") / "hooks.table").write_text('{"version": 1, "entries": [[1]]}')
-    assert hook(word, {**given, "cwd": str(shop)}, shop) == {}
+    assert hook(word, {**given, "cwd": str(tmp_path)}, tmp_path) == {}
+
+
+@pytest.mark.parametrize("word", ["edit", "prompt", "failure"])
+def test_subagents_are_told_nothing(shop, word):
+    given = {"session_id": "one", "cwd": str(shop), "prompt": "Who restored the mosaic of the fountain?"}
+    given |= {"tool_input": {"file_path": "src/shop/basket.py"}, **FAILURES["claude-code"]}
+    assert hook(word, {**given, "agent_id": "a1", "agent_type": "Explore"}, shop) == {}
+    assert context_of(hook(word, given, shop))
 
 
 IN_OPENCODE = """
@@ -1061,7 +1028,7 @@ def test_opencode_is_told_at_the_beginning_on_a_prompt_after_a_read_and_after_a_
     )
     said, told = first["parts"]
     assert said["text"] == "How is the mosaic of the fountain restored?"
-    assert "Known for this folder" in told["text"]
+    assert 'origin="brief"' in told["text"]
     assert "The mosaic of the fountain is restored by hand" in told["text"]
     assert told["id"].startswith("prt_1")
     assert told["id"] > said["id"]

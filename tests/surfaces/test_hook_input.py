@@ -19,7 +19,7 @@ WHO = ["-c", "user.name=Eve", "-c", "user.email=eve@example.org"]
 
 @pytest.fixture
 def harbour(tmp_path, monkeypatch):
-    """A folder with a space that is ready for hooks."""
+    """A folder with a space and a rule in it."""
     place = tmp_path / "harbour"
     (place / "docs/decisions").mkdir(parents=True)
     (place / "docs/decisions/0001-tides.md").write_text(RECORD)
@@ -34,7 +34,6 @@ def harbour(tmp_path, monkeypatch):
     assert run(["ingest", "."]) == 0
     rule = "Tides: run make deploy first"
     assert run(["crystallize", "--kind", "constraint", "--title", rule, "--rule", rule, "--status", "active"]) == 0
-    assert run(["session", "work", "--for", str(place)]) == 0
     return place
 
 
@@ -89,48 +88,23 @@ def test_hooks_answer_malformed_input_without_an_error(harbour, call):
 
 def test_a_session_begins_with_fenced_text_only(harbour, call):
     before, _, inside = begin(call, cwd=str(harbour)).partition(FENCE)
-    assert before == "Known for this folder, as of a moment ago.\n\n"
+    assert before == ""
     assert "run make deploy first" in inside
     assert "run make deploy first" not in inside.partition("<<treering:end")[2]
     assert FENCE not in inside
 
 
-def shipped_beside(space, ready):
-    """Put copies of the ready files beside a space, with another text, as a repository would ship them."""
-    beside = space.with_name(space.name + ".ready")
-    beside.mkdir()
-    for file in ready.iterdir():
-        (beside / file.name).write_bytes(file.read_bytes().replace(b"Tides", b"Paint"))
-    return beside
-
-
-def test_ready_files_beside_a_space_are_not_read(harbour, call, tmp_path, monkeypatch):
-    space = harbour / ".treering/treering.db"
-    beside = shipped_beside(space, ready_folder(space))
-    assert "Paint" not in begin(call, cwd=str(harbour))
-    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "of another user"))
-    assert "Paint" not in begin(call, cwd=str(harbour))
-    edited = json.dumps({"session_id": "one", "cwd": str(harbour), "tool_input": {"file_path": "src/tides.py"}})
-    assert json.loads(call("edit", edited).out) == {}
-    assert run(["session", "work", "--for", str(harbour)]) == 0
-    assert not beside.exists()
-    assert "Tides" in begin(call, cwd=str(harbour))
-
-
-@pytest.mark.parametrize(
-    "damage", [b"", b"[" * 90_000, b'{"text": "Paint the boat."}', b"\xff\x00" * 50, None], ids=range(5)
-)
+@pytest.mark.parametrize("damage", [b"", b"[" * 90_000, b'{"text": "Paint the boat."}', b"\xff\x00" * 50], ids=range(4))
 def test_hooks_are_silent_about_damaged_ready_files(harbour, call, damage):
     asked = {"session_id": "two", "cwd": str(harbour), "tool_input": {"file_path": "src/tides.py"}, "prompt": "noon"}
+    begin(call, cwd=str(harbour))
+    call("edit", json.dumps(asked))
     ready = ready_folder(harbour / ".treering/treering.db")
-    for file in ready.iterdir():
-        whole = file.read_bytes()
-        file.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:] if damage is None else damage)
-    for name in ("answers.jsonl", "used.jsonl", "00.shown"):
-        (ready / name).write_bytes(damage or b"[1]\n")
+    for name in (*(file.name for file in ready.iterdir()), "answers.jsonl", "used.jsonl", "00.shown"):
+        (ready / name).write_bytes(damage)
     for word in WORDS[2:]:
         written = call(word, json.dumps({**asked, "tool_response": "ans:abc", "error": "Error: noon"}))
-        assert (json.loads(written.out), written.err) == ({}, ""), word
-    assert "Paint" not in begin(call, cwd=str(harbour))
-    assert run(["session", "work", "--for", str(harbour)]) == 0
+        assert written.err == "", word
+        assert "Paint" not in written.out
     assert "Tides" in begin(call, cwd=str(harbour))
+    assert run(["session", "work", "--for", str(harbour)]) == 0

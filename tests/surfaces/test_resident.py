@@ -159,13 +159,13 @@ def test_each_command_has_its_own_folder_environment_and_umask(commands, tmp_pat
 
 
 def test_it_answers_short_commands_only():
-    short = [["query", "x"], ["status"], ["lint"]]
+    short = [["query", "x"], ["status"], ["lint"], ["session", "begin"], ["session", "edit"]]
     long = [
         [],
         ["ingest", "."],
         ["serve"],
         ["mcp"],
-        ["session", "begin"],
+        ["session", "asked"],
         ["session", "work"],
         ["session", "keep", "--now", "x"],
         ["erase"],

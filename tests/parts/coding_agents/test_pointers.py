@@ -4,14 +4,8 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, task
-from treering.parts.coding_agents.pointers import (
-    MAX_TOKENS,
-    PromptPointer,
-    pointers,
-    prompt_pointers,
-    shown_pointers,
-    subject_of,
-)
+from treering.parts.coding_agents.pointers import pointers, subject_of
+from treering.parts.coding_agents.shown_lines import MAX_TOKENS, HookLine, show_lines, within_budget
 from treering.retrieval.text.analysis import estimate_tokens
 
 UPLOAD = '''\
@@ -98,17 +92,16 @@ def test_candidates_are_no_pointers(space):
     assert not any(one.text.startswith("Decision") for one in pointers(space, "raise the retry limit of uploads"))
 
 
-def test_pointers_are_shown_once_in_a_session(space, acme):
-    file = space.address.file
-    prompt = "the retry limit of an upload is ignored"
-    assert "acme/upload.py:10" in prompt_pointers(file, acme, "one", prompt)
-    assert "acme/upload.py:10" not in prompt_pointers(file, acme, "one", prompt)
-    assert "acme/upload.py:10" in prompt_pointers(file, acme, "two", prompt)
+def test_pointers_are_shown_once_in_a_session(space):
+    found = pointers(space, "the retry limit of an upload is ignored")
+    assert "acme/upload.py:10" in show_lines(space.address.file, "one", found)
+    assert show_lines(space.address.file, "one", found) == ""
+    assert "acme/upload.py:10" in show_lines(space.address.file, "two", found)
 
 
 def test_pointers_are_dropped_from_the_end_to_fit_the_budget():
-    many = [PromptPointer(str(number), f"src/module_{number}.py:{number} " + "words " * 12) for number in range(20)]
-    text, kept = shown_pointers(many)
+    many = [HookLine(str(number), f"src/module_{number}.py:{number} " + "words " * 12) for number in range(20)]
+    text, kept = within_budget(many)
     assert 0 < len(kept) < 20
     assert kept == many[: len(kept)]
     assert estimate_tokens(text) <= MAX_TOKENS

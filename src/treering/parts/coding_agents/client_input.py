@@ -23,6 +23,13 @@ def read_object(text: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def object_in(value: Any) -> Mapping[str, Any]:
+    """Return a field that is an object, or a text with one in JSON, as one; else an empty one."""
+    if isinstance(value, str):
+        return read_object(value) if value.lstrip().startswith("{") else {}
+    return value if isinstance(value, dict) else {}
+
+
 def _cleaned(value: Any, depth: int) -> Any:
     if depth == 0:
         raise ValueError("nests too deeply")

@@ -72,9 +72,9 @@ def connect(
     """Give a coding agent this folder's memory.
 
     Puts the MCP server into the client's own configuration, and hooks where
-    the client has them: a session begins with what is known for the state of
-    the folder, and its transcript is kept. What stood there stays, and
-    `treering disconnect` puts it back byte for byte.
+    the client has them: a session begins with a brief of the folder, and its
+    transcript is kept. What stood there stays, and `treering disconnect`
+    puts it back byte for byte.
     """
     from treering.parts.coding_agents import running
 
@@ -102,12 +102,11 @@ def tell(context: Context) -> None:
 
 
 def begin() -> None:
-    """Tell a session that begins what is known for the state of its folder.
+    """Give a session that begins the brief of its folder.
 
-    Reads the hook's input from stdin and prints its answer, which was made
-    ready before; where it is not ready, the answer says that it comes.
-    Without a space, or where anything fails, the answer is empty: a session
-    is never kept from beginning.
+    Reads the hook's input from stdin and prints its answer: the brief as it
+    is now, or of a resumed session what changed since. Without a space, or
+    if anything fails, the answer is empty, and the session begins anyway.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -136,11 +135,12 @@ def keep(
 
 
 def edit() -> None:
-    """Tell what governs the files that are about to be edited.
+    """Give what governs the files that are about to be edited.
 
-    Reads the hook's input from stdin and prints its answer, from what was made
-    ready before: decisions, rules, what usually changes together. At most 300
-    tokens, each thing once in a session; empty where nothing governs them.
+    Reads the hook's input from stdin and prints its answer: rules and
+    decisions, callers if a signature changes, tests with the command that
+    runs them, files that change together. At most 250 tokens, each line once
+    in a session; empty if there is nothing to say.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -148,10 +148,10 @@ def edit() -> None:
 
 
 def prompt() -> None:
-    """Tell what truly speaks of a prompt.
+    """Give the rules, decisions, open work and places that match a prompt.
 
-    Reads the hook's input from stdin and prints its answer, at most 600
-    tokens; empty where nothing speaks of it.
+    Reads the hook's input from stdin and prints its answer, at most 250
+    tokens; empty if nothing in the space answers the prompt.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -159,10 +159,10 @@ def prompt() -> None:
 
 
 def failure() -> None:
-    """Tell what was learned from the same failure of a test or a command.
+    """Give what was learned from the same failure, and what the test protects.
 
-    Reads the hook's input from stdin and prints its answer, at most 300
-    tokens; empty where the tool did not fail, or nothing was learned.
+    Reads the hook's input from stdin and prints its answer, at most 250
+    tokens; empty if the tool did not fail, or nothing is known about it.
     """
     from treering.parts.coding_agents import session_hooks
 
@@ -183,14 +183,14 @@ def asked() -> None:
 def work(
     folder: Annotated[
         Path | None,
-        Option("--for", metavar="FOLDER", help="Also make ready what the next session in this folder begins with."),
+        Option("--for", metavar="FOLDER", help="Also record which answers were used in this folder."),
     ] = None,
 ) -> None:
     """Do what the hooks left to be done, and wait until it is.
 
-    Keeps the transcripts that wait, and makes ready what sessions begin with.
-    Each hook starts this in the background. A transcript that fails is told
-    here, and tried again by the next run.
+    Keeps the transcripts that wait, and records which answers were used. The
+    hook `keep` starts this in the background. A transcript that fails is
+    reported here, and tried again by the next run.
     """
     from treering.parts.coding_agents import running
 

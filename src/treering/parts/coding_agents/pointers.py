@@ -2,31 +2,23 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from treering.core.characters import one_line
-from treering.core.fencing import fence
 from treering.core.scope import ROOT
-from treering.parts.coding_agents.hook_memory import ShownThings
+from treering.parts.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval.search.lines import answering_lines
-from treering.retrieval.search.packing import lines_within
 from treering.retrieval.text.analysis import telling_terms
-from treering.surfaces.python.space import Space, open_space
-from treering.system.address import file_address
+from treering.surfaces.python.space import Space
 from treering.verbs.reading import WEAK, ShownHit
 
-MAX_TOKENS = 250
-_ORIGIN = "treering"
 _MAX_PLACES = 4
 _MAX_ENTRIES = 3
 _MAX_CHARS = 70
 _MAX_PROMPT_CHARS = 4_000
-_MEMORY: Mapping[str, Any] = {"limit": 6, "filter": {"type": {"in": ["knowledge", "work_item"]}}}
-_FILES: Mapping[str, Any] = {"limit": 8, "group": "source"}
+_MEMORY: Mapping[str, Any] = {"limit": 6, "lines": 0, "filter": {"type": {"in": ["knowledge", "work_item"]}}}
+_FILES: Mapping[str, Any] = {"limit": 8, "lines": 0, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _OPEN = frozenset({"open", "in_progress", "blocked"})
 _FEWEST_SHARED, _SHARE, _MANY_SHARED = 2, 0.4, 3
@@ -56,33 +48,12 @@ _WORKFLOW = frozenset(
 """Terms of the work itself: a prompt of these alone has no subject that a memory could know about."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPointer:
-    """One line for an agent. `key` names it within a session, so that it is shown once."""
-
-    key: str
-    text: str
-
-
-def prompt_pointers(space: Path, folder: Path, session: str, prompt: str) -> str:
-    """Return pointers for a prompt as an agent reads them: those that its session was not shown before.
-
-    `space`: the file of the space; `folder`: where the session is at work.
-    """
-    with open_space(file_address(space), create=False, background=False) as opened:
-        found = pointers(opened.asked_from(folder), prompt)
-    shown = ShownThings(space, session)
-    text, kept = shown_pointers([one for one in found if one.key not in shown.ids])
-    shown.add(one.key for one in kept)
-    return text
-
-
 def subject_of(prompt: str) -> frozenset[str]:
     """Return the terms of a prompt that are about something beyond the work itself."""
     return frozenset(term for term in telling_terms(prompt) if term not in _WORKFLOW and not term.isdigit())
 
 
-def pointers(space: Space, prompt: str) -> list[PromptPointer]:
+def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
@@ -93,7 +64,7 @@ def pointers(space: Space, prompt: str) -> list[PromptPointer]:
         for hit in _found(space, asked, _MEMORY)
         if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names)
     ]
-    files = _found(space, asked, _FILES)
+    files = [hit for hit in _found(space, asked, _FILES) if hit.first_line]
     return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
 
 
@@ -130,17 +101,10 @@ def _held(hit: ShownHit) -> str:
     return f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
 
 
-def shown_pointers(pointers: Sequence[PromptPointer]) -> tuple[str, list[PromptPointer]]:
-    """Return pointers as an agent reads them, and those that fit into the budget; empty for none."""
-    lines = lines_within([one.text for one in pointers], origin=_ORIGIN, max_tokens=MAX_TOKENS)
-    text = fence("\n".join(lines), origin=_ORIGIN) if lines else ""
-    return text, list(pointers[: len(lines)])
-
-
-def _entries(hits: Iterable[ShownHit]) -> Iterator[PromptPointer]:
+def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
     for hit in islice(hits, _MAX_ENTRIES):
         state = f" ({hit.status.replace('_', ' ')})" if hit.type == "work_item" else ""
-        yield PromptPointer(
+        yield HookLine(
             hit.object_id, f"{hit.kind.capitalize()}: {one_line(hit.title, most=_MAX_CHARS)}{state}  {hit.object_id}"
         )
 
@@ -150,17 +114,15 @@ def _is_entry(hit: ShownHit) -> bool:
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
 
 
-def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[PromptPointer]:
-    for hit in islice((hit for hit in hits if hit.first_line), _MAX_PLACES):
+def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
+    for hit in islice(hits, _MAX_PLACES):
         lines = hit.text.split("\n")
         matched = answering_lines(hit.text, asked, most=1)
         best = next(iter(matched.matched or matched.shown), 0)
         where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
         symbol = _symbol(hit.heading, asked)
         said = one_line(lines[best].strip(), most=_MAX_CHARS)
-        yield PromptPointer(
-            sha256(hit.place.encode()).hexdigest()[:16], " ".join(filter(None, (where, symbol, f"– {said}")))
-        )
+        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))
 
 
 def _symbol(heading: str, asked: str) -> str:

@@ -21,12 +21,8 @@ from treering.parts.coding_agents.connecting import (
     plan_connection,
     start_command,
 )
-from treering.parts.coding_agents.hook_memory import keep_table
-from treering.parts.coding_agents.made_brief import pack_of_brief
-from treering.parts.coding_agents.ready_pack import keep_pack, kept_folders
 from treering.parts.coding_agents.session_hooks import (
     WaitingTranscript,
-    start_work,
     unreadable_records,
     waiting_folder,
     waiting_transcripts,
@@ -37,7 +33,7 @@ from treering.surfaces.cli.commands.spaces import SharingFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
 from treering.surfaces.cli.session import answer, embed_later, opened
-from treering.surfaces.python.space import Space, open_space
+from treering.surfaces.python.space import open_space
 from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, parse_address
 from treering.system.machine import StartCommand, one_after_another
@@ -88,9 +84,6 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
         return
     if planned.changes and not dry_run:
         _records(settings).make(planned)
-        if hooks and folder and settings.background and _has_space(settings):
-            with suppress(OSError):  # the first session makes it
-                start_work(folder)
     if wanted.share and not dry_run:
         watching.put_hooks("", settings.folder, sharing)
     chosen = settings.space_choice()
@@ -257,7 +250,7 @@ def _plural(kind: str, number: int) -> str:
     return word if number == 1 else _PLURALS.get(kind, f"{word}s")
 
 
-# The work behind the hooks of coding agents: transcripts are kept, and what a session begins with is made ready.
+# The work behind the hooks of coding agents: transcripts are kept, and answers that were used are recorded.
 
 
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
@@ -274,9 +267,9 @@ def keep_now(file: Path) -> None:
 
 
 def work(folder: Path | None) -> None:
-    """Keep the transcripts that hooks took on, then make ready what sessions begin with. Exits with 1 where one failed.
+    """Keep the transcripts that hooks took on, then record which answers were used. Exits with 1 where one failed.
 
-    `folder`: make it ready for this one too. What failed stays, and is tried again by the next run.
+    `folder`: record it for this one too. What failed stays, and is tried again by the next run.
     """
     settings = Settings.read()
     folders, failed = [folder] if folder else [], False
@@ -298,29 +291,10 @@ def work(folder: Path | None) -> None:
                 one.forget()
             folders.append(several[-1].folder)
     for place in dict.fromkeys(folders):
-        with suppress(TreeringError, OSError):  # the next session begins without, and makes it anew
-            _make_ready_in(place)
+        with suppress(TreeringError, OSError):  # it stays noted for the next run
+            _record_used_in(place)
     if failed:
         raise typer.Exit(_FAILED)
-
-
-def make_ready(space: Space, folder: Path) -> None:
-    """Keep ready what the next session in a folder begins with. Raises `OSError`, `TreeringError`."""
-    file = space.address.file
-    if file is None:
-        return  # what another person erases on a server has to be gone here too, and nobody here would know
-    record_used(space)
-    keep_table(space)
-    if pack := pack_of_brief(space, file, folder):
-        keep_pack(file, folder, pack)
-
-
-def make_ready_again(space: Space) -> None:
-    """Make ready anew what was ready before the space was written, for each of its folders."""
-    file = space.address.file
-    for folder in kept_folders(file) if file else ():
-        with suppress(TreeringError, OSError):
-            make_ready(space, folder)
 
 
 def _by_transcript(waiting: Iterable[WaitingTranscript]) -> Iterator[list[WaitingTranscript]]:
@@ -345,11 +319,11 @@ def _space_of(waiting: WaitingTranscript) -> Address:
     return named
 
 
-def _make_ready_in(folder: Path) -> None:
+def _record_used_in(folder: Path) -> None:
     address = Settings.read(folder=folder).space_address()
     if address.file is not None and (folder / address.file).is_file():
         with open_space(address, create=False, background=False) as space:
-            make_ready(space, folder)
+            record_used(space)
 
 
 def _keep(file: Path, address: Address, folder: Path) -> None:
@@ -359,7 +333,7 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
     """
     if "discussions" not in PARTS:
         raise InvalidInput("Transcripts are kept as discussions, and there is no part 'discussions'.")
-    # Imported here: who only makes a pack ready has no use for it.
+    # Imported here: whoever only connects a client has no use for it.
     from treering.parts.discussions.generators.generator import MakingPlan
     from treering.parts.discussions.operations import recording
     from treering.sources.conversations.exports import read_conversations

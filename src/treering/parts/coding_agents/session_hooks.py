@@ -1,8 +1,12 @@
-"""What the hooks of coding agents call: they answer at once with a pack kept ready, and leave the work to a process."""
+"""What the hooks of coding agents call.
+
+They read the space as it is now: where the resident process runs (`surfaces.resident`), that takes a tenth of a second,
+else the second in which the program is loaded. A client that has waited for two goes on without. Long work is left to
+a process.
+"""
 
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,30 +20,26 @@ from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
 from treering.core.fencing import without_recalled, without_surroundings
 from treering.parts.coding_agents.client_input import read_hook_input
-from treering.parts.coding_agents.ready_pack import pack_of, state_of
-from treering.stores.sqlite.ready import standing
 from treering.system.address import file_address
 from treering.system.machine import make_folder, start_behind, sync_folder, write_new
-from treering.system.repository_place import GitPlace, repository_at
+from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
-    from treering.parts.coding_agents.hook_memory import HookTable
+    from treering.surfaces.python.space import Space
 
 
 _MOST_INPUT = 8_000_000  # OpenCode tells what was said in a whole session
 _MOST_BYTES = 100_000
 _EMPTY: Mapping[str, Any] = {}
 _OF_CURSOR = ("sessionStart", "postToolUse")
-_MOST_ASKED = 20_000
-_MAX_SEARCH_SECONDS = 1.0
-"""Three times what the search for a prompt takes on an idle machine."""
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode brief."
-_COMPACTED = "compact"
+_MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
+_RESUMED = "resume"
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10
-"""As `nice` counts: whoever sits at the machine goes first, and the next session waits for this before vectors."""
+"""As `nice` counts: whoever sits at the machine goes first."""
 _LEFT_SECONDS = 3600
 
 
@@ -61,16 +61,12 @@ class WaitingTranscript:
         self.record.with_suffix(_COPY).unlink(missing_ok=True)
 
 
-def run(word: str, *, loaded: bool = False) -> int:
-    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on.
-
-    `loaded`: this is the resident process, which has time to search.
-    """
+def run(word: str) -> int:
+    """Answer a hook, such as `begin`. Return the exit code, always 0: no session is kept from going on."""
     given = _given()
-    answer = _search if loaded and word == "prompt" else _ANSWERS[word]
     try:
         off = word in Settings.read(folder=_folder(given)).hooks_off
-        told = _EMPTY if off else answer(given)
+        told = _EMPTY if off else _ANSWERS[word](given)
     except (TreeringError, OSError) as error:
         sys.stderr.write(f"treering: {visible(str(error))}\n")
         told = _EMPTY
@@ -80,7 +76,7 @@ def run(word: str, *, loaded: bool = False) -> int:
 
 
 def start_work(folder: Path) -> None:
-    """Start a process that does what waits and makes ready what the next session in a folder begins with.
+    """Start a process that does what waits, and records which answers were used in a folder.
 
     It outlives this one, and says nothing. Raises `OSError`.
     """
@@ -117,14 +113,8 @@ def unreadable_records(settings: Settings, readable: Iterable[WaitingTranscript]
 
 
 def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with the brief of the folder: the one kept ready, or a new one if something in it changed since.
-
-    A session that goes on gets what changed since it was shown the brief, or nothing; an agent of an agent nothing.
-    """
-    from treering.parts.coding_agents.brief_changes import GOES_ON, changes_of_brief, line_keys
-    from treering.parts.coding_agents.hook_memory import ShownThings
-
-    if given.get("agent_id"):
+    """Answer with the brief of the folder; a session that is resumed gets what changed since it was shown one."""
+    if _is_subagent(given):
         return _EMPTY
     folder = _folder(given)
     settings = Settings.read(folder=folder)
@@ -134,89 +124,52 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     space = folder / address.file
     if not space.is_file():
         return _EMPTY
-    pack, state = pack_of(space, folder), state_of(folder)
-    now = standing(space, pack.revisions if pack else ())
-    if pack is None or not pack.is_fresh(now, state) or any(waiting_transcripts(settings)):
+    if any(waiting_transcripts(settings)):
         start_work(folder)
-    shown = ShownThings(space, _session(given))
-    goes_on = given.get("source") in GOES_ON and bool(shown.ids)
-    if pack is None or not pack.holds(now) or (goes_on and not pack.is_fresh(now, state)):
-        # Imported here: it loads the whole program, which takes most of a second.
-        from treering.parts.coding_agents.made_brief import made_now
+    # Imported here, as below: most of what is imported for an answer is of no use to the hooks that give none.
+    from treering.parts.coding_agents.shown_lines import ShownLines, begin_with, no_longer_current
 
-        pack = made_now(space, folder)
-        if pack is None:
-            return _EMPTY
-        now = standing(space, pack.revisions)
-    lines = pack.text.splitlines()
-    changes, over = changes_of_brief(lines, pack.revisions, shown.ids, space) if goes_on else ("", set())
-    # Pointers and the like are gone from a compacted session, and all from one that was cleared.
-    before = shown.ids - over if goes_on and given.get("source") != _COMPACTED else ()
-    shown.begin({*before, *pack.revisions, *line_keys(lines)})
-    if goes_on:
-        return _told(given, changes)
-    return _answer(given, pack.shown(now, state)) if pack.text else _EMPTY
+    shown = ShownLines(space, _session(given))
+    if given.get("source") != _RESUMED:  # what was shown before a session was compacted or cleared is gone from it
+        shown.begin()
+    with _opened(space, folder) as opened:
+        report = opened.query("brief")
+        over = no_longer_current(opened, shown.keys.difference(report.ids))
+    text = begin_with(shown, report.lines, report.ids, over)
+    return _answer(given, f"{text}\n\n{_MORE}") if text else _EMPTY
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what governs the files that are about to be edited, and what usually changes with them.
-
-    Where an answer named one of them lately, that is noted: it was used.
-    """
-    from treering.parts.coding_agents import hook_memory, tool_calls
-
-    folder, space = _space_of(given)
-    table, place = _table_of(folder, space)
-    if space is None or table is None:
-        return _EMPTY
-    top = (place.top if place else None) or folder
-    paths = tool_calls.edited_paths(given, top)
-    with suppress(OSError, TreeringError):  # what governs the file is told all the same
-        tool_calls.note_used(space, _session(given), paths, top)
-    entries, more = hook_memory.governing(table, paths), hook_memory.changed_with(table, paths)
-    return _told(given, hook_memory.told(space, _session(given), entries, more, tokens=hook_memory.EDIT_TOKENS))
-
-
-def _search(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer a prompt with the rules, decisions, open work and places that a search finds, if it finds them in time."""
-    from treering.parts.coding_agents.pointers import prompt_pointers
+    """Answer with what governs the files that are about to be edited. An answer that named one of them was used."""
+    from treering.parts.coding_agents import edits, tool_calls
+    from treering.parts.coding_agents.governing import lines_before_edit
+    from treering.parts.coding_agents.shown_lines import show_lines
 
     folder, space = _space_of(given)
     if space is None:
         return _EMPTY
-    own, _ = without_recalled(without_surroundings(given.get("prompt", "")))
-    with _at_most(_MAX_SEARCH_SECONDS):
-        return _told(given, prompt_pointers(space, folder, _session(given), own))
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """End the process with an empty answer if a search takes longer: nobody waits for a hint."""
-
-    def stop(_number: int, _frame: object) -> None:
-        sys.stdout.write("{}\n")
-        sys.stdout.flush()
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    place = repository_at(folder)
+    top = (place.top if place else None) or folder
+    files = edits.file_edits(given, top)
+    with suppress(OSError, TreeringError):  # what governs the file is told all the same
+        tool_calls.note_used(space, _session(given), [one.path for one in files], top)
+    if not files or _is_subagent(given):
+        return _EMPTY
+    with _opened(space, folder) as opened:
+        return _told(given, show_lines(space, _session(given), lines_before_edit(opened, files, top)))
 
 
 def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with the entries of the table that match a prompt by their words; for a process without the search."""
-    from treering.parts.coding_agents import hook_memory
+    """Answer a prompt with the rules, decisions, open work and places that a search finds."""
+    from treering.parts.coding_agents.pointers import pointers
+    from treering.parts.coding_agents.shown_lines import show_lines
 
     folder, space = _space_of(given)
-    table, _ = _table_of(folder, space)
-    if space is None or table is None:
-        return _EMPTY
     own, _ = without_recalled(without_surroundings(given.get("prompt", "")))
-    entries = hook_memory.speaking_of(table, own[:_MOST_ASKED])
-    return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.PROMPT_TOKENS))
+    if space is None or not own.strip() or _is_subagent(given):
+        return _EMPTY
+    with _opened(space, folder) as opened:
+        return _told(given, show_lines(space, _session(given), pointers(opened, own)))
 
 
 def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -230,19 +183,30 @@ def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with what was learned from the same failure of a test or a command; one of ours may have asked."""
-    from treering.parts.coding_agents import hook_memory, tool_calls
+    """Answer with what was learned from the same failure, and what a failing test protects; we may have been asked."""
+    from treering.parts.coding_agents import tool_calls
 
     failed = tool_calls.failure_of(given)
     folder, space = _space_of(given)
     if space and tool_calls.calls_us(given):
         with suppress(OSError):  # what was learned is told all the same
             tool_calls.note_asking(space, _session(given), given)
-    table, _ = _table_of(folder, space if failed else None)
-    if space is None or table is None:
+    if space is None or not failed or _is_subagent(given):
         return _EMPTY
-    entries = hook_memory.learned_of(table, failed)
-    return _told(given, hook_memory.told(space, _session(given), entries, tokens=hook_memory.FAILURE_TOKENS))
+    from treering.parts.coding_agents.failures import lines_after_failure
+    from treering.parts.coding_agents.shown_lines import show_lines
+
+    with _opened(space, folder) as opened:
+        return _told(given, show_lines(space, _session(given), lines_after_failure(opened, failed)))
+
+
+@contextmanager
+def _opened(space: Path, folder: Path) -> "Iterator[Space]":
+    """Open the space in a file to read it as it is in a folder."""
+    from treering.surfaces.python.space import open_space
+
+    with open_space(file_address(space), create=False, background=False) as opened:
+        yield opened.asked_from(folder)
 
 
 def _space_of(given: Mapping[str, Any]) -> tuple[Path, Path | None]:
@@ -252,18 +216,9 @@ def _space_of(given: Mapping[str, Any]) -> tuple[Path, Path | None]:
     return folder, folder / file if file and (folder / file).is_file() else None
 
 
-def _table_of(folder: Path, space: Path | None) -> "tuple[HookTable | None, GitPlace | None]":
-    """Return what hooks may tell in a folder, of its branch where it is a work tree, and the repository it lies in."""
-    from treering.parts.coding_agents import hook_memory
-
-    table = hook_memory.read_table(space) if space else None
-    if space and table and hook_memory.claim_renewal(space, table):
-        start_work(folder)  # what was recorded since is told from the next call on
-    place = repository_at(folder) if table else None
-    if table is None or place is None:
-        return table, place
-    branch, commit = place.head()
-    return table.on(str(place.common), branch or place.detached, commit), place
+def _is_subagent(given: Mapping[str, Any]) -> bool:
+    """Return whether an agent that another one started made the call: it gets its context from that one, or asks."""
+    return bool(given.get("agent_id"))
 
 
 def _session(given: Mapping[str, Any]) -> str:

@@ -12,18 +12,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import TreeringError
-from treering.parts.coding_agents.client_input import read_object
-from treering.parts.coding_agents.hook_memory import USED, ShownThings
+from treering.parts.coding_agents.client_input import object_in
+from treering.parts.coding_agents.shown_lines import ShownLines
 from treering.stores.sqlite.noted_answers import digest_of_text, note_session, noted_answers
-from treering.stores.sqlite.ready import ready_folder, standing
+from treering.stores.sqlite.ready import missing, ready_folder
 
 if TYPE_CHECKING:
     from treering.surfaces.python.space import Space
 
+USED = "used.jsonl"
+"""Where it is noted which answers were used."""
 _MOST_USED = 3
 """Marks of one edit: those of the last answers."""
 _MOST_USED_BYTES = 50_000
@@ -67,16 +69,16 @@ def note_used(space: Path, session: str, paths: Sequence[str], top: Path) -> Non
         for one in recent
         if (place := one.files.get(path) or one.files.get(str(top / path)))
     ][:_MOST_USED]
-    shown = ShownThings(space, session)
+    shown = ShownLines(space, session)
     marks = {f"used:{sha256(' '.join(one).encode()).hexdigest()[:16]}": one for one in named}
-    new = {mark: one for mark, one in marks.items() if mark not in shown.ids}
+    new = {mark: one for mark, one in marks.items() if mark not in shown.keys}
     file = ready_folder(space) / USED
     if not new or (file.exists() and file.stat().st_size > _MOST_USED_BYTES):
         return
     with file.open("ab") as used:
         used.write("".join(f"{json.dumps(one)}\n" for one in new.values()).encode())
     ids = {place.partition(" ")[0] for _, _, place in new.values()}
-    if ids - standing(space, ids).revisions.keys():
+    if missing(space, ids):
         file.unlink(missing_ok=True)  # one was erased meanwhile
     shown.add(new)
 
@@ -108,11 +110,9 @@ def record_used(space: "Space") -> None:
                     agent.crystallize("feedback", scope, {"question": answer, "used": [place]})
 
 
-# Which files a call is about, how it failed, and what it asked.
+# How a call failed, and what it asked.
 
 
-_PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _ANSWER = re.compile(r"\bans:[\w=-]+")
 _COMMAND = "treering"
 _MOST_COMMAND = 4_000
@@ -129,23 +129,9 @@ _MOST_OUTPUT = 20_000
 _MOST_LINES = 40
 
 
-def edited_paths(given: Mapping[str, Any], top: Path) -> list[str]:
-    """Return the files that a tool is about, from the top of the repository; none that lie elsewhere."""
-    said = _object(given.get("tool_input"))
-    named = [value for key in _PATHS if isinstance(value := said.get(key), str)]
-    patch = next((value for key in ("command", "input", "patch") if isinstance(value := said.get(key), str)), "")
-    named += [first or second for first, second in _PATCHED.findall(patch)]
-    found = []
-    for name in named:
-        place = os.path.relpath(os.path.realpath(Path(given.get("cwd") or top, name)), os.path.realpath(top))
-        if not place.startswith(".."):
-            found.append(PurePosixPath(Path(place)).as_posix())
-    return list(dict.fromkeys(found))
-
-
 def calls_us(given: Mapping[str, Any]) -> bool:
     """Tell whether a tool ran a command that may be ours."""
-    return any(_COMMAND in text for text in _texts(_object(given.get("tool_input"))))
+    return any(_COMMAND in text for text in _texts(object_in(given.get("tool_input"))))
 
 
 def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
@@ -156,7 +142,7 @@ def _answers_told(given: Mapping[str, Any]) -> frozenset[str]:
 
 def _texts_asked(given: Mapping[str, Any]) -> Iterator[str]:
     """Give what a call of our tools may have asked; of a command, words up to the next option or pipe."""
-    for text in _texts(_object(given.get("tool_input"))):
+    for text in _texts(object_in(given.get("tool_input"))):
         yield text
         if _COMMAND in text and len(text) <= _MOST_COMMAND:
             with suppress(ValueError):
@@ -180,7 +166,7 @@ def failure_of(given: Mapping[str, Any]) -> str:
     """Return the lines by which a tool failed; empty where it did not."""
     output = given.get("tool_response", given.get("tool_output"))
     error = given.get("error") or given.get("error_message")
-    answered = _object(output)
+    answered = object_in(output)
     text = "\n".join(_texts(output))[-_MOST_OUTPUT:]
     if not error:
         error = answered.get("error")
@@ -198,12 +184,6 @@ def failure_of(given: Mapping[str, Any]) -> str:
     lines = "\n".join([*_texts(error), text]).splitlines()
     telling = [one.strip()[:500] for one in lines if _FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
     return "\n".join(telling[-_MOST_LINES:])
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        return read_object(value) if value.lstrip().startswith("{") else {}
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: Any) -> Iterator[str]:

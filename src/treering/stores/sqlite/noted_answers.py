@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from treering.stores.sqlite.ready import ready_folder, sealed, standing, unsealed
+from treering.stores.sqlite.ready import missing, ready_folder, sealed, unsealed
 from treering.system.machine import replace_file
 
 _ANSWERS = "answers.jsonl"
@@ -59,7 +59,7 @@ def note_answer(
         replace_file(file, b"\n".join(file.read_bytes().splitlines()[-_FEW_ANSWERS:]) + b"\n")
     # After it was written: erasing removes what is there then, and what it did before is seen now.
     ids = {place.partition(" ")[0] for place in files.values()}
-    if ids - standing(path, ids).revisions.keys():
+    if missing(path, ids):
         file.unlink(missing_ok=True)
 
 

@@ -6,9 +6,8 @@ space, such as the author of a repository, can put nothing there, and cut off no
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import apsw
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.stores.sqlite.files import ReadOnlyFile
-from treering.system.machine import check_private, make_folder, own_user, replace_file, write_new
+from treering.system.machine import check_private, make_folder, own_user, write_new
 from treering.system.settings import data_folder
 
 _FOLDER = "ready"
@@ -26,16 +25,6 @@ _SPACE = "space"
 _FORMERLY_BESIDE = ".ready"
 """How the name of the folder ended that earlier versions kept beside the space. It is not read."""
 _PATIENCE_MS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a space stands at one moment."""
-
-    head: int
-    """The number of the last event of its audit log."""
-    revisions: Mapping[str, int]
-    """By its id, the revision of each object asked for; an object that is not there is left out."""
 
 
 def ready_folder(path: str | Path, *, make: bool = False) -> Path:
@@ -66,19 +55,6 @@ def remove_ready(path: str | Path) -> None:
             if file.name != _SPACE:
                 file.unlink(missing_ok=True)
     _remove_outdated(folder.parent, Path(os.path.realpath(path)))
-
-
-def write_ready(file: Path, value: Any) -> None:
-    """Write a value for `read_ready`, durably. Raises `OSError`."""
-    replace_file(file, sealed(value))
-
-
-def read_ready(file: Path, *, max_bytes: int) -> Any:
-    """Return the value that `write_ready` wrote; `None` if there is no such file, or it is damaged."""
-    with suppress(OSError):
-        if file.stat().st_size <= max_bytes:
-            return unsealed(file.read_bytes())
-    return None
 
 
 def sealed(value: Any) -> bytes:
@@ -132,16 +108,15 @@ def _checksum(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).hexdigest().encode()
 
 
-def standing(path: str | Path, ids: Collection[str] = ()) -> Standing:
-    """Look how a space stands. Raises `Unavailable` where it cannot be read at once, or is not a space."""
+def missing(path: str | Path, ids: Collection[str]) -> set[str]:
+    """Return the ids of which a space has no object. Raises `Unavailable` if it cannot be read at once."""
     try:
         with closing(_connected(str(path))) as connection, connection:
-            (head,) = next(connection.execute("SELECT coalesce(max(seq), 0) FROM audit"))
-            asked = "SELECT id, revision FROM objects WHERE id IN (SELECT value FROM json_each(?))"
-            revisions: dict[str, int] = dict(connection.execute(asked, (json.dumps([*ids]),)))
+            asked = "SELECT id FROM objects WHERE id IN (SELECT value FROM json_each(?))"
+            found = {identity for (identity,) in connection.execute(asked, (json.dumps([*ids]),))}
     except apsw.Error as error:
         raise Unavailable(f"{path} cannot be read: {error}.", hint="Look with `treering status`.") from error
-    return Standing(head, revisions)
+    return {*ids} - found
 
 
 def _connected(path: str) -> apsw.Connection:

@@ -19,7 +19,8 @@ STATE = ("pid", "seconds", "answered", "idle_minutes")
 _FIXED_FIELDS = 4
 _LONGEST_PLACE = 100  # of the 107 bytes that the address of a socket has: the encoder's is longer
 _COMMANDS = ("query", "crystallize", "lint", "review", "status")
-_SEARCHING_HOOK = ["session", "prompt"]
+_READING_HOOKS = ("begin", "edit", "prompt", "failure")
+_LOADED_FOR_HOOKS = tuple(f"treering.parts.coding_agents.{name}" for name in ("failures", "governing", "pointers"))
 _OFF = ("0", "false", "no", "off")  # as in `system.settings`, which is not loaded here
 _READ_AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_"),
@@ -47,8 +48,13 @@ def is_used(arguments: list[str]) -> bool:
 
 
 def is_short(arguments: list[str]) -> bool:
-    """Tell whether a command is short but for loading. Most hooks load little, and would gain nothing."""
-    return arguments[:1] != [] and (arguments[0] in _COMMANDS or arguments == _SEARCHING_HOOK)
+    """Tell whether a command is short but for loading. Hooks that read no space load little, and would gain nothing."""
+    return is_hook(arguments) or (arguments[:1] != [] and arguments[0] in _COMMANDS)
+
+
+def is_hook(arguments: list[str]) -> bool:
+    """Return whether a command is a hook of a coding agent that reads the space; its client may kill it any time."""
+    return len(arguments) == 2 and arguments[0] == "session" and arguments[1] in _READING_HOOKS
 
 
 def hand_over(arguments: list[str]) -> int | None:
@@ -114,8 +120,8 @@ def how_it_is() -> dict[str, str] | None:
     return state if all(state.get(name, "").replace(".", "", 1).isdecimal() for name in STATE) else None
 
 
-def start_resident() -> None:
-    """Start the resident process, with what this one has loaded, for the commands that follow."""
+def start_resident(*, for_hooks: bool = False) -> None:
+    """Start the resident process for the commands that follow, with what this one has loaded, or what hooks need."""
     import subprocess
 
     place = socket_place(fingerprint())
@@ -133,7 +139,7 @@ def start_resident() -> None:
             cwd="/",
             env={name: value for name, value in os.environ.items() if name.startswith(_KEPT)},
         )
-        loaded = [name for name in sys.modules if not name.startswith("__")]
+        loaded = [name for name in (_LOADED_FOR_HOOKS if for_hooks else sys.modules) if not name.startswith("__")]
         if process.stdin:
             process.stdin.write("\n".join(loaded).encode())
             process.stdin.close()

@@ -25,7 +25,8 @@ from treering.verbs.trees import CHANGED, notes_of_objects, repository_maps
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
 _MAX_LINE_CHARS = 200
-_LABEL_WIDTH = 10
+LABEL_WIDTH = 10
+"""Characters of a line before its text: the name of its section, or spaces."""
 _ENTRIES = 5
 """Entries of a section that are shown; a line states how many there are in all."""
 _RULES = 8
@@ -72,7 +73,7 @@ class BriefReport(ReadReport):
 def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     """Compose what to know before starting: project, rules, decisions, open work, changes, the last conversation."""
     altered: Altered = {}
-    repository = _repository(call, altered)
+    repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     knowledge, work, changed = _current(call, options, altered)
     branch = branch_work(call, repository, knowledge)
@@ -136,7 +137,7 @@ def _shortened(
     return [one for one in chosen if one.entries]
 
 
-def _repository(call: Call, altered: Altered) -> Source | None:
+def repository_of(call: Call, altered: Altered) -> Source | None:
     """Return the map of the repository asked from; without one the only repository of the space."""
     maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     if call.tree:
@@ -199,7 +200,7 @@ def _section(
             id=item.id,
             kind=item.kind,
             status=item.status,
-            text=f"{_statement(item)} ({changed[item.id]})" if item.id in changed else _statement(item),
+            text=f"{statement_of(item)} ({changed[item.id]})" if item.id in changed else statement_of(item),
             updated_at=item.updated_at,
         )
         for item in items[:most]
@@ -207,7 +208,7 @@ def _section(
     return BriefSection(name=name, entries=entries, total=len(items))
 
 
-def _statement(item: Knowledge | WorkItem) -> str:
+def statement_of(item: Knowledge | WorkItem) -> str:
     """Return an entry in one sentence: the rule itself, what was decided, the title of work and its state."""
     match item:
         case WorkItem():
@@ -280,7 +281,7 @@ def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> It
 
 def _labeled(label: str, text: str) -> Iterator[str]:
     if text:
-        yield f"{label:<{_LABEL_WIDTH}}{text}"
+        yield f"{label:<{LABEL_WIDTH}}{text}"
 
 
 BRIEF = Mode(

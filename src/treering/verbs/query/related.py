@@ -53,7 +53,7 @@ def changes_with(call: Call, sources: Sequence[Source]) -> list[CodeNeighbour]:
             told=f"{relation_in_words('changes_with', 'any')} ({count} of the last {total} commits, last on {last})",
             place=path,
         )
-        for path, count, last in _partners(history, placed.keys())
+        for path, count, last in partners_of(history, placed.keys())
         if (origin := f"{root}{path}") in live
     ]
 
@@ -67,7 +67,7 @@ def _history(call: Call, identity: str) -> Mapping[str, Any]:
     return told if isinstance(told, Mapping) else {}
 
 
-def _partners(history: Mapping[str, Any], own: Collection[str]) -> Iterator[tuple[str, int, str]]:
+def partners_of(history: Mapping[str, Any], own: Collection[str]) -> Iterator[tuple[str, int, str]]:
     """Return the paths outside of some that changed together with one of these, each once, with how often and when."""
     paths, seen = history.get("paths", ()), set[str]()
     for one, other, count, last in history.get("pairs", ()):
@@ -119,13 +119,14 @@ def _symbols(call: Call, name: str, reach: Reach) -> list[CodeStart]:
     names = tuple(last_name(family, wanted) for family in CODE_FAMILIES)
     (found,) = call.engine.index.passages.read([PassageRequest((), reach, named=names)])
     ids = dict.fromkeys(head.object_id for head in found.heads.values())
-    starts = [start for source in read_sources(call, ids) if (start := _defining(source, wanted))]
+    starts = [start for source in read_sources(call, ids) if (start := start_defining(source, wanted))]
     exact = [start for start in starts if wanted in start.names] or starts
     code = [start for start in exact if not is_test_path(start.source.title)]
     return (code or exact)[:_MOST_SYMBOLS]
 
 
-def _defining(source: Source, name: str) -> CodeStart | None:
+def start_defining(source: Source, name: str) -> CodeStart | None:
+    """Return the parts of a file that define a symbol, named in full or by its end; `None` if none does."""
     parts, names = set(), dict[str, None]()
     for passage in passages_of(source):
         for defined in defined_in(passage):

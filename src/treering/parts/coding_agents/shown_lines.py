@@ -1,0 +1,116 @@
+"""Lines that a hook shows to an agent: each once in a session, fenced as data, within a budget."""
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treering.core.fencing import fence
+from treering.stores.sqlite.ready import ready_folder
+
+if TYPE_CHECKING:
+    from treering.surfaces.python.space import Space
+
+MAX_TOKENS = 250
+"""Of a prompt, an edit and a failure: a few lines are read, a page is skipped."""
+
+_ORIGIN, _BRIEF = "treering", "brief"
+_OWN = "Last"
+"""The label of the last conversation, which is that of a session that goes on."""
+_COUNT = re.compile(r" \(\d+ of \d+\)")
+_CURRENT = frozenset({"active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
+_SUFFIX = ".shown"
+_MAX_AGE_SECONDS = 2 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class HookLine:
+    """One line for an agent. `key` names it within a session, so that it is shown once."""
+
+    key: str
+    text: str
+
+
+def digest_key(text: str) -> str:
+    """Return a key for a line that no id of an object names."""
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+class ShownLines:
+    """The keys of the lines that a session was shown, in a file of the ready folder; none without a session."""
+
+    def __init__(self, space: Path, session: str) -> None:
+        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+        self._space = space
+        self._session = session
+        self._file = ready_folder(space) / f"{name}{_SUFFIX}"
+        self.keys: set[str] = set()
+        with suppress(OSError, ValueError):
+            self.keys = set(self._file.read_text(encoding="ascii").split()) if session else set()
+
+    def begin(self) -> None:
+        """Forget what the session was shown, and sessions that ended long ago."""
+        self.keys = set()
+        with suppress(OSError):
+            ready_folder(self._space, make=True)  # from now on, commands note their answers there
+            for file in self._file.parent.glob(f"*{_SUFFIX}"):
+                if file == self._file or time.time() - file.stat().st_mtime > _MAX_AGE_SECONDS:
+                    file.unlink()
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Write down that lines are shown."""
+        if self._session:
+            with suppress(OSError):
+                ready_folder(self._space, make=True)
+                with self._file.open("a", encoding="ascii") as file:
+                    file.write("".join(f"{key}\n" for key in keys))
+
+
+def show_lines(space: Path, session: str, lines: Sequence[HookLine]) -> str:
+    """Return the lines that the session was not shown before, fenced as data; empty if none is left."""
+    shown = ShownLines(space, session)
+    text, fitting = within_budget([one for one in lines if one.key not in shown.keys])
+    shown.add(one.key for one in fitting)
+    return text
+
+
+def begin_with(shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over: Sequence[str] = ()) -> str:
+    """Return the lines of a brief that the session was not shown before, fenced as data, and note its objects too.
+
+    `over`: ids that the session was shown and that are not current any more.
+    """
+    # Imported here, as below: hooks that show nothing have no use for it.
+    from treering.verbs.query.brief import LABEL_WIDTH
+
+    label, new = "", dict[str, str]()
+    goes_on = bool(shown.keys)
+    for line in lines:
+        label = line[:LABEL_WIDTH].strip() or label
+        key = digest_key(_COUNT.sub("", line[LABEL_WIDTH:]))
+        if key not in shown.keys and not (goes_on and label == _OWN):
+            # A section is named by its first line, which may have been shown.
+            new[key] = f"{label:<{LABEL_WIDTH}}{line[LABEL_WIDTH:]}" if new or line.startswith(" ") else line
+    shown.add([*new, *ids])
+    gone = [f"{'Over':<{LABEL_WIDTH}}{', '.join(sorted(over))}"] if over else []
+    return fence("\n".join([*new.values(), *gone]), origin=_BRIEF) if new or gone else ""
+
+
+def no_longer_current(space: "Space", keys: Iterable[str]) -> list[str]:
+    """Return the ids of knowledge and work among some keys that is not current any more."""
+    ids = [key for key in keys if key.startswith(("know:", "work:"))]
+    heads = space.engine.ledger.heads(ids) if ids else {}
+    return [one for one in ids if one not in heads or heads[one].status not in _CURRENT]
+
+
+def within_budget(lines: Sequence[HookLine]) -> tuple[str, list[HookLine]]:
+    """Return lines as an agent reads them, and those that fit into the budget; empty for none."""
+    from treering.retrieval.search.packing import lines_within
+    from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
+
+    most = MAX_TOKENS - estimate_tokens(fence("", origin=_ORIGIN))
+    texts = lines_within([cut_to_tokens(one.text, most) for one in lines], origin=_ORIGIN, max_tokens=MAX_TOKENS)
+    return fence("\n".join(texts), origin=_ORIGIN) if texts else "", list(lines[: len(texts)])
