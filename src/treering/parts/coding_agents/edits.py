@@ -11,12 +11,11 @@ from typing import Any
 
 from treering.parts.coding_agents.client_input import object_in
 from treering.sources.code.outline import Symbol, outline
+from treering.sources.conversations.session_work import PATCHED, PATH_ARGUMENTS
 
-_PATHS = ("file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path")
 _BEFORE = ("old_string", "oldString")
 _AFTER = ("new_string", "newString")
 _PATCHES = ("command", "input", "patch")
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _HUNK = re.compile(r"^@@.*$", re.MULTILINE)
 _LAYOUT = re.compile(r"\s|,(?=\s*[)\]}])")
 _CALLED = ("function", "method", "macro")
@@ -44,7 +43,7 @@ class FileEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class TouchedSymbols:
     """The definitions that an edit is in, and those whose signature it changes or removes, by their qualified names."""
 
     symbols: tuple[str, ...] = ()
@@ -54,7 +53,7 @@ class Touched:
 def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
     """Return what a tool changes or reads, by files below the top of the repository; files elsewhere are left out."""
     asked = object_in(given.get("tool_input"))
-    named = [value for key in _PATHS if isinstance(value := asked.get(key), str)]
+    named = [value for key in PATH_ARGUMENTS if isinstance(value := asked.get(key), str)]
     content = asked.get("content")
     edits = [
         FileEdit(name, tuple(_replacements(asked)), content if isinstance(content, str) else None) for name in named
@@ -69,7 +68,7 @@ def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
     return list(found.values())
 
 
-def touched_by(edit: FileEdit, top: Path) -> Touched:
+def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     """Return the symbols of a file, as it is now, that an edit touches."""
     text = ""
     with suppress(OSError):
@@ -79,7 +78,7 @@ def touched_by(edit: FileEdit, top: Path) -> Touched:
     known = [one for one in changes if one.before in text] if text else []
     old = outline(edit.path, text) if known else None
     if old is None:
-        return Touched()
+        return TouchedSymbols()
     after = text
     for one in known:
         after = after.replace(one.before, one.after, 1)
@@ -91,7 +90,7 @@ def touched_by(edit: FileEdit, top: Path) -> Touched:
         for one in old.symbols
         if kept is not None and one.kind in _CALLED and (one.qualified, _plain(one.signature)) not in kept
     )
-    return Touched(tuple(symbols)[:_MAX_SYMBOLS], tuple(changed)[:_MAX_SYMBOLS])
+    return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], tuple(changed)[:_MAX_SYMBOLS])
 
 
 def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
@@ -106,7 +105,7 @@ def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
 
 def _patched(patch: str) -> Iterator[FileEdit]:
     """Yield the files of a patch of Codex with what each of its hunks replaces."""
-    starts = [*_PATCHED.finditer(patch)]
+    starts = [*PATCHED.finditer(patch)]
     for start, following in zip_longest(starts, starts[1:]):
         end = following.start() if following else len(patch)
         hunks = _HUNK.split(patch[start.end() : end])[1:]

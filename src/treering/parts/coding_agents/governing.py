@@ -12,7 +12,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Constraint, Knowledge, Preference, Source
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
-from treering.parts.coding_agents.edits import FileEdit, Touched, touched_by
+from treering.parts.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
 from treering.parts.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
@@ -124,7 +124,9 @@ def _is_shown(item: Knowledge) -> bool:
     return item.status != "candidate" or is_from_file
 
 
-def _governing(rules: Sequence[HeldRule], path: str, source: Source | None, touched: Touched) -> Iterator[HeldRule]:
+def _governing(
+    rules: Sequence[HeldRule], path: str, source: Source | None, touched: TouchedSymbols
+) -> Iterator[HeldRule]:
     """Yield what rests on the edited symbols, then what rests on the file or names it, then rules of its folders."""
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     identity = source.id if source else ""
@@ -168,7 +170,7 @@ def _is_everywhere(rule: HeldRule) -> bool:
 
 
 def _code_lines(
-    call: Call, path: str, source: Source, touched: Touched, repository: Mapping[str, Any]
+    call: Call, path: str, source: Source, touched: TouchedSymbols, repository: Mapping[str, Any]
 ) -> Iterator[HookLine]:
     yield from _callers(call, source, touched)
     partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
@@ -182,7 +184,7 @@ def _code_lines(
         yield HookLine(f"together:{path}", f"Often changed together with {path}: {', '.join(usual[:_MAX_NAMED])}")
 
 
-def _callers(call: Call, source: Source, touched: Touched) -> Iterator[HookLine]:
+def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
     """Yield the places outside the file that use a symbol whose signature the edit changes."""
     for start in _starts(source, touched.signatures[:_MAX_NAMED]):
         name = start.names[0]
@@ -199,7 +201,7 @@ def _place(user: CodeNeighbour) -> str:
     return f"{user.title}:{line[1]}" if line else user.title
 
 
-def _tests(call: Call, source: Source, touched: Touched, partners: Mapping[str, int]) -> list[str]:
+def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mapping[str, int]) -> list[str]:
     """Return the files of tests that exercise the edited symbols, then the others of the file, the closest first."""
 
     def found(starts: Sequence[CodeStart]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from treering.core.objects import Channel
 from treering.core.scope import ROOT
 from treering.surfaces.python.everyday import Place, Places
-from treering.surfaces.python.results import Brief, Entry, Hits, Log, Pack
+from treering.surfaces.python.results import Brief, Hits, Log, NewEntry, Pack
 from treering.surfaces.python.space import Space, open_space
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class AsyncSpace:
         instead_of: Sequence[str] = (),
         because: Places = (),
         scope: str = ROOT,
-    ) -> Entry:
+    ) -> NewEntry:
         """Record a decision."""
         return await asyncio.to_thread(
             self.space.decide,
@@ -115,29 +115,29 @@ class AsyncSpace:
 
     async def rule(
         self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
-    ) -> Entry:
+    ) -> NewEntry:
         """Record a rule to keep."""
         return await asyncio.to_thread(
             self.space.rule, text, applies_to=applies_to, why=why, because=because, scope=scope
         )
 
-    async def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> Entry:
+    async def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> NewEntry:
         """Record a preference."""
         return await asyncio.to_thread(self.space.prefer, text, applies_to=applies_to, because=because, scope=scope)
 
-    async def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> Entry:
+    async def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> NewEntry:
         """Record a fact such as `port = 8080` of a subject."""
         return await asyncio.to_thread(self.space.fact, text, of=of, because=because, scope=scope)
 
-    async def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Entry:
+    async def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> NewEntry:
         """Open a task."""
         return await asyncio.to_thread(self.space.task, text, priority=priority, summary=summary, scope=scope)
 
-    async def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> Entry:
+    async def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
         """Resolve a task."""
         return await asyncio.to_thread(self.space.done, task, resolution, scope=scope)
 
-    async def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> Entry:
+    async def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
         """Replace a statement by what holds now."""
         return await asyncio.to_thread(self.space.replace, old, text, why=why, because=because)
 

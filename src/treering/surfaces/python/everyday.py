@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import ROOT
-from treering.surfaces.python.results import Brief, Entry, Hits, Log, Pack, SearchHit
+from treering.surfaces.python.results import Brief, Hits, Log, NewEntry, Pack, SearchHit
 from treering.verbs import everyday
 from treering.verbs.catalog import TOOLS
 from treering.verbs.engine import Engine
@@ -113,33 +113,35 @@ class EverydayMethods:
         instead_of: Sequence[str] = (),
         because: Places = (),
         scope: str = ROOT,
-    ) -> Entry:
+    ) -> NewEntry:
         """Record a decision. `text` is its title and, unless one is given, its outcome."""
         based = _based(because, scope)
         call = everyday.decide(text, based, outcome=outcome, question=question, why=why, instead_of=instead_of)
         return self._record(call)
 
-    def rule(self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT) -> Entry:
+    def rule(
+        self, text: str, *, applies_to: str = "", why: str = "", because: Places = (), scope: str = ROOT
+    ) -> NewEntry:
         """Record a rule to keep; `applies_to` limits it to a path or an area."""
         return self._record(everyday.rule(text, _based(because, scope), applies_to=applies_to, why=why))
 
-    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> Entry:
+    def prefer(self, text: str, *, applies_to: str = "", because: Places = (), scope: str = ROOT) -> NewEntry:
         """Record a preference."""
         return self._record(everyday.prefer(text, _based(because, scope), applies_to=applies_to))
 
-    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> Entry:
+    def fact(self, text: str, *, of: str = "", because: Places = (), scope: str = ROOT) -> NewEntry:
         """Record a fact such as `port = 8080` of a subject."""
         return self._record(everyday.fact(text, _based(because, scope), subject=of))
 
-    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> Entry:
+    def task(self, text: str, *, priority: str = "normal", summary: str = "", scope: str = ROOT) -> NewEntry:
         """Open a task."""
         return self._record(everyday.task(text, priority=priority, summary=summary, scope=scope))
 
-    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> Entry:
+    def done(self, task: str, resolution: str = "", *, scope: str = ROOT) -> NewEntry:
         """Resolve a task, named by its id or by words of its title. Raises `NotFound`, `InvalidInput`."""
         return self._record(everyday.done(self.engine.ledger, task, resolution, scope=scope))
 
-    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> Entry:
+    def replace(self, old: str, text: str, *, why: str = "", because: Places = ()) -> NewEntry:
         """Replace a statement by what holds now; the old one stays in the history. Raises `NotFound`."""
         return self._record(everyday.replacement(self.engine.ledger, old, text, _based(because, ROOT), why=why))
 
@@ -153,8 +155,8 @@ class EverydayMethods:
         given, options = {"patch_id": patch}, {"reason": "undo"}
         return review.REVERT.perform(self.engine, given=given, options=options, granted=EVERYTHING)
 
-    def _record(self, call: Envelope) -> Entry:
-        return Entry(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
+    def _record(self, call: Envelope) -> NewEntry:
+        return NewEntry(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
 
     def _call(
         self,

@@ -151,7 +151,7 @@ _NEW = frozenset({"created", "duplicate"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NewEntry:
     """What was recorded: its id, the evidence it rests on, and the patch that wrote it."""
 
     report: "WriteReport"
