@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -57,7 +58,7 @@ def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def listed(told: dict[str, Any]) -> set[str]:
     """Return the commands that a help names."""
-    return {line.split()[0] for line in told["out"].splitlines() if line.startswith("  ") and line.split()}
+    return {word.strip(",") for line in told["out"].splitlines() if line.startswith("  ") for word in line.split()}
 
 
 @pytest.mark.sampled(2)
@@ -292,16 +293,16 @@ def test_a_part_of_another_package_brings_commands_without_loading_the_rest_of_i
     assert told["light"]
     assert told["codes"] == [0] * 11
     assert said(printed, "hum --times 2").strip() == "bzz bzz"
-    assert "\nOther commands:\n  hum " in said(printed, "--help")
-    assert "\n  hive " in said(printed, "--help")
+    assert re.search(r"\n  Other commands  .*\bhum\b", said(printed, "--help"))
+    assert re.search(r"\n  Bees  .*\bhive\b", said(printed, "--help"))
     assert said(printed, "hive count").strip() == "bzz"
 
 
 def test_a_part_of_another_package_tells_of_its_commands_in_the_help_and_of_no_others(bees):
     printed, _, _ = bees
     helped = said(printed, "--help")
-    assert "\nBees:\n  hive " in helped
-    assert "\n  wiki " in helped.partition("\nWikis, conversations, tickets:\n")[2]
+    assert re.search(r"\n  Bees  .*\bhive\b", helped)
+    assert re.search(r"\n  Wikis, conversations, tickets  .*\bwiki\b", helped)
     assert said(printed, "hive feed --help").rstrip().endswith("Examples:\n  # sugar\n  treering hive feed")
 
 

@@ -84,7 +84,7 @@ def test_what_lint_says_over_mcp_keeps_stored_text_apart(kiln, mode):
 
 
 def test_the_names_of_a_pack_are_told_of_in_it(kiln):
-    pack = kiln.query("context", input={"task": "fire the kiln with gas fuel"}, options={"max_tokens": 700}).pack
+    pack = kiln.query("context", input={"task": "fire the kiln with gas fuel"}, options={"max_tokens": 1500}).pack
     assert pack.conflicts
     assert pack.recommended_next_reads
     assert any("do not rely on it" in gap for gap in pack.missing_context)

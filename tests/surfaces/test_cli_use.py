@@ -82,13 +82,17 @@ def test_a_text_to_read_shows_the_segment_to_cite(stage: Stage) -> None:
     stage.commit({"README.md": README})
     stage.done("ingest", ".")
     hit = stage.json("query", "--mode", "search", "what was decided about the SQLite file")["hits"][0]
-    text = stage.done("query", "--mode", "search", "what was decided about the SQLite file").out
+    text = stage.done("query", "--mode", "search", "what was decided about the SQLite file", "-v").out
     assert f"{hit['object_id']} {hit['segment_id']}" in text
     cited = ["--evidence", f"{hit['object_id']} {hit['segment_id']}"]
     decision = ["--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one SQLite file"]
     stage.done("crystallize", *decision, *cited)
     pack = stage.done("query", "what was decided about the SQLite file").out
-    assert f"`{hit['object_id']} {hit['segment_id']}`" in pack
+    assert "README.md#L5-L7" in pack
+    assert (
+        "Decided: One file again (README.md:5-7)."
+        in stage.done("decide", "One file again", "--because", "README.md#L5-L7").out
+    )
 
 
 @pytest.mark.sampled(2)

@@ -32,6 +32,20 @@ SCRIPT = [{"complete": True, "summary": f"Done {STEERING}"}]
 STATE = f"# State\n\n- Ada likes {STEERING} tea\n"
 
 PRINTED = {
+    "add": ["add files", "add --note {hostile} --title {hostile}", "add {hostile}"],
+    "ask": ["ask {hostile}"],
+    "brief": ["brief", "brief --json"],
+    "decide": ["decide {hostile} --why {hostile} --instead-of {hostile}", "decide x --because {hostile}"],
+    "done": ["done {hostile}"],
+    "fact": ["fact x={hostile} --of {hostile}"],
+    "log": ["log", "log {source}", "log {hostile}"],
+    "prefer": ["prefer {hostile}"],
+    "replace": ["replace {hostile} {hostile}"],
+    "rule": ["rule {hostile} --for {hostile}"],
+    "search": ["search {hostile}", "search {hostile} --json"],
+    "show": ["show {source}", "show {hostile}"],
+    "task": ["task {hostile}", "task {hostile} --json"],
+    "undo": ["prefer {hostile}", "undo"],
     "backup": ["backup b.db"],
     "consolidate": ["consolidate", "consolidate --json", "consolidate --apply --keep-passages 0"],
     "crystallize": [

@@ -13,6 +13,7 @@ import typer
 from treering.core.errors import Denied, InvalidInput
 from treering.parts.projects.routes import ServedProjects
 from treering.surfaces.cli.commands import command_line
+from treering.surfaces.cli.commands.everyday import EVERYDAY
 from treering.surfaces.http.app import Serving, build_app
 from treering.surfaces.http.served import granted
 from treering.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
@@ -33,6 +34,7 @@ FLAGS = {
 """Operations that the command line offers as a flag of another's command."""
 OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
+
 NO_OPERATIONS = {
     *(
         "try",
@@ -51,6 +53,7 @@ NO_OPERATIONS = {
         "feedback give",
         "wiki serve",
     ),
+    *EVERYDAY,
     *(
         "postgres plan",
         "postgres work",

@@ -45,6 +45,7 @@ from treering.sources.reading.text import (
 )
 from treering.sources.statements import is_manifest, statements
 from treering.sources.tickets import TicketFormat
+from treering.sources.vendored import is_vendored
 
 # Files that no person wrote by hand: recognised, so that they do not bury those that people did.
 
@@ -65,11 +66,6 @@ def generated_hint(path: str, text: str, *, code: bool) -> Hint | None:
     return "bulk data" if role == "data" and len(text) > _MOST_DATA else None
 
 
-def is_vendored(path: str) -> bool:
-    """Tell whether a path looks like a copy of somebody else's work."""
-    return not _VENDOR_FOLDERS.isdisjoint(posix_path(path).parts[:-1])
-
-
 _LOCKS = frozenset(
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock poetry.lock uv.lock pdm.lock pixi.lock "
     "pipfile.lock cargo.lock go.sum composer.lock gemfile.lock podfile.lock mix.lock flake.lock deno.lock "
@@ -84,9 +80,6 @@ _MARK = re.compile(
 _HEAD, _HEAD_LINES = 2_000, 12
 _MOST_DATA = 200_000
 _ENDLESS, _ENDLESS_ON_AVERAGE = 5_000, 400
-_VENDOR_FOLDERS = frozenset(
-    "vendor vendored _vendor third_party third-party thirdparty node_modules bower_components site-packages".split()
-)
 
 
 def _has_endless_lines(text: str) -> bool:

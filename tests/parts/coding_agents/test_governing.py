@@ -4,7 +4,7 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space
-from treering.parts.coding_agents.edits import FileEdit, Replacement, Touched, file_edits, touched_by
+from treering.parts.coding_agents.edits import FileEdit, Replacement, TouchedSymbols, file_edits, touched_by
 from treering.parts.coding_agents.failures import lines_after_failure
 from treering.parts.coding_agents.governing import lines_before_edit
 
@@ -101,11 +101,15 @@ def test_failing_test_names_the_decision_it_protects(space):
 @pytest.mark.parametrize(
     ("before", "after", "touched"),
     [
-        ("range(limit)", "range(3)", Touched(("Uploader.retry",))),
-        ("def retry(self, file, limit):", "def retry(self, file):", Touched(("Uploader.retry",), ("Uploader.retry",))),
-        ("def send(file, connection):\n", "def send(\n    file,\n    connection,\n):\n", Touched(("send",))),
-        ("def send(file", "def post(file", Touched(("send",), ("send",))),
-        ("not in the file", "", Touched()),
+        ("range(limit)", "range(3)", TouchedSymbols(("Uploader.retry",))),
+        (
+            "def retry(self, file, limit):",
+            "def retry(self, file):",
+            TouchedSymbols(("Uploader.retry",), ("Uploader.retry",)),
+        ),
+        ("def send(file, connection):\n", "def send(\n    file,\n    connection,\n):\n", TouchedSymbols(("send",))),
+        ("def send(file", "def post(file", TouchedSymbols(("send",), ("send",))),
+        ("not in the file", "", TouchedSymbols()),
     ],
 )
 def test_edit_touches_its_innermost_symbol(acme, before, after, touched):
@@ -115,7 +119,7 @@ def test_edit_touches_its_innermost_symbol(acme, before, after, touched):
 
 def test_whole_new_content_is_compared_with_the_file(acme):
     found = touched_by(FileEdit("acme/upload.py", content=UPLOAD.replace("limit", "times")), acme)
-    assert found == Touched(("Uploader.retry",), ("Uploader.retry",))
+    assert found == TouchedSymbols(("Uploader.retry",), ("Uploader.retry",))
 
 
 @pytest.mark.parametrize(
@@ -136,4 +140,4 @@ def test_whole_new_content_is_compared_with_the_file(acme):
 def test_edits_of_every_client_are_understood(acme, tool_input):
     (found,) = file_edits({"cwd": str(acme), "tool_input": tool_input}, acme)
     assert found.path == "acme/upload.py"
-    assert touched_by(found, acme) == Touched(("send",), ("send",))
+    assert touched_by(found, acme) == TouchedSymbols(("send",), ("send",))

@@ -146,6 +146,7 @@ def test_of_a_long_discussion_the_beginning_that_is_sent_no_more_is_recalled(tmp
         for number in range(4):
             ask(client, *contents)
             contents += ["Noted.", f"And here is remark {number} on something else."]
+        contents[-1] = "Where does the cellar key lie?"
         answer = client.post(
             PATH,
             json={"model": "m", "messages": [{"role": "system", "content": "Be kind."}, *turns(*contents[-3:])]},

@@ -7,8 +7,8 @@ from typing import Any
 
 from treering.retrieval.index.code_places import is_test_path, role_of_file
 from treering.sources.code.languages import counted_language
-from treering.sources.formats import is_vendored
 from treering.sources.repository.git import TreeEntry
+from treering.sources.vendored import is_vendored
 
 _MAX_FOLDERS = 6
 _MAX_CHILDREN = 8

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.system.address import Address
 from treering.system.machine import make_folder, replace_file
 from treering.system.settings import Settings
 from treering.verbs.envelope import Report
-from treering.verbs.query.context import ContextReport
-from treering.verbs.query.recent import RecentReport
-from treering.verbs.query.search import SearchReport
 
 _FOLDER = "last-answers"
 _NUMBER = re.compile(r"\[?(\d{1,4})\]?")
@@ -47,14 +45,15 @@ def place_of(address: Address, text: str) -> str:
     return places[number - 1]
 
 
-def _places(report: Report) -> Sequence[str]:
-    match report:
-        case SearchReport(hits=hits):
-            return [f"{one.object_id} {one.segment_id or ''}".strip() for one in hits]
-        case ContextReport(pack=pack) if pack:
-            return [f"{one.object_id} {one.segment_id}".strip() for one in pack.citations]
-        case RecentReport(changes=changes):
-            return [one.id for one in changes]
+def _places(report: Any) -> Sequence[str]:
+    """Return the ids of the numbered places; by the mode, because the class of a report loads its whole mode."""
+    match report.mode:
+        case "search":
+            return [f"{one.object_id} {one.segment_id or ''}".strip() for one in report.hits]
+        case "context":
+            return [f"{one.object_id} {one.segment_id}".strip() for one in report.pack.citations]
+        case "recent":
+            return [one.id for one in report.changes]
         case _:
             return []
 

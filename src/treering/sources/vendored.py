@@ -1,0 +1,12 @@
+"""Paths of copies of other people's work."""
+
+from treering.ports.format import posix_path
+
+_VENDOR_FOLDERS = frozenset(
+    "vendor vendored _vendor third_party third-party thirdparty node_modules bower_components site-packages".split()
+)
+
+
+def is_vendored(path: str) -> bool:
+    """Tell whether a path looks like a copy of somebody else's work."""
+    return not _VENDOR_FOLDERS.isdisjoint(posix_path(path).parts[:-1])
