@@ -46,8 +46,6 @@ class RelevanceTuning:
     """What names that no hit has whole count against both in a small space (HotpotQA, LoCoMo)."""
     min_share: float = 0.3
     """The least share of the best relevance: knowledge below it is about something else (cases, knowledge of code)."""
-    min_share_of_evidence: float = 0.8
-    """The least share of the best relevance at which a passage brings along the knowledge that cites it."""
     min_score_share: float = 0.6
     """The share of the best score of its ranking that keeps a text: the graph finds the second step of a chain of
     questions, which shares no word with it (MuSiQue)."""
@@ -65,8 +63,6 @@ class Judgement:
     answers: bool = True
     weak: frozenset[int] = frozenset()
     """The keys of these hits."""
-    best: frozenset[int] = frozenset()
-    """The keys of the hits that are nearly as relevant as the best of them."""
 
     @classmethod
     def of(cls, known: KnownWords, question: Question, *found: Retrieval, answered: bool = False) -> "Judgement":
@@ -85,9 +81,7 @@ class Judgement:
         outdated = {source for one in found for source in _outdated(one)}
         current = [one for one in hits if one.hit.head.object_id not in outdated]
         best = max((_relevance(one) for one in current), default=0.0)
-        near_best = (one for one in current if _relevance(one) >= TUNING.min_share_of_evidence * best)
-        weak = (one for ranking in rankings for one in _weak(ranking, best))
-        return cls(True, *(frozenset(one.hit.head.key for one in some) for some in (weak, near_best)))
+        return cls(True, frozenset(one.hit.head.key for ranking in rankings for one in _weak(ranking, best)))
 
 
 def _outdated(found: Retrieval) -> Iterator[str]:
