@@ -106,6 +106,27 @@ def test_undo_takes_back_what_was_recorded_last(acme):
     assert acme.run("undo").code == 3
 
 
+def test_undo_goes_back_step_by_step(acme):
+    printed(acme, "task", "Write the docs")
+    printed(acme, "done", "docs", "Written")
+    printed(acme, "prefer", "Short functions")
+    undone = [printed(acme, "undo") for _ in range(3)]
+    assert undone == ["Undone: Short functions\n", "Undone: Write the docs\n", "Undone: Write the docs\n"]
+    assert "Write the docs" not in printed(acme, "brief")
+
+
+def test_show_prints_a_whole_file(acme):
+    shown = printed(acme, "show", "README.md")
+    assert "Acme retries three times." in shown
+    assert "Releases are cut on Tuesdays." in shown
+
+
+def test_ask_says_that_the_budget_is_too_small(acme):
+    acme.write({"long.md": "# Lamps\n\n" + "The lamp of the harbour is lit at dusk by the keeper. " * 60})
+    acme.done("add", ".")
+    assert "max_tokens" in printed(acme, "ask", "when is the lamp of the harbour lit", "--max-tokens", "50")
+
+
 def test_show_prints_lines_of_a_file(acme):
     assert "Releases are cut on Tuesdays." in printed(acme, "show", "README.md:5")
     assert "Acme retries" not in printed(acme, "show", "README.md:5")

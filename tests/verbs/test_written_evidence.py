@@ -202,6 +202,50 @@ def test_knowledge_of_an_activity_takes_evidence(space):
     assert [one.quote for one in report.evidence] == ["LIMIT = 3"]
 
 
+def edit(space, repository, old, new):
+    (repository.folder / "src/retry.py").write_text(CODE.replace(old, new))
+    space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
+
+
+def test_knowledge_outlives_changes_outside_its_lines(space, repository):
+    (identity,) = [one for one in decide(space, "src/retry.py:3").ids if one.startswith("know:")]
+    edit(space, repository, "return 2**attempt", "return 3**attempt")
+    item = read(space, identity)
+    assert item.status == "active"
+    (ref,) = item.evidence_refs
+    assert ref.quote(space.engine.ledger.segment(ref.source_id, ref.segment_id)) == "LIMIT = 3"
+
+
+def test_knowledge_goes_stale_with_its_lines(space, repository):
+    (identity,) = [one for one in decide(space, "src/retry.py:3").ids if one.startswith("know:")]
+    edit(space, repository, "LIMIT = 3", "LIMIT = 5")
+    assert read(space, identity).status == "stale"
+
+
+def test_uncommitted_change_outside_the_lines_is_not_reported(space, repository):
+    person = space.with_actor("ada", channel="user")
+    decide(person, "src/retry.py:3")
+    (repository.folder / "src/retry.py").write_text(CODE.replace("return 2**attempt", "return 3**attempt"))
+    assert "changed since" not in str(person.brief())
+    (repository.folder / "src/retry.py").write_text(CODE.replace("LIMIT = 3", "LIMIT = 5"))
+    assert "changed since" in str(person.brief())
+
+
+def test_two_places_of_one_segment_become_one_reference(space):
+    report = decide(space, "src/retry.py:9", "src/retry.py:13")
+    (identity,) = [one for one in report.ids if one.startswith("know:")]
+    segments = [ref.segment_id for ref in read(space, identity).evidence_refs]
+    assert len(segments) == len(set(segments))
+
+
+@pytest.mark.parametrize("lines", [(0, 1), (2, 1), (1, 900)])
+def test_lines_outside_the_segment_are_refused(space, lines):
+    one = resolved(space, "src/retry.py:3")
+    ref = {"source_id": one.source_id, "segment_id": one.segment_ids[0], "lines": lines}
+    with pytest.raises(InvalidInput):
+        decide(space, ref)
+
+
 LINE = st.text(alphabet="abc é=():", max_size=12).map(lambda text: f"x{text.rstrip()}")
 
 

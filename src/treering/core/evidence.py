@@ -199,6 +199,22 @@ class EvidenceRef(BaseModel):
 
     With the path and the commit that the place of the segment names, this is where to look it up in git.
     """
+    lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
+    """The first and last line of the segment that are evidence, counted from 1 in its text; `None`: all of it."""
+
+    def quote(self, segment: Segment) -> str:
+        """Return the words of its segment that are evidence."""
+        if self.lines is None:
+            return segment.excerpt
+        first, last = self.lines
+        return "\n".join(segment.excerpt.splitlines()[first - 1 : last])
+
+    def locator(self, segment: Segment) -> Locator:
+        """Return the place of the words that are evidence."""
+        if self.lines is None or not isinstance(segment.locator, Lines):
+            return segment.locator
+        start = segment.locator.start - 1
+        return segment.locator.model_copy(update={"start": start + self.lines[0], "end": start + self.lines[1]})
 
 
 def segment_hash(excerpt: str, *, salt: str) -> str:

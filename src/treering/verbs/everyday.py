@@ -14,7 +14,7 @@ from treering.core.scope import ROOT
 from treering.ports.ledger import Ledger, Selection
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope
-from treering.verbs.short_ids import full_id
+from treering.verbs.short_ids import full_id, is_short_id
 from treering.verbs.trees import tree_of
 
 
@@ -84,9 +84,8 @@ def task(text: str, *, priority: str = "normal", summary: str = "", scope: str =
 
 def done(ledger: Ledger, item: str, resolution: str = "", *, scope: str = ROOT) -> Envelope:
     """Resolve the task with an id, or with these words in its title. Raises `NotFound`, `InvalidInput`."""
-    identity = full_id(ledger, item)
     given = {
-        "id": identity if is_object(identity) else _open_work(ledger, item),
+        "id": full_id(ledger, item) if is_object(item) or is_short_id(item) else _open_work(ledger, item),
         "status": "resolved",
         "resolution": resolution or "Done.",
     }

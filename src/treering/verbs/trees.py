@@ -53,7 +53,7 @@ class AskedTree:
         """Say what has become of a passage in the work tree since it was read; empty where it stands."""
         if segment is None or not self.view.has(head.origin):
             return ""
-        return self._changed(head, segment)
+        return self._changed(head, segment, segment.excerpt)
 
     def note_of_source(self, head: Head) -> str:
         """Say on which branches a file stands that does not stand in the tree; else empty."""
@@ -74,7 +74,7 @@ class AskedTree:
             if not self.view.has(head.origin):
                 return ""
             if head.status == "active" and segment.place_in_contents(self.view.contents(head.origin, head.fingerprint)):
-                if not (note := self._changed(head, segment)):
+                if not (note := self._changed(head, segment, ref.quote(segment))):
                     return ""
                 changed = changed or note
             else:
@@ -83,7 +83,7 @@ class AskedTree:
             return changed
         return _elsewhere(branches_of(item, heads, segments) or ())
 
-    def _changed(self, head: Head, segment: Segment) -> str:
+    def _changed(self, head: Head, segment: Segment, quote: str) -> str:
         if self.here is None or head.origin == self.view.root:
             return ""
         path = self.view.path(head.origin)
@@ -97,7 +97,7 @@ class AskedTree:
             return ""
         if isinstance(segment.locator, Lines):
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
-            return "" if find_lines(segment.excerpt, text) else f"{CHANGED}these lines of {path} are gone"
+            return "" if find_lines(quote, text) else f"{CHANGED}these lines of {path} are gone"
         return f"{CHANGED}{path} is another file in the work tree now"
 
     def _file(self, path: str) -> LyingFile | None:

@@ -402,6 +402,12 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
             hint="Leave quote_hash out to take the segment as it stands, or read it again.",
             details={"segment_id": ref.segment_id},
         )
+    if ref.lines and not ref.lines[0] <= ref.lines[1] <= len(segment.excerpt.splitlines()):
+        raise InvalidPatch(
+            f"Segment {ref.segment_id} of {ref.source_id} has no lines {ref.lines[0]} to {ref.lines[1]}.",
+            hint="Count them from 1 in the text of the segment, or leave lines out.",
+            details={"segment_id": ref.segment_id},
+        )
     now = {"quote_hash": segment.hash, "source_id": source.id, "verified_at": draft.now}
     return ref.model_copy(update={**now, "contents": _contents(source, segment)})
 

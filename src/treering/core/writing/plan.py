@@ -155,7 +155,7 @@ def check_revertible(record: PatchRecord, draft: Draft) -> None:
     changed = []
     for target, revision in last.items():
         item = draft.before(target)
-        if item is None or item.revision != revision:
+        if item is None or not _is_as_left(item, revision, draft):
             changed.append({"id": target, "left_at": revision, "current": item.revision if item else None})
     if changed:
         raise Conflict(
@@ -163,6 +163,17 @@ def check_revertible(record: PatchRecord, draft: Draft) -> None:
             hint="Revert the later patches first, or correct the objects by a new patch.",
             details={"changed": changed},
         )
+
+
+def _is_as_left(item: Object, revision: int, draft: Draft) -> bool:
+    """Return whether an object is as it was at a revision, also if it was changed and put back since."""
+    if item.revision == revision:
+        return True
+    left = draft.view.revision(item.id, revision)
+    return left is not None and left == item.model_copy(update={name: getattr(left, name) for name in _BOOKKEEPING})
+
+
+_BOOKKEEPING = ("revision", "updated_at")
 
 
 def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:

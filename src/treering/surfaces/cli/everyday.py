@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from treering.core.canonical import is_object
 from treering.core.characters import one_line
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, TreeringError
 from treering.core.objects import Source, title_of
 from treering.facades import LazyModule
 from treering.surfaces.cli import verbs
@@ -19,7 +19,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs import catalog, everyday
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Envelope
-from treering.verbs.evidence.notation import LinesOf, PassageOf, Quote, SymbolOf, read_notation
+from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.short_ids import full_id, is_short_id
 
@@ -54,8 +54,10 @@ def show(what: str, access: Access, scope: str) -> None:
     """Show an object or a place."""
     with opened(access) as space:
         place = place_of(space.address, what)
-    mode = "expand" if _is_place(place) else "page"
-    verbs.query([place], mode, access, Calling(scope=scope), QueryFlags(descend=True), proof=None, key=None)
+    if _is_place(place, access):
+        verbs.query_with({"ids": [place], "around": 0}, "expand", access, Calling(scope=scope), descend=True)
+    else:
+        verbs.query([place], "page", access, Calling(scope=scope), QueryFlags(descend=True), proof=None, key=None)
 
 
 def log(about: str, since: str, limit: int | None, access: Access, scope: str) -> None:
@@ -147,7 +149,14 @@ def _short_place(one: ResolvedEvidence) -> str:
 _LINES = re.compile(r"#L(\d+)-L(\d+)")
 
 
-def _is_place(text: str) -> bool:
+def _is_place(text: str, access: Access) -> bool:
+    """Return whether a text names words of a source: lines, a symbol, a passage, a quote or a file."""
     if is_object(text) or is_short_id(text):
         return False
-    return isinstance(read_notation(text), LinesOf | SymbolOf | PassageOf | Quote)
+    if not isinstance(read_notation(text), SourceCalled):
+        return True
+    with opened(access) as space:
+        try:
+            return bool(space.read(text).items)
+        except TreeringError:
+            return False

@@ -19,6 +19,9 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, Value, Verb
 from treering.verbs.evidence.resolving import ResolvedEvidence
 
+_MAX_QUOTED_CHARS = 2_000
+"""Of the words of evidence that a report repeats."""
+
 
 class WriteOptions(Value):
     """Options every write understands."""
@@ -127,7 +130,7 @@ def submit(
         staled=receipt.staled if receipt else (),
         contested=receipt.contested if receipt else (),
         possible_duplicates=possible_duplicates,
-        evidence=evidence,
+        evidence=tuple(one.model_copy(update={"quote": one.quote[:_MAX_QUOTED_CHARS]}) for one in evidence),
     )
 
 

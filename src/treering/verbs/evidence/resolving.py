@@ -1,10 +1,12 @@
 """Resolving evidence as people write it to the segments that contain it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
+
+from pydantic import Field
 
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.errors import InvalidInput, NotFound, TreeringError
@@ -35,7 +37,6 @@ MAX_SEGMENTS = 20
 _MAX_CANDIDATES = 5
 _QUOTE_HITS = 50
 """Passages in which a quoted sentence is looked for."""
-_MAX_QUOTED_CHARS = 2_000
 _MAX_NAME_CHARS = 200
 
 
@@ -51,11 +52,8 @@ class ResolvedEvidence(Value):
     """The words given: exactly the lines, or the start of a longer passage."""
     uncommitted: bool = False
     """Whether the lines are only in the work tree."""
-
-    @property
-    def refs(self) -> tuple[EvidenceRef, ...]:
-        """The references that knowledge stores."""
-        return tuple(EvidenceRef(source_id=self.source_id, segment_id=one) for one in self.segment_ids)
+    refs: tuple[EvidenceRef, ...] = Field(exclude=True)
+    """The references that knowledge stores, each with the lines of its segment if these were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,21 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
         found = resolver.resolve(one)
         resolved.append(found)
         refs += found.refs
-    return Resolution(tuple({(ref.source_id, ref.segment_id, ref.role): ref for ref in refs}.values()), tuple(resolved))
+    return Resolution(tuple(_united(refs)), tuple(resolved))
+
+
+def _united(refs: Iterable[EvidenceRef]) -> Iterable[EvidenceRef]:
+    """Return one reference to each segment; of several to one segment, one to all lines between theirs."""
+    united: dict[tuple[str, str, str], EvidenceRef] = {}
+    for ref in refs:
+        key = (ref.source_id, ref.segment_id, ref.role)
+        known = united.get(key)
+        if known is None or ref.lines is None or known.lines is None:
+            lines = ref.lines if known is None else None
+        else:
+            lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
+        united[key] = ref.model_copy(update={"lines": lines})
+    return united.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,16 @@ class _Resolver:
         )
         first = stored[numbers[0]][0].locator
         exact = first.model_copy(update={"start": numbers[0], "end": numbers[-1]})
-        return self._answer(text, source, [*chosen.values()], quote=quote, place=place_in(exact, source.origin))
+        within = {
+            one.segment_id: (
+                min(number for number in numbers if stored[number][0] is one) - one.locator.start + 1,
+                max(number for number in numbers if stored[number][0] is one) - one.locator.start + 1,
+            )
+            for one in chosen.values()
+            if isinstance(one.locator, Lines)
+        }
+        place = place_in(exact, source.origin)
+        return self._answer(text, source, [*chosen.values()], quote=quote, place=place, within=within)
 
     def _symbol(self, text: str, path: str, symbol: str) -> ResolvedEvidence:
         file = self._file(path)
@@ -191,7 +212,14 @@ class _Resolver:
         return self._answer(text, source, [segment], quote=words)
 
     def _answer(
-        self, text: str, source: Source, segments: Sequence[Segment], *, quote: str = "", place: str = ""
+        self,
+        text: str,
+        source: Source,
+        segments: Sequence[Segment],
+        *,
+        quote: str = "",
+        place: str = "",
+        within: Mapping[str, tuple[int, int]] | None = None,
     ) -> ResolvedEvidence:
         if not segments:
             raise InvalidInput(f"{source.title} contains no text.", hint=f"Give {NOTATIONS}.")
@@ -203,7 +231,11 @@ class _Resolver:
             place=place or place_in(first, source.origin),
             source_id=source.id,
             segment_ids=tuple(one.segment_id for one in cited),
-            quote=words[:_MAX_QUOTED_CHARS],
+            quote=words,
+            refs=tuple(
+                EvidenceRef(source_id=source.id, segment_id=one.segment_id, lines=_part_of(one, within))
+                for one in cited
+            ),
             uncommitted=isinstance(first, Lines) and not first.commit and source.origin.startswith("repo:"),
         )
 
@@ -304,6 +336,12 @@ def _stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]
         if isinstance(segment.locator, Lines)
         for place, line in enumerate(segment.excerpt.splitlines())
     }
+
+
+def _part_of(segment: Segment, within: Mapping[str, tuple[int, int]] | None) -> tuple[int, int] | None:
+    """Return the lines of a segment that were given, or `None` if they are all of it."""
+    lines = (within or {}).get(segment.segment_id)
+    return None if lines == (1, len(segment.excerpt.splitlines())) else lines
 
 
 def _names_in(segment: Segment) -> tuple[str, ...]:

@@ -271,10 +271,21 @@ def moved_refs(item: Knowledge, before: Source, now: Sequence[Segment], *, gone:
     refs: dict[tuple[str, str, str], EvidenceRef] = {}
     for ref in item.evidence_refs:
         part = old.get(ref.segment_id) if (ref.source_id, ref.role) == (before.id, "supports") else None
-        places = places_now(item, part, now) if part else ()
-        moved = [EvidenceRef(source_id=before.id, segment_id=place) for place in places] or [ref]
+        moved = list(_moved_to(item, ref, part, now) if part else ()) or [ref]
         refs |= {(one.source_id, one.segment_id, one.role): one for one in moved}
     return list(refs.values())
+
+
+def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Segment]) -> Iterator[EvidenceRef]:
+    """Yield the references to where the evidence is now, word for word: its lines, or what the knowledge is about."""
+    if ref.lines is None:
+        yield from (EvidenceRef(source_id=ref.source_id, segment_id=place) for place in places_now(item, old, now))
+        return
+    quote = ref.quote(old)
+    for part in now:
+        if lines := find_lines(quote, part.excerpt):
+            yield EvidenceRef(source_id=ref.source_id, segment_id=part.segment_id, lines=lines)
+            return
 
 
 def places_now(item: Knowledge, old: Segment, now: Sequence[Segment]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef, place_in
+from treering.core.evidence import EvidenceRef, find_lines, place_in
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.core.writing.integrity import continues
@@ -216,9 +216,10 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         segment = seen.ledger.segment(ref.source_id, ref.segment_id)
     except NotFound:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
-    words = " ".join(_lost_lines(segment.excerpt, source) or segment.excerpt.split())
+    evidence = ref.quote(segment)
+    words = " ".join(_lost_lines(evidence, source) or evidence.split())
     quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
-    return f"{place_in(segment.locator, source.origin)} no longer reads {named(quote)}."
+    return f"{place_in(ref.locator(segment), source.origin)} no longer reads {named(quote)}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:
@@ -244,11 +245,14 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     if not isinstance(source, Source) or source.status != "active":
         return None
     try:
-        words = seen.ledger.segment(ref.source_id, ref.segment_id).excerpt
+        words = ref.quote(seen.ledger.segment(ref.source_id, ref.segment_id))
     except NotFound:
         return None
     holder = next((part for part in source.segments if words in part.excerpt), None)
-    return EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role) if holder else None
+    lines = find_lines(words, holder.excerpt) if holder and ref.lines else None
+    return (
+        EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role, lines=lines) if holder else None
+    )
 
 
 def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
+from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import resolve_evidence
 from treering.verbs.file_names import files_called
 from treering.verbs.query.attached import read_referring
@@ -329,7 +330,11 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
     (found,) = resolve_evidence(call, [reference]).resolved
     source = call.engine.ledger.get(found.source_id, as_of=options.moment())
     stands = standing(call, [head_of(source)], options.moment())
-    fitted = cut_to_tokens(found.quote, budget)
+    # A whole file is read to its end, though evidence cites only its first passages.
+    words = found.quote
+    if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):
+        words = "\n\n".join(one.excerpt for one in source.segments)
+    fitted = cut_to_tokens(words, budget)
     return Expanded(
         id=reference,
         title=title_of(source),
@@ -337,7 +342,7 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
         versions=source.revision,
         text=fitted,
         places=(found.place,),
-        cut=len(fitted) < len(found.quote),
+        cut=len(fitted) < len(words),
         current=source.id in stands,
         note=stands.note(source.id),
     )

@@ -184,7 +184,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         pack=built,
         text=text,
         understood=understood_days(question, built.generated_at),
-        empty=_why_empty(call, found, reach) if empty else None,
+        empty=_why_empty(call, found, reach, len(left_out) if found.answers else 0) if empty else None,
         left_out=left_out,
         as_of=sequence,
         answer=answer_name(call.scope, given.task),
@@ -246,7 +246,9 @@ def _beliefs(
     ]
 
 
-def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
+def _why_empty(call: Call, found: FoundForTask, reach: Reach, left_out: int) -> Empty:
+    if left_out:
+        return Empty(reason="filtered_out", count=left_out, hint="Nothing fits into max_tokens. Give a larger number.")
     if found.answers:
         return why_empty(call, found.question, reach)
     hint = " ".join(filter(None, (found.known.words.told(), _NOT_MENTIONED)))

@@ -77,7 +77,7 @@ class Citing:
         if origin == ref.source_id:
             return _cited(ref, origin)
         segment = self.segments.get((ref.source_id, ref.segment_id))
-        return _cited(ref, origin, place_in(segment.locator, origin)) if segment else None
+        return _cited(ref, origin, place_in(ref.locator(segment), origin)) if segment else None
 
 
 def _cited(ref: EvidenceRef, origin: str, place: str = "") -> Citation:
