@@ -277,6 +277,10 @@ class Report(Value):
     understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
     """Which days words of a question such as "yesterday" were taken for; left out where it has none."""
 
+    def numbered_places(self) -> Mapping[int, str]:
+        """Return the places that it shows with numbers: by number, the ids of an object and of its segment."""
+        return {}
+
 
 def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
     """Return the first `limit` different warnings, and how many more there are."""

@@ -181,12 +181,12 @@ def _relation(one: Neighbour) -> str:
 
 
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
-    for change in report.changes:
+    for number, change in enumerate(report.changes, start=1):
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
         status = shown_status(change.status, current=change.current, note=change.note)
         over = f" ({status})" if status != change.status else ""
-        yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
+        yield AnswerEntry(f"{number}. {change.time} {what}{over} {_by(change)}", ref=change.id)
 
 
 def _by(change: HistoryEntry) -> str:

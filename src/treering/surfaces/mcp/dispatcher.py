@@ -29,6 +29,7 @@ from treering.verbs import catalog
 from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
+from treering.verbs.numbered_places import RecentAnswers
 
 _ACTOR_CHARS = 80
 
@@ -85,6 +86,7 @@ class ToolDispatcher:
         self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles), fetches=urls)
         self._space: Space | None = None
         self._lock = threading.Lock()
+        self._answers = RecentAnswers(has_last=True)
 
     def answer(
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
@@ -105,7 +107,9 @@ class ToolDispatcher:
         mode = tool.find(envelope.mode)
         tool.require(mode, granted=self._granted)
         space = self._opened(actor, create=mode.makes_space)
-        report = tool.call(space.engine.with_progress(progress), envelope, granted=self._granted)
+        engine = replace(space.engine, progress=progress, places_of=self._answers.places)
+        report = tool.call(engine, envelope, granted=self._granted)
+        self._answers.note(report)
         note_for_hooks(space.engine, report, envelope.input)
         return report
 

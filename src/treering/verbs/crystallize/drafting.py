@@ -26,6 +26,7 @@ from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.numbered_places import number_in
 from treering.verbs.short_ids import full_id
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
@@ -110,12 +111,19 @@ def _payload_fields(kind: object) -> frozenset[str]:
 
 
 def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list."""
+    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list.
+
+    With the id of an answer as `answer`, numbers are places of that answer.
+    """
     given = dict(fields)
     refs: list[Any] = []
     for name in ("evidence_refs", *EVIDENCE_NAMES):
         value = given.pop(name, None)
-        refs += [value] if isinstance(value, str | dict) else list(value or ())
+        refs += value if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
+    refs = [str(one) if type(one) is int else one for one in refs]  # a number of a place; `True` is none
+    if isinstance(given.get("answer"), str):
+        answer = given.pop("answer")
+        refs = [f"{answer}#{one}" if isinstance(one, str) and number_in(one) else one for one in refs]
     return {**given, "evidence_refs": refs} if refs or "evidence_refs" in fields else given
 
 
