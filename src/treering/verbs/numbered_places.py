@@ -35,6 +35,12 @@ def number_in(text: str) -> NumberOf | None:
     return NumberOf(int(match["number"]), match["answer"] or "") if match else None
 
 
+def numbered_in(answer: str, text: str) -> str:
+    """Return a bare number as one of an answer; any other text as it is."""
+    number = number_in(text)
+    return f"{answer}#{number.number}" if number and not number.answer else text
+
+
 def no_places(_answer: str) -> Places:
     """Remember no answers."""
     return {}

@@ -26,7 +26,7 @@ from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.numbered_places import number_in
+from treering.verbs.numbered_places import numbered_in
 from treering.verbs.short_ids import full_id
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
@@ -123,7 +123,7 @@ def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
     refs = [str(one) if type(one) is int else one for one in refs]  # a number of a place; `True` is none
     if isinstance(given.get("answer"), str):
         answer = given.pop("answer")
-        refs = [f"{answer}#{one}" if isinstance(one, str) and number_in(one) else one for one in refs]
+        refs = [numbered_in(answer, one) if isinstance(one, str) else one for one in refs]
     return {**given, "evidence_refs": refs} if refs or "evidence_refs" in fields else given
 
 
