@@ -160,6 +160,8 @@ class Value(BaseModel):
     """A frozen value that refuses unknown fields."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    SHORT_NAMES: ClassVar[frozenset[str]] = frozenset()
+    """Names that its short forms take besides its fields."""
 
 
 class Nothing(Value):
@@ -186,6 +188,8 @@ class TextInput(Value):
 
 class AskingInput(TextInput):
     """An input that asks something: its text may also be called `query`."""
+
+    SHORT_NAMES = frozenset({"query"})
 
     @model_validator(mode="before")
     @classmethod

@@ -23,6 +23,7 @@ from treering.surfaces.mcp.answers import data_of, text_of
 from treering.surfaces.mcp.arguments import read_arguments
 from treering.surfaces.mcp.fitting import fit_json
 from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeField, fields_in, fields_of, granted_modes
+from treering.surfaces.mcp.working_call import working_call
 from treering.surfaces.python.space import Space, note_for_hooks, open_space
 from treering.system.address import Address
 from treering.verbs import catalog
@@ -61,14 +62,17 @@ def answer_call(
     `check` raises what ends the work. `urls`: whether help tells of the mode that fetches.
     """
     with interruptible(check):
+        call = read_arguments(verb, arguments)
         try:
-            envelope = parse(Envelope, read_arguments(verb, arguments), where="call")
+            envelope = parse(Envelope, call, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
             if envelope.mode == HELP:
                 text, data = help_on(verb, envelope.input, urls=urls)
                 return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
             told = report(verb, _bounded(verb, envelope, bound))
         except TreeringError as error:
+            if error.details.keys() & {"fields", "known"} and (example := working_call(verb, call)):
+                error.details["example"] = example
             return error_answer(error)
         explain = bool(envelope.options.get("explain"))
         return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))

@@ -15,9 +15,11 @@ from treering.core.objects import (
     Knowledge,
     MemorySource,
     Node,
+    NodeKind,
     Object,
     Source,
     WorkItem,
+    WorkItemKind,
     invalid_fields,
 )
 from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, Update, shortened
@@ -68,7 +70,7 @@ class KnowledgeFields(Value):
     def _takes_short_forms(cls, fields: object) -> object:
         if not isinstance(fields, dict):
             return fields
-        given = with_evidence_refs(fields)
+        given = {**_told_by_payload(fields), **with_evidence_refs(fields)}
         flat = _payload_fields(given.get("kind")) & given.keys() - cls.model_fields.keys()
         payload = {name: given.pop(name) for name in sorted(flat)}
         known = given.get("payload", {})
@@ -79,7 +81,7 @@ class KnowledgeFields(Value):
 class NodeFields(Value):
     """A stable thing, as a caller describes it."""
 
-    kind: str
+    kind: NodeKind
     name: str = Field(min_length=1)
     slug: str | None = Field(default=None, description="Default: made from the name.")
     aliases: tuple[str, ...] = ()
@@ -89,7 +91,7 @@ class NodeFields(Value):
 class WorkItemFields(Value):
     """Work to track, as a caller describes it."""
 
-    kind: str = "task"
+    kind: WorkItemKind = "task"
     title: str = Field(min_length=1)
     summary: str = ""
     status: Literal["open", "in_progress", "blocked"] = "open"
@@ -103,6 +105,31 @@ class WorkItemFields(Value):
     parent_ref: str | None = None
     due_at: str | None = None
     opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
+
+
+FLAT_FIELDS = frozenset(
+    {
+        *KnowledgeFields.model_fields,
+        *EVIDENCE_NAMES,
+        "answer",
+        *(name for one in PAYLOADS.values() for name in one.model_fields),
+    }
+)
+"""All names that a caller may describe knowledge with."""
+_KINDS = {"question": "decision", "rule": "constraint", "statement": "preference", "steps": "procedure"}
+"""Fields of a payload that only knowledge of one kind has."""
+_TITLES = {"decision": "outcome", "constraint": "rule", "preference": "statement"}
+"""The field of a payload that serves as the title of knowledge without one."""
+
+
+def _told_by_payload(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the kind that the fields of a payload show, and a title made of them."""
+    known = fields.get("payload")
+    payload = {**known, **fields} if isinstance(known, dict) else fields
+    kind = fields.get("kind") or next((kind for name, kind in _KINDS.items() if name in payload), None)
+    words = payload.get(_TITLES.get(kind, "")) if isinstance(kind, str) else None
+    title = {"title": shortened(words, TITLE)} if isinstance(words, str) and words.strip() else {}
+    return {"kind": kind, **title} if kind else {}
 
 
 def _payload_fields(kind: object) -> frozenset[str]:

@@ -19,6 +19,7 @@ from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import look_up
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.crystallize.drafting import (
+    FLAT_FIELDS,
     KnowledgeFields,
     NodeFields,
     changing,
@@ -41,6 +42,7 @@ class KnowledgeInput(Value):
     """New knowledge, or with `id` a correction of fields of what is known."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    SHORT_NAMES = FLAT_FIELDS
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
@@ -127,10 +129,24 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
 class SupersedeInput(Value):
     """What is replaced, and by what."""
 
+    SHORT_NAMES = FLAT_FIELDS
+
     id: str = Field(min_length=1, description="The knowledge to replace.")
     revision: int | None = Field(default=None, ge=1)
     by: str | None = Field(default=None, description="Active knowledge that replaces it.")
-    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge.")
+    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge, also flat.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_flat_fields(cls, given: object) -> object:
+        if not isinstance(given, Mapping) or given.get("by"):
+            return given
+        flat = {name: value for name, value in given.items() if name in FLAT_FIELDS - cls.model_fields.keys()}
+        known = given.get("knowledge") or {}
+        if not flat or not isinstance(known, Mapping):
+            return given
+        own = {name: value for name, value in given.items() if name not in flat}
+        return {**own, "knowledge": {**flat, **known}}
 
     @model_validator(mode="after")
     def _names_one(self) -> "SupersedeInput":
@@ -210,6 +226,9 @@ def _correct(
         found = resolve_evidence(call, given, dry_run=options.dry_run)
         changes["evidence_refs"], evidence = found.refs, found.resolved
     status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
+    flat = [name for name in changes if name in type(item.payload).model_fields.keys() - Knowledge.model_fields.keys()]
+    if flat and isinstance(changes.get("payload", {}), dict):
+        changes["payload"] = {**{name: changes.pop(name) for name in flat}, **changes.get("payload", {})}
     if changes:
         _require_writable(item, changes)
     if isinstance(changes.get("payload"), dict):
