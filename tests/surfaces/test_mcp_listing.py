@@ -42,7 +42,7 @@ def test_schemas_use_only_what_every_client_understands():
 
 def test_the_listing_costs_a_model_little():
     result = ListToolsResult(tools=[Tool.model_validate(tool) for tool in tool_listing()])
-    assert len(result.model_dump_json(by_alias=True, exclude_none=True)) <= 6_000
+    assert len(result.model_dump_json(by_alias=True, exclude_none=True)) <= 5_897
 
 
 def test_every_mode_and_every_field_of_every_mode_is_told():

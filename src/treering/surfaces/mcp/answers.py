@@ -13,6 +13,7 @@ from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, le
 from treering.surfaces.mcp.minimum import minimum_of
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
+from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.feedback import FeedbackReport
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
@@ -90,7 +91,7 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
         case IngestReport() | JobReport():
             return _ingested(report), [_item(item) for item in report.items]
         case WriteReport():
-            return _written(report), list(_diff(report.diff))
+            return _written(report), [*_diff(report.diff), *_cited(report.evidence)]
         case LintReport():
             return _counted("findings", report.counts), list(_findings(report))
         case RepairReport():
@@ -233,14 +234,32 @@ def _item(item: ItemResult) -> AnswerEntry:
 
 def _written(report: WriteReport) -> str:
     results = report.receipt.results if report.receipt else ()
-    done = "; ".join(f"{result.outcome} {result.id}" for result in results) or ", ".join(report.ids)
-    patch = f" Patch {report.patch_id}." if report.patch_id else ""
-    parts = [f"{report.mode}: {report.status}. {done}.{patch}"]
+    done = {
+        identity: _OUTCOMES.get(outcome, outcome) for outcome, identity in ((one.outcome, one.id) for one in results)
+    }
+    based = f" based on {', '.join(label(one.short_place) for one in report.evidence)}" if report.evidence else ""
+    if report.status == "proposed":
+        parts = [f"Waiting for review: {report.patch_id}{based}."]
+    elif results:
+        parts = ["; ".join(f"{what} {identity}" for identity, what in done.items()) + f"{based} ({report.patch_id})."]
+    else:
+        parts = [f"{'Would change' if report.diff else 'Unchanged'}: {', '.join(report.ids) or 'nothing'}{based}."]
     for word in ("staled", "contested", "possible_duplicates"):
         ids = getattr(report, word)
         if ids:
             parts.append(f"{word.replace('_', ' ').capitalize()}: {', '.join(ids)}.")
     return " ".join(parts)
+
+
+_OUTCOMES = {"created": "Recorded", "updated": "Changed", "unchanged": "Unchanged", "duplicate": "Known already"}
+_QUOTED_CHARS = 400
+
+
+def _cited(evidence: Sequence[ResolvedEvidence]) -> Iterable[AnswerEntry]:
+    """Quote the places that written evidence was resolved to, so that a model sees whether it cited what it meant."""
+    for one in evidence:
+        words = one.quote if len(one.quote) <= _QUOTED_CHARS else f"{one.quote[:_QUOTED_CHARS]}…"
+        yield AnswerEntry(f"- {label(one.given)}:", words, origin=one.place, ref=one.given)
 
 
 def _diff(changes: Sequence[ObjectChange]) -> Iterable[AnswerEntry]:

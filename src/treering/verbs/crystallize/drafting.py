@@ -41,7 +41,7 @@ class KnowledgeFields(Value):
 
     Payload, also flat: fact subject predicate object|value; procedure steps preconditions expected_outcome;
     decision question outcome rationale alternatives; constraint rule scope violation_impact; preference statement
-    scope. Evidence: path:10-14, path::symbol, path, quote.
+    scope. Evidence: path:10-14, path::symbol, quote, [3].
     """
 
     kind: Literal["fact", "procedure", "decision", "constraint", "preference"]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, Field, model_validator
 
 from treering.core.canonical import normalise_text
-from treering.core.errors import InvalidInput
+from treering.core.errors import IllegalTransition, InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
@@ -127,7 +127,10 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
 
 
 class SupersedeInput(Value):
-    """What is replaced, and by what."""
+    """What is replaced, and by what.
+
+    Or flat, as in mode knowledge.
+    """
 
     SHORT_NAMES = FLAT_FIELDS
 
@@ -173,6 +176,12 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
             return _reword(call, old, item, frozenset(given.knowledge.model_fields_set), revision, options)
         operations += created
         by = item.id
+    if old.status == "candidate":
+        raise IllegalTransition(
+            f"{old.id} is only a candidate, so nothing can replace it.",
+            hint="Correct it: mode knowledge with its id and the new fields. Or promote it first.",
+            details={"id": old.id, "from": "candidate", "to": "superseded"},
+        )
     operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
     return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence)
 

@@ -97,6 +97,8 @@ def _lines(match: re.Match[str], given: str) -> Notation:
     last = int(match["last"] or match["to"] or first)
     if _ADDRESS.match(match["path"]) and not match["first"]:
         return SourceCalled(given)  # the number behind the colon is a port
+    if not 1 <= first <= last and match["from"] and not {".", "/"} & {*match["path"]}:
+        return SourceCalled(given)  # an origin such as `ticket:0` or `minutes:2026-11`
     if not 1 <= first <= last:
         raise InvalidInput(
             f"{given} has no lines: they are counted from 1, and the last one may not be before the first.",

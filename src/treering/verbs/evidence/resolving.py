@@ -42,6 +42,7 @@ _QUOTE_HITS = 50
 """Passages in which a quoted sentence is looked for."""
 _MAX_QUOTED_CHARS = 2_000
 _MAX_NAME_CHARS = 200
+_LINES = re.compile(r"#L(\d+)-L(\d+)")
 
 
 class ResolvedEvidence(Value):
@@ -56,6 +57,12 @@ class ResolvedEvidence(Value):
     """The words given: exactly the lines, or the start of a longer passage."""
     uncommitted: bool = False
     """Whether the lines are only in the work tree."""
+
+    @property
+    def short_place(self) -> str:
+        """The place as people type it, such as `src/retry.py:10-14`, and whether it is uncommitted."""
+        place = _LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), self.place)
+        return f"{place.partition(' @ ')[0]}{' (uncommitted)' if self.uncommitted else ''}"
 
     @property
     def refs(self) -> tuple[EvidenceRef, ...]:
