@@ -110,7 +110,7 @@ def test_the_instructions_are_short_and_name_the_tools_as_the_client_sees_them()
 
     assert len(text) < 2_000
     assert all(f"wiki_{verb}" in text for verb in TOOLS)
-    assert "{" not in text.replace('{"input": {"task"', "")
+    assert "{" not in text.replace('{"task"', "")
 
 
 _NESTED = ("input", "options")

@@ -89,7 +89,7 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
 def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
         case IngestReport() | JobReport():
-            return _ingested(report), [_item(item) for item in report.items]
+            return _ingested(report), [_item(item) for item in _shown_items(report)]
         case WriteReport():
             return _written(report), [*_diff(report.diff), *_cited(report.evidence)]
         case LintReport():
@@ -212,12 +212,23 @@ def _fields(data: dict[str, Any]) -> str:
     )
 
 
+_MAX_ITEMS = 10
+"""Items that are all listed; of more, only those about which something has to be done."""
+_USUAL = frozenset({"created", "updated", "unchanged"})
+
+
+def _shown_items(report: IngestReport | JobReport) -> Sequence[ItemResult]:
+    is_long = isinstance(report, IngestReport) and len(report.items) > _MAX_ITEMS
+    return [one for one in report.items if one.outcome not in _USUAL] if is_long else report.items
+
+
 def _ingested(report: IngestReport | JobReport) -> str:
     title = _counted("items", report.counts)
     job = f" Job {report.job}." if report.job else ""
     left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
     state = _state(report) if isinstance(report, JobReport) else ""
-    waiting = f" {report.pending_vectors} texts wait for their vector." if report.pending_vectors else ""
+    waiting = f" Searchable now; {report.pending_vectors} passages are still to be embedded."
+    waiting = waiting if report.pending_vectors else ""
     stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
     return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
 
@@ -234,9 +245,9 @@ def _item(item: ItemResult) -> AnswerEntry:
 
 def _written(report: WriteReport) -> str:
     results = report.receipt.results if report.receipt else ()
-    done = {
-        identity: _OUTCOMES.get(outcome, outcome) for outcome, identity in ((one.outcome, one.id) for one in results)
-    }
+    done: dict[str, str] = {}
+    for one in results:
+        done.setdefault(one.id, _OUTCOMES.get(one.outcome, one.outcome))
     based = f" based on {', '.join(label(one.short_place) for one in report.evidence)}" if report.evidence else ""
     if report.status == "proposed":
         parts = [f"Waiting for review: {report.patch_id}{based}."]

@@ -26,7 +26,7 @@ from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeFie
 from treering.surfaces.mcp.working_call import working_call
 from treering.surfaces.python.space import Space, note_for_hooks, open_space
 from treering.system.address import Address
-from treering.verbs import catalog
+from treering.verbs import catalog, everyday
 from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
@@ -112,6 +112,9 @@ class ToolDispatcher:
         tool.require(mode, granted=self._granted)
         space = self._opened(actor, create=mode.makes_space)
         engine = replace(space.engine, progress=progress, places_of=self._answers.places)
+        if verb == "ingest" and not envelope.mode and isinstance(given := envelope.input, dict) and given.get("path"):
+            mode_of_folder = everyday.mode_of_path(engine, str(given["path"]))
+            envelope = envelope.model_copy(update={"mode": mode_of_folder})
         report = tool.call(engine, envelope, granted=self._granted)
         self._answers.note(report)
         note_for_hooks(space.engine, report, envelope.input)

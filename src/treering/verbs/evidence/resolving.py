@@ -228,7 +228,11 @@ class _Resolver:
             source_id=source.id,
             segment_ids=tuple(one.segment_id for one in cited),
             quote=words[:_MAX_QUOTED_CHARS],
-            uncommitted=isinstance(first, Lines) and not first.commit and source.origin.startswith("repo:"),
+            # Without commits in the space, lines without one may be committed all the same.
+            uncommitted=isinstance(first, Lines)
+            and not first.commit
+            and self.tree is not None
+            and source.origin.startswith(f"{self.tree.view.root}#"),
         )
 
     def _source(self, identity: str) -> Source:
