@@ -150,3 +150,13 @@ def test_names_from_files_are_quoted_in_hints(space, tmp_path):
     with pytest.raises(InvalidInput) as caught:
         cite(space.engine, "odd.py::rate_limits", granted=READING)
     assert '"rate\\_limit"' in caught.value.hint or '"rate_limit"' in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "call", [{"evidence": ["readme.md:3", "absent.md:1"]}, {"evidence": ["readme.md:3"], "payload": {"colour": 1}}]
+)
+def test_refused_call_reads_no_file(space, call):
+    before = space.engine.ledger.sequence()
+    with pytest.raises(TreeringError):
+        cite(space.engine, granted=READING, **call)
+    assert space.engine.ledger.sequence() == before

@@ -160,6 +160,7 @@ def with_resolved_evidence(
     """Return the fields of knowledge with references in place of written evidence. Raises as `resolve_evidence`."""
     if not any(isinstance(one, str) for one in fields.evidence_refs):
         return fields, ()
+    _check_payload(fields)  # before a file is read for it
     found = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
     return fields.model_copy(update={"evidence_refs": found.refs}), found.resolved
 

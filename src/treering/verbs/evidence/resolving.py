@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
@@ -91,18 +91,30 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
             f"{texts} pieces of evidence are given as text; {MAX_TEXTS} are allowed.",
             hint="Give the few places that show it.",
         )
-    refs: list[EvidenceRef] = []
-    resolved: list[ResolvedEvidence] = []
-    resolver: _Resolver | None = None
-    for one in given:
-        if isinstance(one, EvidenceRef):
-            refs.append(one)
-            continue
-        resolver = resolver or _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=dry_run)
-        found = resolver.resolve(one)
-        resolved.append(found)
-        refs += found.refs
-    return Resolution(tuple({(ref.source_id, ref.segment_id, ref.role): ref for ref in refs}.values()), tuple(resolved))
+    resolved = _resolved(call, [one for one in given if isinstance(one, str)], dry_run=dry_run) if texts else {}
+    refs = [ref for one in given for ref in ((one,) if isinstance(one, EvidenceRef) else resolved[one].refs)]
+    return Resolution(
+        tuple({(ref.source_id, ref.segment_id, ref.role): ref for ref in refs}.values()), tuple(resolved.values())
+    )
+
+
+def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
+    """Resolve texts; files are read after everything else is resolved, so that a refused call reads none."""
+    resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    resolved: dict[str, ResolvedEvidence | None] = {}
+    for text in texts:
+        try:
+            resolved[text] = resolver.resolve(text)
+        except _NotStored:
+            if dry_run:
+                raise
+            resolved[text] = None
+    reading = replace(resolver, dry_run=False)
+    return {text: found or reading.resolve(text) for text, found in resolved.items()}
+
+
+class _NotStored(InvalidInput):
+    """The lines are not in the space yet, and nothing may be read now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +302,7 @@ class _Resolver:
         if files is None:
             return
         if self.dry_run:
-            raise InvalidInput(
+            raise _NotStored(
                 f"{file.path} is not stored as it is now, and a dry run reads nothing.",
                 hint=f"Run `treering ingest {file.path}` first, or leave --dry-run out.",
             )
