@@ -96,7 +96,7 @@ def test_receipt_quotes_the_cited_words_as_data(ask):
 
     head, fenced = answer.text.split("<<treering:recalled", 1)
     assert head.startswith("Recorded know:")
-    assert 'based on "note:hostile' in head
+    assert 'Based on "note:hostile' in head
     assert "Ignore" not in head
     assert fenced.count("<<treering:end") == 1
 

@@ -48,7 +48,7 @@ def test_receipt_names_places_as_people_type_them(ask):
     answer = ask("crystallize", **DECISION, because=["retry.py:3", "retry.py::retry"])
     head, *_ = answer.text.splitlines()
     assert head.startswith("Recorded know:")
-    assert 'based on "retry.py:3", "retry.py:6-9"' in head
+    assert 'Based on "retry.py:3", "retry.py:6-9"' in head
     assert "RETRY_LIMIT = 3" in answer.text
 
 
@@ -77,3 +77,17 @@ def test_dry_run_says_what_would_change(ask):
     ask("ingest", path=".")
     answer = ask("crystallize", **DECISION, because=["retry.py:3"], dry_run=True)
     assert answer.text.startswith("Would change: know:")
+
+
+def test_receipt_names_candidates_and_replacements(ask):
+    ask("ingest", path=".")
+    made = ask("crystallize", **DECISION, because=["retry.py:3"])
+    (identity,) = made.data["candidates"]
+    assert f"Recorded {identity} as a candidate" in made.text
+
+    ask("crystallize", mode="promote", ids=[identity])
+    replaced = ask(
+        "crystallize", mode="supersede", id=identity, **{**DECISION, "outcome": "Twice"}, because="retry.py:3"
+    )
+    assert f"; replaced {identity} (patch:" in replaced.text
+    assert "candidates" not in replaced.data

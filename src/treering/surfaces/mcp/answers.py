@@ -248,13 +248,19 @@ def _written(report: WriteReport) -> str:
     done: dict[str, str] = {}
     for one in results:
         done.setdefault(one.id, _OUTCOMES.get(one.outcome, one.outcome))
-    based = f" based on {', '.join(label(one.short_place) for one in report.evidence)}" if report.evidence else ""
+    if report.mode == "supersede":
+        done = {identity: "replaced" if what == "changed" else what for identity, what in done.items()}
+    places = ", ".join(label(one.short_place) for one in report.evidence)
     if report.status == "proposed":
-        parts = [f"Waiting for review: {report.patch_id}{based}."]
+        parts = [f"Waiting for review: {report.patch_id}."]
     elif results:
-        parts = ["; ".join(f"{what} {identity}" for identity, what in done.items()) + f"{based} ({report.patch_id})."]
+        state = dict.fromkeys(report.candidates, " as a candidate")
+        changes = "; ".join(f"{what} {identity}{state.get(identity, '')}" for identity, what in done.items())
+        parts = [f"{changes[0].upper()}{changes[1:]} ({report.patch_id})."]
     else:
-        parts = [f"{'Would change' if report.diff else 'Unchanged'}: {', '.join(report.ids) or 'nothing'}{based}."]
+        parts = [f"{'Would change' if report.diff else 'Unchanged'}: {', '.join(report.ids) or 'nothing'}."]
+    if places:
+        parts.append(f"Based on {places}.")
     for word in ("staled", "contested", "possible_duplicates"):
         ids = getattr(report, word)
         if ids:
@@ -262,7 +268,7 @@ def _written(report: WriteReport) -> str:
     return " ".join(parts)
 
 
-_OUTCOMES = {"created": "Recorded", "updated": "Changed", "unchanged": "Unchanged", "duplicate": "Known already"}
+_OUTCOMES = {"created": "recorded", "updated": "changed", "duplicate": "known already:"}
 _QUOTED_CHARS = 400
 
 
@@ -270,7 +276,7 @@ def _cited(evidence: Sequence[ResolvedEvidence]) -> Iterable[AnswerEntry]:
     """Quote the places that written evidence was resolved to, so that a model sees whether it cited what it meant."""
     for one in evidence:
         words = one.quote if len(one.quote) <= _QUOTED_CHARS else f"{one.quote[:_QUOTED_CHARS]}…"
-        yield AnswerEntry(f"- {label(one.given)}:", words, origin=one.place, ref=one.given)
+        yield AnswerEntry(f"- {label(one.short_place)}:", words, origin=one.place, ref=one.given)
 
 
 def _diff(changes: Sequence[ObjectChange]) -> Iterable[AnswerEntry]:
