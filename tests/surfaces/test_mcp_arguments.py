@@ -222,6 +222,8 @@ WRONG = [
     ("crystallize", {"mode": "knowledge", "input": {"kind": "opinion", "title": "Green", "payload": {}}}),
     ("crystallize", {"mode": "knowledge", "input": {"kind": "fact", "title": "x", "payload": {"subjekt": "buoy"}}}),
     ("crystallize", {"mode": "work_item", "input": {"tittle": "Paint", "priority": "huge"}}),
+    ("crystallize", {"mode": "knowledge", "input": {**LIGHT, "outcome": "Green", "valid_from": "soon"}}),
+    ("crystallize", {"mode": "work_item", "input": {"title": "Paint", "due_at": "soon", "priority": "high"}}),
     ("crystallize", {"mode": "node", "input": {"kind": "tool", "name": "Brush"}}),
     ("crystallize", {"mode": "activity", "input": {"title": "", "knowledge": [{}]}}),
     ("ingest", {"mode": "source", "input": {"items": [{"txt": "buoy"}]}}),
@@ -236,6 +238,13 @@ def test_error_shows_a_call_that_works(ask, verb, arguments):
 
     answer = ask(verb, **refused.data["details"]["example"])
     assert not answer.is_error, answer.text
+
+
+def test_example_of_a_change_leaves_refused_fields_out(ask):
+    (identity,) = ask("crystallize", title="Paint", priority="high").data["ids"]
+    refused = ask("crystallize", id=identity, input={"colour": "red", "priority": "huge", "title": "Paint it"})
+    assert refused.data["details"]["example"] == {"mode": "work_item", "input": {"id": identity, "title": "Paint it"}}
+    assert not ask("crystallize", **refused.data["details"]["example"]).is_error
 
 
 def test_example_repeats_the_fields_of_the_caller(ask):

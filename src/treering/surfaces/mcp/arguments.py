@@ -73,7 +73,9 @@ def _mode_meant(tool: Tool, call: Mapping[str, Any]) -> Mode:
     beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
     if not isinstance(given, dict) or not (given or beside):
         return default
-    return next((mode for mode in tool.modes.values() if _takes(mode, {**beside, **given})), default)
+    fields = {**beside, **given}
+    taking = next((mode for mode in tool.modes.values() if _takes(mode, fields)), None)
+    return taking or next((mode for mode in tool.modes.values() if _changes(mode, fields)), default)
 
 
 def _takes(mode: Mode, fields: Mapping[str, Any]) -> bool:
@@ -82,12 +84,17 @@ def _takes(mode: Mode, fields: Mapping[str, Any]) -> bool:
         return False
     new = NEW_OBJECT_FIELDS.get(mode.input)
     if new and given.get("id"):
-        return str(given["id"]).startswith(f"{PREFIXES[mode.name]}:")
+        return _changes(mode, given)
     try:
         (new or mode.input).model_validate(_read_input(given, mode))
     except ValidationError:
         return False
     return True
+
+
+def _changes(mode: Mode, fields: Mapping[str, Any]) -> bool:
+    """Return whether a mode changes objects such as the one that the fields name by its id."""
+    return mode.input in NEW_OBJECT_FIELDS and str(fields.get("id")).startswith(f"{PREFIXES[mode.name]}:")
 
 
 @cache

@@ -71,11 +71,19 @@ def answer_call(
                 return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
             told = report(verb, _bounded(verb, envelope, bound))
         except TreeringError as error:
-            if error.details.keys() & {"fields", "known"} and (example := working_call(verb, call)):
-                error.details["example"] = example
-            return error_answer(error)
+            return error_answer(_with_example(error, verb, call))
         explain = bool(envelope.options.get("explain"))
         return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))
+
+
+def _with_example(error: TreeringError, verb: str, call: Mapping[str, Any]) -> TreeringError:
+    """Add a call that works to an error about the fields or the mode of one."""
+    fields = error.details.get("fields", ())
+    if fields or call.get("mode", "") not in {"", *TOOLS[verb].modes}:
+        wrong = {part for one in fields if one.get("kind") != "missing" for part in one["field"].split(".")}
+        if example := working_call(verb, call, wrong=wrong):
+            error.details["example"] = example
+    return error
 
 
 class ToolDispatcher:

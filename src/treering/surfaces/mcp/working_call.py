@@ -1,6 +1,6 @@
 """A call that would work, made of one that was refused for its fields: shown with the error."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,11 +19,11 @@ _ROUNDS = 3
 """How often what is refused is replaced before an example of the catalogue is shown instead."""
 
 
-def working_call(verb: str, call: Mapping[str, Any]) -> dict[str, Any] | None:
+def working_call(verb: str, call: Mapping[str, Any], *, wrong: Collection[str] = ()) -> dict[str, Any] | None:
     """Return a call like a refused one that the mode takes; `None` if there is none to show.
 
-    `call`: as `read_arguments` returns it. Misspelled names are corrected, unknown ones and wrong values left out, and
-    `<name>` stands for a missing value.
+    `call`: as `read_arguments` returns it. `wrong`: names of fields whose values were refused.
+    Misspelled names are corrected, unknown ones and wrong values left out; `<name>` stands for a missing value.
     """
     tool = TOOLS[verb]
     close = get_close_matches(str(call.get("mode", tool.default)), tool.modes, n=1)
@@ -33,11 +33,13 @@ def working_call(verb: str, call: Mapping[str, Any]) -> dict[str, Any] | None:
     names = input_names(mode)
     given, options = (value if isinstance(value := call.get(part), dict) else {} for part in ("input", "options"))
     beside = {name: value for name, value in call.items() if name not in {"mode", "scope", "input", "options"}}
-    fields = _mended(_model_of(mode, given), _renamed({**beside, **given}, names))
-    if fields is None:
+    if given.get("id") and (new := NEW_OBJECT_FIELDS.get(mode.input)):  # its own model takes any values of a change
+        wrong = {*wrong, *(_wrong_fields(new, given) - mode.input.model_fields.keys())}
+    fields = _mended(_model_of(mode, given), _renamed({**beside, **given}, names), wrong)
+    if fields is None or fields.keys() == {"id"} < given.keys():
         examples = (dict(one) for one in EXAMPLES[verb].values())
         return next((one for one in examples if one.get("mode", tool.default) == mode.name), None)
-    chosen = _mended(mode.options, _renamed(options, mode.options.model_fields))
+    chosen = _mended(mode.options, _renamed(options, mode.options.model_fields), wrong)
     shown: dict[str, Any] = {"mode": mode.name, "scope": call.get("scope"), "input": fields, "options": chosen}
     return {name: value for name, value in shown.items() if value}
 
@@ -56,13 +58,15 @@ def _renamed(fields: Mapping[str, Any], known: Any) -> dict[str, Any]:
     return renamed
 
 
-def _mended(model: type[BaseModel], fields: dict[str, Any]) -> dict[str, Any] | None:
-    """Return fields that a model takes; `None` if they cannot be found."""
+def _mended(model: type[BaseModel], fields: dict[str, Any], refused: Collection[str]) -> dict[str, Any] | None:
+    """Return fields that a model takes, without optional ones that were refused; `None` if they cannot be found."""
     schema = {"properties": {}, **model.model_json_schema(by_alias=True)}
+    needed = {"id", *schema.get("required", ())}
+    fields = {name: value for name, value in fields.items() if name in needed or name not in refused}
     for _ in range(_ROUNDS):
         wrong = _wrong_fields(model, fields)
         if not wrong:
-            return _with_payload(fields)
+            return _with_payload(fields, refused)
         kept = {name: value for name, value in fields.items() if name not in wrong}
         missing = [name for name in schema.get("required", ()) if name in wrong]
         missing += [one for one in _optional(schema, kept)[:1] if "" in wrong]  # it needs one of several
@@ -84,14 +88,14 @@ def _wrong_fields(model: type[BaseModel], fields: Mapping[str, Any]) -> set[str]
     return set()
 
 
-def _with_payload(fields: dict[str, Any]) -> dict[str, Any] | None:
+def _with_payload(fields: dict[str, Any], refused: Collection[str]) -> dict[str, Any] | None:
     """Return fields of knowledge with what its payload needs; any other fields as they are."""
     kind = PAYLOADS.get(str(fields.get("kind")))
     if kind is None or fields.get("id"):
         return fields
     known = fields.get("payload")
     own = {name: fields[name] for name in kind.model_fields if name in fields}
-    payload = _mended(kind, {**_renamed(known if isinstance(known, dict) else {}, kind.model_fields), **own})
+    payload = _mended(kind, {**_renamed(known if isinstance(known, dict) else {}, kind.model_fields), **own}, refused)
     rest = {name: value for name, value in fields.items() if name not in {"payload", *own}}
     return None if payload is None else {**rest, **payload}
 
