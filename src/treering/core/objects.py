@@ -204,29 +204,25 @@ class Source(_Object):
     captured_at: Instant
 
 
-NodeKind = Literal[
-    "project",
-    "repo",
-    "module",
-    "service",
-    "api",
-    "document",
-    "paper",
-    "concept",
-    "person",
-    "team",
-    "component",
-    "dataset",
-    "spec",
-]
-WorkItemKind = Literal["task", "requirement", "issue", "bug", "improvement", "question", "investigation"]
-
-
 class Node(_Object):
     """A stable thing in the world that several objects refer to."""
 
     type: Literal["node"] = "node"
-    kind: NodeKind
+    kind: Literal[
+        "project",
+        "repo",
+        "module",
+        "service",
+        "api",
+        "document",
+        "paper",
+        "concept",
+        "person",
+        "team",
+        "component",
+        "dataset",
+        "spec",
+    ]
     status: Literal["active", "merged", "archived"] = "active"
     name: str = Field(min_length=1)
     slug: str = Field(min_length=1)
@@ -312,7 +308,7 @@ class WorkItem(_Object):
     """Work to be tracked or advanced."""
 
     type: Literal["work_item"] = "work_item"
-    kind: WorkItemKind
+    kind: Literal["task", "requirement", "issue", "bug", "improvement", "question", "investigation"]
     status: Literal["open", "in_progress", "blocked", "resolved", "closed", "cancelled"] = "open"
     title: str = Field(min_length=1)
     summary: str = ""

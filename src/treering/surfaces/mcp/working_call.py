@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from treering.core.objects import PAYLOADS
+from treering.core.objects import PAYLOADS, TYPES
 from treering.surfaces.mcp.arguments import input_names
 from treering.surfaces.mcp.listing import Schema, resolved
-from treering.verbs.catalog import EXAMPLES, TOOLS
+from treering.verbs.catalog import EXAMPLES, TOOLS, kinds_of
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
 from treering.verbs.envelope import Mode
 
@@ -35,7 +35,10 @@ def working_call(verb: str, call: Mapping[str, Any], *, wrong: Collection[str] =
     beside = {name: value for name, value in call.items() if name not in {"mode", "scope", "input", "options"}}
     if given.get("id") and (new := NEW_OBJECT_FIELDS.get(mode.input)):  # its own model takes any values of a change
         wrong = {*wrong, *(_wrong_fields(new, given) - mode.input.model_fields.keys())}
-    fields = _mended(_model_of(mode, given), _renamed({**beside, **given}, names), wrong)
+    known = _renamed({**beside, **given}, names)
+    if "kind" in wrong and mode.name in TYPES:
+        known["kind"] = kinds_of(mode.name)[0]
+    fields = _mended(_model_of(mode, given), known, wrong)
     if fields is None or fields.keys() == {"id"} < given.keys():
         examples = (dict(one) for one in EXAMPLES[verb].values())
         return next((one for one in examples if one.get("mode", tool.default) == mode.name), None)

@@ -15,11 +15,9 @@ from treering.core.objects import (
     Knowledge,
     MemorySource,
     Node,
-    NodeKind,
     Object,
     Source,
     WorkItem,
-    WorkItemKind,
     invalid_fields,
 )
 from treering.core.patch import HEADING, TITLE, Create, Operation, Transition, Update, shortened
@@ -81,7 +79,7 @@ class KnowledgeFields(Value):
 class NodeFields(Value):
     """A stable thing, as a caller describes it."""
 
-    kind: NodeKind
+    kind: str
     name: str = Field(min_length=1)
     slug: str | None = Field(default=None, description="Default: made from the name.")
     aliases: tuple[str, ...] = ()
@@ -91,7 +89,7 @@ class NodeFields(Value):
 class WorkItemFields(Value):
     """Work to track, as a caller describes it."""
 
-    kind: WorkItemKind = "task"
+    kind: str = "task"
     title: str = Field(min_length=1)
     summary: str = ""
     status: Literal["open", "in_progress", "blocked"] = "open"
