@@ -151,7 +151,8 @@ def _words_as_an_oracle(folder: Path) -> Count:
         for options in ({}, {"filter": {"kind": "web"}}, {"descend": True}, {"withdrawn": True}):
             for text in ("{}", "{} retries", "the {} file"):
                 empty = [
-                    space.query("search", scope=HERE, input={"text": text.format(word)}, options=options).empty
+                    # The answer may repeat the words of the question.
+                    str(space.query("search", HERE, {"text": text.format(word)}, options).empty).replace(word, "WORD")
                     for word in (SECRET, "zygoteqz")
                 ]
                 tried, reached = tried + 1, reached + (empty[0] != empty[1])
