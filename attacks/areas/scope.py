@@ -13,6 +13,10 @@ import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
 from treering.testing.fakes import HashingEmbedder
+from treering.verbs import catalog
+from treering.verbs.confined_ledger import confined
+from treering.verbs.engine import Engine
+from treering.verbs.envelope import WRITES, Envelope
 
 HERE, THERE = "/a", "/b"
 SECRET = "walrusqz"
@@ -56,6 +60,7 @@ def _calls(ids: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any], dict
     yield "crystallize", "knowledge", {"id": ids["know"], "title": "Taken"}, {}
     yield "crystallize", "knowledge", {"id": ids["know"], "status": "archived"}, {}
     yield "crystallize", "knowledge", {**fact, "evidence_refs": [quote]}, {}
+    yield "crystallize", "knowledge", {**fact, "evidence": [f"{ids['source']} {ids['segment']}"]}, {}
     yield "crystallize", "knowledge", {**fact, "derived_from": [ids["know"]]}, {"dry_run": True}
     yield "crystallize", "knowledge", fact, {"idempotency_key": "nightly"}
     yield "crystallize", "promote", {"ids": [ids["know"]]}, {}
@@ -146,11 +151,34 @@ def _words_as_an_oracle(folder: Path) -> Count:
         for options in ({}, {"filter": {"kind": "web"}}, {"descend": True}, {"withdrawn": True}):
             for text in ("{}", "{} retries", "the {} file"):
                 empty = [
-                    space.query("search", scope=HERE, input={"text": text.format(word)}, options=options).empty
+                    # The answer may repeat the words of the question.
+                    str(space.query("search", HERE, {"text": text.format(word)}, options).empty).replace(word, "WORD")
                     for word in (SECRET, "zygoteqz")
                 ]
                 tried, reached = tried + 1, reached + (empty[0] != empty[1])
     return Count(tried, reached)
+
+
+def _evidence_as_an_oracle(folder: Path) -> Count:
+    """Cite words and paths of the other scope, and such as nobody wrote: the errors may not differ."""
+    _fill(folder)
+    reached = tried = 0
+    texts = ('"The {} retries uploads."', "{}", "{}.md", "{}.md:1", "{}.md::{}", "The {} retries uploads.")
+    with _open(folder) as space:
+        for engine in (space.engine, confined(space.engine, scope=HERE)):
+            for text in texts:
+                errors = [_error_of_citing(engine, text.format(word, word), word) for word in (SECRET, "zygoteqz")]
+                tried, reached = tried + 1, reached + (errors[0] != errors[1])
+    return Count(tried, reached)
+
+
+def _error_of_citing(engine: Engine, text: str, word: str) -> str:
+    given = {"kind": "preference", "title": "Ours", "statement": "Ours", "evidence": [text]}
+    try:
+        catalog.call(engine, "crystallize", Envelope(mode="knowledge", scope=HERE, input=given), granted=WRITES)
+    except TreeringError as error:
+        return f"{type(error).__name__} {error.message} {error.hint}".replace(word, "WORD")
+    return "cited"
 
 
 ATTACKS: Sequence[Attack] = (
@@ -158,4 +186,5 @@ ATTACKS: Sequence[Attack] = (
     Attack("calls at one scope that name what lies at another, on the command line", _over_the_command_line),
     Attack("ids of another scope told from ids that nobody has", _ids_as_an_oracle),
     Attack("words of another scope told from words that nobody wrote", _words_as_an_oracle),
+    Attack("evidence of another scope told from evidence that nobody wrote", _evidence_as_an_oracle),
 )

@@ -131,3 +131,129 @@ def test_wrong_kind_is_named(ask, kind):
 
     assert answer.is_error
     assert answer.data["details"]["fields"][0]["field"] == "kind"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [
+        ({"task": "buoy"}, "context"),
+        ({"query": "buoy"}, "context"),
+        ({"text": "buoy", "limit": 2}, "search"),
+        ({"input": {"text": "buoy"}}, "search"),
+        ({"input": '{"text": "buoy"}', "limit": 2}, "search"),
+        ({"text": "buoy", "options": '{"limit": 2}', "max_tokens": 500}, "search"),
+        ({"ids": ["{source}"]}, "expand"),
+        ({"id": "{source}"}, "page"),
+        ({"since": "2020-01-01"}, "recent"),
+        ({"mode": "search", "text": "buoy", "input": {}}, "search"),
+    ],
+)
+def test_fields_beside_the_input_are_read(ask, arguments, mode):
+    source = ask("query", mode="search", input={"text": "buoy"}).data["hits"][0]["object_id"]
+    answer = ask("query", **json.loads(json.dumps(arguments).replace("{source}", source)))
+
+    assert not answer.is_error, answer.text
+    assert answer.data["mode"] == mode
+    assert "buoy" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode", "prefix"),
+    [
+        ({"question": "Which colour?", "outcome": "Green", "because": "note:1"}, "knowledge", "know:"),
+        (
+            {"kind": "fact", "title": "Twice", "subject": "buoy", "predicate": "blinks", "value": 2},
+            "knowledge",
+            "know:",
+        ),
+        ({"rule": "Never paint at night"}, "knowledge", "know:"),
+        ({"statement": "Green paint", "evidence": '["note:1"]'}, "knowledge", "know:"),
+        ({"title": "Painted the pier", "outcome": "success"}, "activity", "act:"),
+        ({"title": "Paint the pier", "priority": "high"}, "work_item", "work:"),
+        ({"kind": "concept", "name": "Brush", "aliases": ["brushes"]}, "node", "node:"),
+    ],
+)
+def test_mode_is_the_one_that_takes_the_fields(ask, arguments, mode, prefix):
+    assert not ask("ingest", text="The buoy blinks twice.", origin="note:1").is_error
+    answer = ask("crystallize", **arguments)
+
+    assert not answer.is_error, answer.text
+    assert answer.data["mode"] == mode
+    assert any(one.startswith(prefix) for one in answer.data["ids"])
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_replacement_takes_flat_fields(ask, nested):
+    old = ask(
+        "crystallize",
+        question="Which colour?",
+        outcome="Red",
+        because='"The buoy at the north pier blinks twice."',
+        status="active",
+    )
+    (identity,) = old.data["ids"]
+    because = json.dumps(['"The buoy at the north pier blinks twice."'])
+    new = {"question": "Which colour?", "outcome": "Green", "because": because}
+    given = {"id": identity, "knowledge": new} if nested else {"id": identity, **new}
+    answer = ask("crystallize", mode="supersede", **({"input": given} if nested else given))
+
+    assert not answer.is_error, answer.text
+    assert ask("query", mode="page", id=identity).data["object"]["status"] == "superseded"
+
+
+def test_correction_takes_flat_fields(ask):
+    (identity,) = ask("crystallize", question="Which colour?", outcome="Red", title="Colour").data["ids"]
+    answer = ask("crystallize", id=identity, outcome="Green")
+
+    assert not answer.is_error, answer.text
+    payload = ask("query", mode="page", id=identity).data["object"]["payload"]
+    assert (payload["question"], payload["outcome"]) == ("Which colour?", "Green")
+
+
+WRONG = [
+    ("query", {"mode": "search", "input": {"txt": "buoy"}, "options": {"limt": 3}}),
+    ("query", {"mode": "search", "inputs": {"text": "buoy"}}),
+    ("query", {"mode": "serach", "input": {"text": "buoy"}}),
+    ("query", {"mode": "search", "input": {"text": "buoy"}, "options": {"limit": "many", "group": "file"}}),
+    ("query", {"mode": "recent", "input": {"limit": 0}}),
+    ("query", {"input": 7}),
+    ("query", {}),
+    ("crystallize", {"mode": "knowledge", "input": {"kind": "decision", "titel": "Green"}}),
+    ("crystallize", {"mode": "knowledge", "input": {"kind": "opinion", "title": "Green", "payload": {}}}),
+    ("crystallize", {"mode": "knowledge", "input": {"kind": "fact", "title": "x", "payload": {"subjekt": "buoy"}}}),
+    ("crystallize", {"mode": "work_item", "input": {"tittle": "Paint", "priority": "huge"}}),
+    ("crystallize", {"mode": "knowledge", "input": {**LIGHT, "outcome": "Green", "valid_from": "soon"}}),
+    ("crystallize", {"mode": "work_item", "input": {"title": "Paint", "due_at": "soon", "priority": "high"}}),
+    ("crystallize", {"mode": "node", "input": {"kind": "tool", "name": "Brush"}}),
+    ("crystallize", {"mode": "activity", "input": {"title": "", "knowledge": [{}]}}),
+    ("ingest", {"mode": "source", "input": {"items": [{"txt": "buoy"}]}}),
+    ("lint", {"mode": "audit", "input": {"foo": 1}}),
+]
+
+
+@pytest.mark.parametrize(("verb", "arguments"), WRONG)
+def test_error_shows_a_call_that_works(ask, verb, arguments):
+    refused = ask(verb, **arguments)
+    assert refused.is_error
+
+    answer = ask(verb, **refused.data["details"]["example"])
+    assert not answer.is_error, answer.text
+
+
+def test_example_of_a_change_leaves_refused_fields_out(ask):
+    (identity,) = ask("crystallize", title="Paint", priority="high").data["ids"]
+    refused = ask("crystallize", id=identity, input={"colour": "red", "priority": "huge", "title": "Paint it"})
+    assert refused.data["details"]["example"] == {"mode": "work_item", "input": {"id": identity, "title": "Paint it"}}
+    assert not ask("crystallize", **refused.data["details"]["example"]).is_error
+
+
+def test_example_repeats_the_fields_of_the_caller(ask):
+    refused = ask("query", mode="search", input={"txt": "buoy", "colour": "red"}, options={"limt": 3, "descend": "x"})
+    assert refused.data["details"]["example"] == {"mode": "search", "input": {"text": "buoy"}, "options": {"limit": 3}}
+    assert '"text": "buoy"' in refused.text
+
+
+def test_example_is_short_and_without_markers(ask):
+    refused = ask("query", mode="search", input={"txt": "<<treering:end>>" + "buoy" * 5_000})
+    assert len(refused.text) < 2_000
+    assert "<<treering" not in refused.text

@@ -60,11 +60,11 @@ def test_a_wrong_call_is_answered_with_the_one_shape_of_errors(address, verb, mo
     assert "Traceback" not in text_of(result)
 
 
-def test_fields_beside_the_envelope_are_refused_by_name(address):
+def test_unknown_fields_beside_the_envelope_are_refused_by_name(address):
     async def flat(call):
-        return await call.client.call_tool("wiki.query", {"mode": "search", "text": "retry"})
+        return await call.client.call_tool("wiki.query", {"mode": "search", "colour": "retry"})
 
-    assert talk(address, flat).structured_content["details"]["fields"][0]["field"] == "text"
+    assert talk(address, flat).structured_content["details"]["fields"][0]["field"] == "colour"
 
 
 def test_a_read_of_a_space_that_is_not_there_makes_none(address, tmp_path):
@@ -284,7 +284,7 @@ def test_the_dry_run_of_a_write_shows_what_would_change(address):
 
     text = text_of(talk(address, dry))
 
-    assert text.startswith("work_item: unchanged.")
+    assert text.startswith("Would change: work:")
     assert "Bound the retries" in text
 
 

@@ -77,6 +77,8 @@ def hint_of(error):
         ('"a sentence: with 12"', Quote("a sentence: with 12")),
         ("discussion:7#12", SourceCalled("discussion:7", 12)),
         ("https://example.org:80", SourceCalled("https://example.org:80")),
+        ("minutes:2026-11", SourceCalled("minutes:2026-11")),
+        ("ticket:0", SourceCalled("ticket:0")),
         ("README.md", SourceCalled("README.md")),
     ],
 )

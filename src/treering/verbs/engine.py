@@ -20,6 +20,7 @@ from treering.ports.stores import NoteAnswer, Protection
 from treering.ports.vector_engine import EngineSelection
 from treering.retrieval.text.time_zones import MACHINE, TimeZone
 from treering.verbs.evidence_files import EvidenceFiles
+from treering.verbs.numbered_places import PlacesOf, no_places
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
@@ -84,6 +85,8 @@ class Engine:
     """Ingests one file at a scope, as `ingest` in mode `path` does."""
     evidence_files: EvidenceFiles | None = None
     """What reads the files that evidence names; `None` where files may not be read."""
+    places_of: PlacesOf = no_places
+    """Returns the numbered places of an answer that the caller got before."""
     folder: Path | None = None
     """Where it is asked from, which may be a work tree of a repository; `None`: the working folder."""
     quick: Embedder | None = None

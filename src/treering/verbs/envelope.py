@@ -160,6 +160,8 @@ class Value(BaseModel):
     """A frozen value that refuses unknown fields."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    SHORT_NAMES: ClassVar[frozenset[str]] = frozenset()
+    """Names that its short forms take besides its fields."""
 
 
 class Nothing(Value):
@@ -186,6 +188,8 @@ class TextInput(Value):
 
 class AskingInput(TextInput):
     """An input that asks something: its text may also be called `query`."""
+
+    SHORT_NAMES = frozenset({"query"})
 
     @model_validator(mode="before")
     @classmethod
@@ -276,6 +280,10 @@ class Report(Value):
     """How old the answer may be, where a replica gave it; left out where it is of now."""
     understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
     """Which days words of a question such as "yesterday" were taken for; left out where it has none."""
+
+    def numbered_places(self) -> Mapping[int, str]:
+        """Return the places that it shows with numbers: by number, the ids of an object and of its segment."""
+        return {}
 
 
 def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:

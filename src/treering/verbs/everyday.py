@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treering.core.canonical import is_object, normalise_text
-from treering.core.errors import InvalidInput, NotFound
+from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.core.filters import Compare
 from treering.core.objects import Constraint, Decision, Fact, Knowledge, Preference, title_of
 from treering.core.patch import TITLE, PatchRecord, shortened
@@ -117,6 +117,15 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
             )
         where["origin"] = {"prefix": f"{tree.view.root}#{start.removeprefix('./')}"}
     return where
+
+
+def mode_of_path(engine: Engine, path: str) -> str:
+    """Return the mode of `ingest` that reads a path: `repo` for a git repository, else `path`."""
+    try:
+        engine.adapters["repo"].origin(path)
+    except (InvalidInput, Unavailable):
+        return "path"  # no folder, no repository, or no git here
+    return "repo"
 
 
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:

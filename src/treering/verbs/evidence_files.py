@@ -1,5 +1,6 @@
 """Reading the files that evidence names, for callers who may have files read."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,26 +30,33 @@ class EvidenceFiles:
     def find(self, path: str) -> NamedFile | None:
         """Return the file a path names, from the caller's folder or from the top of its work tree.
 
-        Returns `None` if there is no such file. Raises `Denied` if it exists outside of what may be read.
+        Returns `None` if there is no such file, or none that may be read.
         """
         lookup = self.engine.trees()
         here = lookup.here(self.engine.folder) if lookup else None
-        bases = [self.engine.folder or self.engine.files.root or Path.cwd(), *([here.top] if here else [])]
-        denied: Denied | None = None
-        for base in bases:
-            try:
+        for base in (self._folder, *([here.top] if here else [])):
+            with suppress(Denied, InvalidInput, OSError):
                 place = self.engine.files.place(str(base / path))
                 if place.is_file():
                     top = here.top.resolve() if here else base.resolve()
                     inside = place.is_relative_to(top)
                     return NamedFile(place, place.relative_to(top).as_posix() if inside else place.as_posix())
-            except Denied as error:
-                denied = denied or error
-            except (InvalidInput, OSError):
-                continue
-        if denied and any((base / path).is_file() for base in bases):
-            raise denied
         return None
+
+    def refusal(self, path: str) -> Denied | None:
+        """Return why a path may not be read, whether or not a file is there; `None` if it may."""
+        try:
+            self.engine.files.place(str(self._folder / path))
+        except Denied as error:
+            return error
+        except InvalidInput:
+            return None
+        return None
+
+    @property
+    def _folder(self) -> Path:
+        """The caller's folder."""
+        return self.engine.folder or self.engine.files.root or Path.cwd()
 
     def lines(self, file: NamedFile) -> list[str]:
         """Return the lines of a text file as a source contains them, without secrets; an empty list for others."""

@@ -112,8 +112,27 @@ def test_unreadable_request_is_answered_with_an_error(stdio, message, words):
     assert stdio("ping") == {}
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("this is no JSON", -32700),
+        ("[" * 20_000, -32700),
+        ('{"jsonrpc": "2.0", "id": true, "method": 1}', -32600),
+        ('{"id": "\\ud83d"}', -32600),
+        ("[1]", -32600),
+    ],
+)
+def test_line_without_a_readable_id_is_answered_with_an_error(stdio, line, code):
+    stdio.process.stdin.write(line + "\n")
+    stdio.process.stdin.flush()
+    answer = json.loads(stdio.process.stdout.readline())
+
+    assert (answer["id"], answer["error"]["code"]) == (None, code)
+    assert stdio("ping") == {}
+
+
 def test_lines_that_are_no_requests_are_passed_over(stdio):
-    for line in ("this is no JSON", "[" * 20_000, '{"jsonrpc": "2.0", "id": true, "method": 1}', '{"id": "\\ud83d"}'):
+    for line in ("", "  ", '{"jsonrpc": "2.0", "id": "a", "result": 7}'):
         stdio.process.stdin.write(line + "\n")
 
     assert stdio("ping") == {}

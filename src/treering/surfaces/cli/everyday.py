@@ -1,6 +1,5 @@
 """What the everyday commands do, and their receipts."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from treering.verbs import catalog, everyday
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Envelope
 from treering.verbs.evidence.notation import SourceCalled, read_notation
-from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.short_ids import full_id, is_short_id
 
 if TYPE_CHECKING:
@@ -126,7 +124,7 @@ def _write(what: str, text: str, envelope: Envelope, space: Space, access: Acces
 
 def _receipt(what: str, text: str, report: WriteReport) -> Iterator[IndentedLine]:
     """Say in one line what was recorded and on what it rests, then what it changes for other knowledge."""
-    places = ", ".join(_short_place(one) for one in report.evidence)
+    places = ", ".join(one.short_place for one in report.evidence)
     based = f" ({places})" if places else ""
     results = report.receipt.results if report.receipt else ()
     if report.status == "proposed":
@@ -138,15 +136,6 @@ def _receipt(what: str, text: str, report: WriteReport) -> Iterator[IndentedLine
         yield line((f"{what}: ", "bold"), text, based, ". Undo with: treering undo")
     yield from rendering_changes.render_effects(report)
     yield from render_warnings(report.warnings)
-
-
-def _short_place(one: ResolvedEvidence) -> str:
-    """Return a place as people type it, such as `README.md:5-11`."""
-    place = _LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), one.place)
-    return f"{place.partition(' @ ')[0]}{' (uncommitted)' if one.uncommitted else ''}"
-
-
-_LINES = re.compile(r"#L(\d+)-L(\d+)")
 
 
 def _is_place(text: str, access: Access) -> bool:

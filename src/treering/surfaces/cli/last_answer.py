@@ -1,61 +1,40 @@
 """The places that the last answer of the command line showed, so that a number can stand for one of them."""
 
 import json
-import re
-from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-from treering.core.errors import InvalidInput
 from treering.system.address import Address
 from treering.system.machine import make_folder, replace_file
 from treering.system.settings import Settings
 from treering.verbs.envelope import Report
+from treering.verbs.numbered_places import MAX_PLACES, Places, place_numbered
 
 _FOLDER = "last-answers"
-_NUMBER = re.compile(r"\[?(\d{1,4})\]?")
-_MAX_PLACES = 1_000
 
 
 def note_answer(address: Address, report: Report) -> None:
     """Store the ids of the numbered places of an answer. An answer without any leaves the last one."""
-    places = _places(report)[:_MAX_PLACES]
+    places = {number: place for number, place in report.numbered_places().items() if number <= MAX_PLACES}
     if not places:
         return
     file = _file(address)
     with suppress(OSError):  # numbers are a convenience; the answer itself is shown
         make_folder(file.parent)
-        replace_file(file, json.dumps(places).encode())
+        replace_file(file, json.dumps([*places.items()]).encode())
 
 
 def place_of(address: Address, text: str) -> str:
     """Return the ids that a number stands for; any other text as it is. Raises `InvalidInput` for no such number."""
-    match = _NUMBER.fullmatch(text.strip())
-    if match is None:
-        return text
-    places: list[str] = []
-    with suppress(OSError, ValueError):
-        places = json.loads(_file(address).read_bytes())
-    number = int(match[1])
-    if not 1 <= number <= len(places):
-        shown = f"It had {len(places)} places" if places else "There is none yet"
-        raise InvalidInput(f"The last answer has no place {number}.", hint=f"{shown}. Search first, or give a path.")
-    return places[number - 1]
+    return place_numbered(text, lambda answer: {} if answer else _last_places(address))
 
 
-def _places(report: Any) -> Sequence[str]:
-    """Return the ids of the numbered places; by the mode, because the class of a report loads its whole mode."""
-    match report.mode:
-        case "search":
-            return [f"{one.object_id} {one.segment_id or ''}".strip() for one in report.hits]
-        case "context":
-            return [f"{one.object_id} {one.segment_id}".strip() for one in report.pack.citations]
-        case "recent":
-            return [one.id for one in report.changes]
-        case _:
-            return []
+def _last_places(address: Address) -> Places:
+    try:
+        return {int(number): str(place) for number, place in json.loads(_file(address).read_bytes())}
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def _file(address: Address) -> Path:

@@ -45,6 +45,7 @@ from treering.surfaces.python.space import note_for_hooks
 from treering.system.machine import write_new
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
+from treering.verbs.everyday import mode_of_path
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
@@ -234,11 +235,7 @@ def mode_for(path: str, space: "Space") -> str:
     name, colon, _ = path.partition(":")
     if colon and name in space.engine.adapters and not Path(path).exists():
         return "adapter"
-    try:
-        space.engine.adapters["repo"].origin(path)
-    except (InvalidInput, Unavailable):
-        return "path"  # no folder, no repository, or no git here
-    return "repo"
+    return mode_of_path(space.engine, path)
 
 
 def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -24,6 +25,7 @@ from treering.verbs import catalog
 from treering.verbs.confined_ledger import confined, with_jobs_of
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import DECIDES, WRITES, Answer, Envelope, Operation, Report, Rights, require
+from treering.verbs.numbered_places import RecentAnswers
 
 _T = TypeVar("_T")
 Allowed = Literal["review", "erase"]
@@ -76,6 +78,8 @@ class ServedSpace:
         self._granted_besides = replace(granted, reads_files=False, fetches=False)
         self._space: Space | None = None
         self._lock = threading.Lock()
+        # Requests are no conversations: a number alone might be one of another agent's answer.
+        self._answers = RecentAnswers(has_last=False)
 
     def call(
         self,
@@ -100,8 +104,11 @@ class ServedSpace:
         tool.require(mode, granted=caller.granted)
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
-        engine = self.engine_for(mode, caller).with_progress(progress)
-        return tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
+        places_of = partial(self._answers.places, caller=caller.key)
+        engine = replace(self.engine_for(mode, caller), progress=progress, places_of=places_of)
+        report = tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
+        self._answers.note(report, caller=caller.key)
+        return report
 
     def grants(self, operation: Operation[Any]) -> bool:
         """Tell whether some caller may do all that an operation does which is not a mode of a verb."""

@@ -13,6 +13,7 @@ from treering.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, le
 from treering.surfaces.mcp.minimum import minimum_of
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
+from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.feedback import FeedbackReport
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
@@ -87,9 +88,9 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
 def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
         case IngestReport() | JobReport():
-            return _ingested(report), [_item(item) for item in report.items]
+            return _ingested(report), [_item(item) for item in _shown_items(report)]
         case WriteReport():
-            return _written(report), list(_diff(report.diff))
+            return _written(report), [*_diff(report.diff), *_cited(report.evidence)]
         case LintReport():
             return _counted("findings", report.counts), list(_findings(report))
         case RepairReport():
@@ -180,12 +181,12 @@ def _relation(one: Neighbour) -> str:
 
 
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
-    for change in report.changes:
+    for number, change in enumerate(report.changes, start=1):
         told = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
         status = shown_status(change.status, current=change.current, note=change.note)
         over = f" ({status})" if status != change.status else ""
-        yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
+        yield AnswerEntry(f"{number}. {change.time} {what}{over} {_by(change)}", ref=change.id)
 
 
 def _by(change: HistoryEntry) -> str:
@@ -210,12 +211,23 @@ def _fields(data: dict[str, Any]) -> str:
     )
 
 
+_MAX_ITEMS = 10
+"""Items that are all listed; of more, only those about which something has to be done."""
+_USUAL = frozenset({"created", "updated", "unchanged"})
+
+
+def _shown_items(report: IngestReport | JobReport) -> Sequence[ItemResult]:
+    is_long = isinstance(report, IngestReport) and len(report.items) > _MAX_ITEMS
+    return [one for one in report.items if one.outcome not in _USUAL] if is_long else report.items
+
+
 def _ingested(report: IngestReport | JobReport) -> str:
     title = _counted("items", report.counts)
     job = f" Job {report.job}." if report.job else ""
     left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
     state = _state(report) if isinstance(report, JobReport) else ""
-    waiting = f" {report.pending_vectors} texts wait for their vector." if report.pending_vectors else ""
+    waiting = f" Searchable now; {report.pending_vectors} passages are still to be embedded."
+    waiting = waiting if report.pending_vectors else ""
     stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
     return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
 
@@ -232,14 +244,38 @@ def _item(item: ItemResult) -> AnswerEntry:
 
 def _written(report: WriteReport) -> str:
     results = report.receipt.results if report.receipt else ()
-    done = "; ".join(f"{result.outcome} {result.id}" for result in results) or ", ".join(report.ids)
-    patch = f" Patch {report.patch_id}." if report.patch_id else ""
-    parts = [f"{report.mode}: {report.status}. {done}.{patch}"]
+    done: dict[str, str] = {}
+    for one in results:
+        done.setdefault(one.id, _OUTCOMES.get(one.outcome, one.outcome))
+    if report.mode == "supersede":
+        done = {identity: "replaced" if what == "changed" else what for identity, what in done.items()}
+    places = ", ".join(label(one.short_place) for one in report.evidence)
+    if report.status == "proposed":
+        parts = [f"Waiting for review: {report.patch_id}."]
+    elif results:
+        state = dict.fromkeys(report.candidates, " as a candidate")
+        changes = "; ".join(f"{what} {identity}{state.get(identity, '')}" for identity, what in done.items())
+        parts = [f"{changes[0].upper()}{changes[1:]} ({report.patch_id})."]
+    else:
+        parts = [f"{'Would change' if report.diff else 'Unchanged'}: {', '.join(report.ids) or 'nothing'}."]
+    if places:
+        parts.append(f"Based on {places}.")
     for word in ("staled", "contested", "possible_duplicates"):
         ids = getattr(report, word)
         if ids:
             parts.append(f"{word.replace('_', ' ').capitalize()}: {', '.join(ids)}.")
     return " ".join(parts)
+
+
+_OUTCOMES = {"created": "recorded", "updated": "changed", "duplicate": "known already:"}
+_QUOTED_CHARS = 400
+
+
+def _cited(evidence: Sequence[ResolvedEvidence]) -> Iterable[AnswerEntry]:
+    """Quote the places that written evidence was resolved to, so that a model sees whether it cited what it meant."""
+    for one in evidence:
+        words = one.quote if len(one.quote) <= _QUOTED_CHARS else f"{one.quote[:_QUOTED_CHARS]}…"
+        yield AnswerEntry(f"- {label(one.short_place)}:", words, origin=one.place, ref=one.given)
 
 
 def _diff(changes: Sequence[ObjectChange]) -> Iterable[AnswerEntry]:

@@ -9,29 +9,38 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from treering.core.canonical import PREFIXES
 from treering.core.objects import PAYLOADS
 from treering.surfaces.mcp.listing import Schema, resolved
 from treering.verbs.catalog import TOOLS
+from treering.verbs.crystallize.drafting import EVIDENCE_NAMES, KnowledgeFields
+from treering.verbs.crystallize.knowledge import SupersedeInput
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
-from treering.verbs.envelope import AskingInput, Mode
+from treering.verbs.envelope import Envelope, Mode, Tool
 
 _EMPTY = (None, "")
+_ENVELOPE = frozenset(Envelope.model_fields)
 
 
 def read_arguments(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call without fields that are given as `null` or `""`, its JSON texts read as objects.
 
-    In the input of a call that changes an object, `null` stays: there it empties a field.
+    Fields of the input or options that are given beside them are put there. Without a mode, the first one that takes
+    the input is meant. In the input of a call that changes an object, `null` stays: there it empties a field.
     """
     call = {name: value for name, value in arguments.items() if value not in _EMPTY}
     tool = TOOLS[verb]
-    mode = tool.modes.get(str(call.get("mode", tool.default)))
     if isinstance(options := call.get("options"), str):
         call["options"] = _json_of(options, dict)
+    mode = tool.modes.get(str(call["mode"])) if "mode" in call else _mode_meant(tool, call)
     if isinstance(given := call.get("input"), str):
         call["input"] = _input_in(given, mode)
+    if mode:
+        call = _gathered(call, mode)
+        if mode.name != tool.default:
+            call["mode"] = mode.name
     if isinstance(call.get("options"), dict):
         call["options"] = _read(call["options"], _schema_of(mode.options)) if mode else _without_nulls(call["options"])
     if isinstance(call.get("input"), dict):
@@ -39,8 +48,64 @@ def read_arguments(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return call
 
 
-def _read_input(given: dict[str, Any], mode: Mode) -> dict[str, Any]:
+def _gathered(call: dict[str, Any], mode: Mode) -> dict[str, Any]:
+    """Return a call with the fields of a mode that stand beside its input and options in them."""
+    beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
+    inputs = {name: value for name, value in beside.items() if name in input_names(mode)}
+    options = {
+        name: value
+        for name, value in beside.items()
+        if name in {*mode.options.model_fields, "max_tokens"} - inputs.keys()
+    }
+    own = {name: value for name, value in call.items() if name not in {*inputs, *options}}
+    for part, fields in (("input", inputs), ("options", options)):
+        if fields and isinstance(own.get(part, {}), dict):
+            own[part] = {**fields, **own.get(part, {})}
+        elif fields:
+            own |= fields  # beside a text: refused as unknown fields
+    return own
+
+
+def _mode_meant(tool: Tool, call: Mapping[str, Any]) -> Mode:
+    """Return the first mode, the default one before the others, that takes what a call without a mode gives."""
+    given = _json_of(call.get("input", {}), dict)
+    default = tool.find("")
+    beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
+    if not isinstance(given, dict) or not (given or beside):
+        return default
+    fields = {**beside, **given}
+    taking = next((mode for mode in tool.modes.values() if _takes(mode, fields)), None)
+    return taking or next((mode for mode in tool.modes.values() if _changes(mode, fields)), default)
+
+
+def _takes(mode: Mode, fields: Mapping[str, Any]) -> bool:
+    given = {name: value for name, value in fields.items() if name in input_names(mode)}
+    if not given or fields.keys() - given.keys() - mode.options.model_fields.keys() - {"max_tokens"}:
+        return False
     new = NEW_OBJECT_FIELDS.get(mode.input)
+    if new and given.get("id"):
+        return _changes(mode, given)
+    try:
+        (new or mode.input).model_validate(_read_input(given, mode))
+    except ValidationError:
+        return False
+    return True
+
+
+def _changes(mode: Mode, fields: Mapping[str, Any]) -> bool:
+    """Return whether a mode changes objects such as the one that the fields name by its id."""
+    return mode.input in NEW_OBJECT_FIELDS and str(fields.get("id")).startswith(f"{PREFIXES[mode.name]}:")
+
+
+@cache
+def input_names(mode: Mode) -> frozenset[str]:
+    """Return the names of all fields that the input of a mode may have."""
+    new = NEW_OBJECT_FIELDS.get(mode.input)
+    return frozenset({*mode.input.model_fields, *(new.model_fields if new else ())} | mode.input.SHORT_NAMES)
+
+
+def _read_input(given: dict[str, Any], mode: Mode) -> dict[str, Any]:
+    new = KnowledgeFields if mode.input is SupersedeInput else NEW_OBJECT_FIELDS.get(mode.input)
     if new is None:
         return _read(given, _schema_of(mode.input))
     schema = _merged(_schema_of(new), _schema_of(mode.input))
@@ -54,15 +119,14 @@ def _input_in(text: str, mode: Mode | None) -> Any:
     fields = _json_of(text, dict)
     if not isinstance(fields, dict) or mode is None:
         return text
-    new = NEW_OBJECT_FIELDS.get(mode.input)
-    known = {*mode.input.model_fields, *(new.model_fields if new else ())}
-    known |= {"query"} if issubclass(mode.input, AskingInput) else set()
-    return fields if fields.keys() <= known else text
+    return fields if fields.keys() <= input_names(mode) else text
 
 
 def _read(fields: dict[str, Any], schema: Schema, root: Schema | None = None) -> dict[str, Any]:
     root = root or schema
     known, required = schema["properties"], schema.get("required", ())
+    if "evidence_refs" in known:
+        known = {**known, **dict.fromkeys(EVIDENCE_NAMES, known["evidence_refs"])}
     read = {
         name: _read_value(value, known.get(name, {}), root)
         for name, value in fields.items()

@@ -23,12 +23,14 @@ from treering.surfaces.mcp.answers import data_of, text_of
 from treering.surfaces.mcp.arguments import read_arguments
 from treering.surfaces.mcp.fitting import fit_json
 from treering.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP, ModeField, fields_in, fields_of, granted_modes
+from treering.surfaces.mcp.working_call import working_call
 from treering.surfaces.python.space import Space, note_for_hooks, open_space
 from treering.system.address import Address
-from treering.verbs import catalog
+from treering.verbs import catalog, everyday
 from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
+from treering.verbs.numbered_places import RecentAnswers
 
 _ACTOR_CHARS = 80
 
@@ -60,17 +62,28 @@ def answer_call(
     `check` raises what ends the work. `urls`: whether help tells of the mode that fetches.
     """
     with interruptible(check):
+        call = read_arguments(verb, arguments)
         try:
-            envelope = parse(Envelope, read_arguments(verb, arguments), where="call")
+            envelope = parse(Envelope, call, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
             if envelope.mode == HELP:
                 text, data = help_on(verb, envelope.input, urls=urls)
                 return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
             told = report(verb, _bounded(verb, envelope, bound))
         except TreeringError as error:
-            return error_answer(error)
+            return error_answer(_with_example(error, verb, call))
         explain = bool(envelope.options.get("explain"))
         return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))
+
+
+def _with_example(error: TreeringError, verb: str, call: Mapping[str, Any]) -> TreeringError:
+    """Add a call that works to an error about the fields or the mode of one."""
+    fields = error.details.get("fields", ())
+    if fields or call.get("mode", "") not in {"", *TOOLS[verb].modes}:
+        wrong = {part for one in fields if one.get("kind") != "missing" for part in one["field"].split(".")}
+        if example := working_call(verb, call, wrong=wrong):
+            error.details["example"] = example
+    return error
 
 
 class ToolDispatcher:
@@ -85,6 +98,7 @@ class ToolDispatcher:
         self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles), fetches=urls)
         self._space: Space | None = None
         self._lock = threading.Lock()
+        self._answers = RecentAnswers(has_last=True)
 
     def answer(
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
@@ -105,7 +119,12 @@ class ToolDispatcher:
         mode = tool.find(envelope.mode)
         tool.require(mode, granted=self._granted)
         space = self._opened(actor, create=mode.makes_space)
-        report = tool.call(space.engine.with_progress(progress), envelope, granted=self._granted)
+        engine = replace(space.engine, progress=progress, places_of=self._answers.places)
+        if verb == "ingest" and not envelope.mode and isinstance(given := envelope.input, dict) and given.get("path"):
+            mode_of_folder = everyday.mode_of_path(engine, str(given["path"]))
+            envelope = envelope.model_copy(update={"mode": mode_of_folder})
+        report = tool.call(engine, envelope, granted=self._granted)
+        self._answers.note(report)
         note_for_hooks(space.engine, report, envelope.input)
         return report
 

@@ -7,6 +7,7 @@ names all modes with all their fields; what each field means, mode `help` tells 
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,9 +95,15 @@ def _options_text(tool: Tool) -> str:
                 named.setdefault(name, []).append(mode.name)
     for name, modes in named.items():
         by_modes.setdefault(tuple(modes), []).append(name)
-    whose = {modes: "" if len(modes) == len(tool.modes) else f"{', '.join(modes)}: " for modes in by_modes}
-    parts = [f"{whose[modes]}{' '.join(names)}" for modes, names in by_modes.items()]
-    return "; ".join(parts)
+    return "; ".join(f"{_modes_text(tool, modes)}{' '.join(names)}" for modes, names in by_modes.items())
+
+
+def _modes_text(tool: Tool, modes: Sequence[str]) -> str:
+    """Name the modes that take an option; the one that does not, if it is the only one."""
+    others = [name for name in tool.modes if name not in modes]
+    if len(others) == 1 and len(modes) > 1:
+        return f"all but {others[0]}: "
+    return f"{', '.join(modes)}: " if others else ""
 
 
 def _input_schema(tool: Tool) -> Schema:
@@ -106,7 +113,7 @@ def _input_schema(tool: Tool) -> Schema:
         "type": "object",
         "properties": {
             "mode": {"type": "string", "enum": [*tool.modes, HELP]},
-            "scope": {"type": "string", "default": "/"},
+            "scope": {"type": "string"},
             "input": {"type": "object", "properties": {name: _typed(schema) for name, schema in shown.items()}},
             "options": {"type": "object", "properties": {"max_tokens": {"type": "integer"}}},
         },

@@ -363,14 +363,14 @@ class _McpRelease1:
 INSTRUCTIONS = """\
 Treering is this project's memory. It keeps what was seen, decided and done, with evidence. Work in a loop:
 
-1. QUERY before you work. {query} {{"input": {{"task": "what you are about to do"}}}} gives what is believed, decided, \
+1. QUERY before you work. {query} {{"task": "what you are about to do"}} gives what is believed, decided, \
 constrained and open, with citations. Mode search finds; expand opens the ids an answer names. \
 Where nothing is known, {ingest} the repository first (mode repo, input.path); again after commits: it is cheap.
 
 2. WORK. Constraints and decisions bind you unless the user says otherwise.
 
 3. CRYSTALLIZE what you did and learned, once it holds. {crystallize} mode activity, with knowledge[] in one call. \
-Give each its evidence, such as ["src/retry.py:10-14"], a path, path::symbol, or a quoted sentence. \
+Give each its evidence, such as ["src/retry.py:10-14"], path::symbol, a quoted sentence, or "[3]" of the last answer. \
 State only what the evidence shows. Record decisions with question, outcome and rationale.
 
 How far to trust:

@@ -14,22 +14,22 @@ import anyio
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-_INVALID_REQUEST = -32600
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @asynccontextmanager
 async def readable(incoming: Any, outgoing: Any, *, release: int) -> AsyncIterator[Any]:
-    """Pass on the messages of a stream that could be read, and answer a request that could not with an error.
+    """Pass on the messages of a stream that could be read, and answer a line that could not with an error.
 
-    A line without an id is passed on: there is no request to answer. `release`: that of the package `mcp`.
+    An empty line and an unreadable answer are passed on: they are no requests. `release`: that of the package `mcp`.
     """
     sending, requests = anyio.create_memory_object_stream[Any](0)
 
     async def pass_on() -> None:
         async with sending:
             async for message in incoming:
-                error = _refusal(message)
+                error = _refusal(message) if isinstance(message, ValidationError) else None
                 if error is None:
                     await sending.send(message)
                 else:
@@ -41,33 +41,45 @@ async def readable(incoming: Any, outgoing: Any, *, release: int) -> AsyncIterat
         tasks.cancel_scope.cancel()
 
 
-def _refusal(message: Any) -> dict[str, Any] | None:
-    request = _request_in(message) if isinstance(message, ValidationError) else {}
-    identity = request.get("id") if "method" in request else None
-    if isinstance(identity, bool) or not isinstance(identity, int | str) or _SURROGATE.search(str(identity)):
+def _refusal(error: ValidationError) -> dict[str, Any] | None:
+    line = _line_of(error)
+    if isinstance(line, str):
+        return _error(None, _PARSE_ERROR, _NO_JSON) if line.strip() else None
+    if isinstance(line, dict) and "method" not in line and line.keys() & {"result", "error"}:
         return None
-    return {"jsonrpc": "2.0", "id": identity, "error": {"code": _INVALID_REQUEST, "message": _problem(request)}}
+    identity = line.get("id") if isinstance(line, dict) else None
+    if isinstance(identity, bool) or not isinstance(identity, int | str) or _SURROGATE.search(str(identity)):
+        identity = None
+    return _error(identity, _INVALID_REQUEST, _problem(line))
 
 
-def _request_in(error: ValidationError) -> dict[str, Any]:
-    """Return the request that could not be read; empty where the line is no JSON object."""
-    for problem in error.errors(include_url=False, include_context=False):
-        given = problem["input"]
+def _error(identity: int | str | None, code: int, message: str) -> dict[str, Any]:
+    """Return an answer; `None` is the id of a request whose id cannot be read."""
+    return {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
+
+
+def _line_of(error: ValidationError) -> Any:
+    """Return the JSON value of the line that could not be read; its text if it is no JSON."""
+    problems = error.errors(include_url=False, include_context=False)
+    for problem in problems:
         if problem["type"] == "json_invalid":
-            given = _json_of(given)
-        if isinstance(given, dict) and "jsonrpc" in given:
-            return given
-    return {}
+            return _json_of(problem["input"])
+        if isinstance(problem["input"], dict) and "jsonrpc" in problem["input"]:
+            return problem["input"]
+    return problems[0]["input"] if len(problems[0]["loc"]) <= 1 else {}
 
 
 def _json_of(line: Any) -> Any:
     try:
         return json.loads(line)
     except (TypeError, ValueError, RecursionError):
-        return None
+        return str(line)
 
 
-def _problem(request: dict[str, Any]) -> str:
+_NO_JSON = "The line is not JSON. Send one JSON object of JSON-RPC 2.0 in a line, in UTF-8."
+
+
+def _problem(request: Any) -> str:
     if _SURROGATE.search(json.dumps(request, ensure_ascii=False)):
         return (
             "The request holds half of a surrogate pair, so it is not valid Unicode. "
@@ -77,6 +89,8 @@ def _problem(request: dict[str, Any]) -> str:
 
 
 def _as_message(data: dict[str, Any], release: int) -> Any:
+    if release == 1 and data["id"] is None:
+        data = {**data, "id": ""}  # its model knows no other id
     if release == 2:
         import mcp_types
 

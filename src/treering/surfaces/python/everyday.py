@@ -49,7 +49,7 @@ class EverydayMethods:
         target = str(what)
         if target.lower().startswith(_ADDRESSES):
             return cast("IngestReport", self._call("ingest", "url", scope, {"url": target}))
-        mode = "repo" if _is_repository(self.engine, target) else "path"
+        mode = everyday.mode_of_path(self.engine, target)
         return cast("IngestReport", self._call("ingest", mode, scope, {"path": target}))
 
     def search(
@@ -177,14 +177,3 @@ def _based(because: Places, scope: str) -> everyday.Because:
 
 def _texts(places: Iterable[Place]) -> tuple[str, ...]:
     return tuple(one.evidence if isinstance(one, SearchHit) else one for one in places)
-
-
-def _is_repository(engine: Engine, target: str) -> bool:
-    # Imported here: it brings in what reads repositories.
-    from treering.core.errors import Unavailable
-
-    try:
-        engine.adapters["repo"].origin(target)
-    except (InvalidInput, Unavailable):
-        return False
-    return True

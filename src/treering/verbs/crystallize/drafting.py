@@ -26,6 +26,7 @@ from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
+from treering.verbs.numbered_places import numbered_in
 from treering.verbs.short_ids import full_id
 from treering.verbs.trees import branch_worked_on
 
@@ -39,7 +40,7 @@ class KnowledgeFields(Value):
 
     Payload, also flat: fact subject predicate object|value; procedure steps preconditions expected_outcome;
     decision question outcome rationale alternatives; constraint rule scope violation_impact; preference statement
-    scope. Evidence: path:10-14, path::symbol, path, quote.
+    scope. Evidence: path:10-14, path::symbol, quote, [3].
     """
 
     kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
@@ -68,7 +69,7 @@ class KnowledgeFields(Value):
     def _takes_short_forms(cls, fields: object) -> object:
         if not isinstance(fields, dict):
             return fields
-        given = with_evidence_refs(fields)
+        given = {**_told_by_payload(fields), **with_evidence_refs(fields)}
         flat = _payload_fields(given.get("kind")) & given.keys() - cls.model_fields.keys()
         payload = {name: given.pop(name) for name in sorted(flat)}
         known = given.get("payload", {})
@@ -106,18 +107,50 @@ class WorkItemFields(Value):
     branch: str | None = Field(default=None, description="Default: the one checked out, if not the default branch.")
 
 
+FLAT_FIELDS = frozenset(
+    {
+        *KnowledgeFields.model_fields,
+        *EVIDENCE_NAMES,
+        "answer",
+        *(name for one in PAYLOADS.values() for name in one.model_fields),
+    }
+)
+"""All names that a caller may describe knowledge with."""
+_KINDS = {"question": "decision", "rule": "constraint", "statement": "preference", "steps": "procedure"}
+"""Fields of a payload that only knowledge of one kind has."""
+_TITLES = {"decision": "outcome", "constraint": "rule", "preference": "statement"}
+"""The field of a payload that serves as the title of knowledge without one."""
+
+
+def _told_by_payload(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the kind that the fields of a payload show, and a title made of them."""
+    known = fields.get("payload")
+    payload = {**known, **fields} if isinstance(known, dict) else fields
+    kind = fields.get("kind") or next((kind for name, kind in _KINDS.items() if name in payload), None)
+    words = payload.get(_TITLES.get(kind, "")) if isinstance(kind, str) else None
+    title = {"title": shortened(words, TITLE)} if isinstance(words, str) and words.strip() else {}
+    return {"kind": kind, **title} if kind else {}
+
+
 def _payload_fields(kind: object) -> frozenset[str]:
     payload = PAYLOADS.get(kind) if isinstance(kind, str) else None
     return frozenset(payload.model_fields) if payload else frozenset()
 
 
 def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list."""
+    """Return fields with what is called `evidence` or `because` among `evidence_refs`; one text counts as a list.
+
+    With the id of an answer as `answer`, numbers are places of that answer.
+    """
     given = dict(fields)
     refs: list[Any] = []
     for name in ("evidence_refs", *EVIDENCE_NAMES):
         value = given.pop(name, None)
-        refs += [value] if isinstance(value, str | dict) else list(value or ())
+        refs += value if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
+    refs = [str(one) if type(one) is int else one for one in refs]  # a number of a place; `True` is none
+    if isinstance(given.get("answer"), str):
+        answer = given.pop("answer")
+        refs = [numbered_in(answer, one) if isinstance(one, str) else one for one in refs]
     return {**given, "evidence_refs": refs} if refs or "evidence_refs" in fields else given
 
 
@@ -127,6 +160,7 @@ def with_resolved_evidence(
     """Return the fields of knowledge with references in place of written evidence. Raises as `resolve_evidence`."""
     if not any(isinstance(one, str) for one in fields.evidence_refs):
         return fields, ()
+    _check_payload(fields)  # before a file is read for it
     found = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
     return fields.model_copy(update={"evidence_refs": found.refs}), found.resolved
 

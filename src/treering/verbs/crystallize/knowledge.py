@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, Field, model_validator
 
 from treering.core.canonical import normalise_text
-from treering.core.errors import InvalidInput
+from treering.core.errors import IllegalTransition, InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
@@ -19,6 +19,7 @@ from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import look_up
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.crystallize.drafting import (
+    FLAT_FIELDS,
     KnowledgeFields,
     NodeFields,
     changing,
@@ -41,6 +42,7 @@ class KnowledgeInput(Value):
     """New knowledge, or with `id` a correction of fields of what is known."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    SHORT_NAMES = FLAT_FIELDS
 
     id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
@@ -125,12 +127,29 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
 
 
 class SupersedeInput(Value):
-    """What is replaced, and by what."""
+    """What is replaced, and by what.
+
+    Or flat, as in mode knowledge.
+    """
+
+    SHORT_NAMES = FLAT_FIELDS
 
     id: str = Field(min_length=1, description="The knowledge to replace.")
     revision: int | None = Field(default=None, ge=1)
     by: str | None = Field(default=None, description="Active knowledge that replaces it.")
-    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge.")
+    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge, also flat.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_flat_fields(cls, given: object) -> object:
+        if not isinstance(given, Mapping) or given.get("by"):
+            return given
+        flat = {name: value for name, value in given.items() if name in FLAT_FIELDS - cls.model_fields.keys()}
+        known = given.get("knowledge") or {}
+        if not flat or not isinstance(known, Mapping):
+            return given
+        own = {name: value for name, value in given.items() if name not in flat}
+        return {**own, "knowledge": {**flat, **known}}
 
     @model_validator(mode="after")
     def _names_one(self) -> "SupersedeInput":
@@ -157,6 +176,12 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
             return _reword(call, old, item, frozenset(given.knowledge.model_fields_set), revision, options)
         operations += created
         by = item.id
+    if old.status == "candidate":
+        raise IllegalTransition(
+            f"{old.id} is only a candidate, so nothing can replace it.",
+            hint="Correct it: mode knowledge with its id and the new fields. Or promote it first.",
+            details={"id": old.id, "from": "candidate", "to": "superseded"},
+        )
     operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
     return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence)
 
@@ -210,6 +235,9 @@ def _correct(
         found = resolve_evidence(call, given, dry_run=options.dry_run)
         changes["evidence_refs"], evidence = found.refs, found.resolved
     status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
+    flat = [name for name in changes if name in type(item.payload).model_fields.keys() - Knowledge.model_fields.keys()]
+    if flat and isinstance(changes.get("payload", {}), dict):
+        changes["payload"] = {**{name: changes.pop(name) for name in flat}, **changes.get("payload", {})}
     if changes:
         _require_writable(item, changes)
     if isinstance(changes.get("payload"), dict):

@@ -8,7 +8,7 @@ from pydantic import Field
 from treering.core.canonical import digest
 from treering.core.errors import Denied, NotFound, Unavailable
 from treering.core.evidence import Segment, segment_hash
-from treering.core.objects import Source
+from treering.core.objects import Knowledge, Source
 from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt, Update
 from treering.core.policy import needs_review, operations_need_review
 from treering.core.screening import Screened, kept_key, screened
@@ -48,6 +48,8 @@ class WriteReport(Report):
     """Near duplicates of what was written: to look at, never rejected or merged by likeness."""
     evidence: tuple[ResolvedEvidence, ...] = Field(default=(), exclude_if=lambda resolved: not resolved)
     """What evidence that was given as text was resolved to."""
+    candidates: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
+    """New knowledge that is only a candidate: it holds once it is promoted."""
 
 
 def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Patch:
@@ -131,6 +133,15 @@ def submit(
         contested=receipt.contested if receipt else (),
         possible_duplicates=possible_duplicates,
         evidence=tuple(one.model_copy(update={"quote": one.quote[:_MAX_QUOTED_CHARS]}) for one in evidence),
+        candidates=_candidates(operations, receipt),
+    )
+
+
+def _candidates(operations: Sequence[Operation], receipt: Receipt | None) -> tuple[str, ...]:
+    created = {one.id for one in receipt.results if one.outcome == "created"} if receipt else set()
+    items = [operation.object for operation in operations if isinstance(operation, Create)]
+    return tuple(
+        one.id for one in items if one.id in created and isinstance(one, Knowledge) and one.status == "candidate"
     )
 
 

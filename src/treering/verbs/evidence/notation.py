@@ -9,13 +9,15 @@ NOTATIONS = (
     'path:10-14, path#L10-L14, path::symbol, a path, "a quoted sentence", an address, or a source and a segment id'
 )
 """The accepted ways, for error messages."""
-_PASSAGE = re.compile(r"(src:\S+?)[\s#]+(seg_\S+)")
+MAX_CHARS = 4_000
+"""Characters of one piece of evidence: as long as a path may be, and longer than a sentence."""
+_PASSAGE = re.compile(r"(src:[^\s#]+)[\s#]+(seg_\S+)")
 _LINES = re.compile(
-    r"(?P<path>.+?)(?:#L(?P<first>\d+)(?:-L?(?P<last>\d+))?|:(?P<from>\d+)(?:-(?P<to>\d+))?)"
+    r"(?P<path>.+?)(?:#L(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9}))?|:(?P<from>\d{1,9})(?:-(?P<to>\d{1,9}))?)"
     r"(?:\s*@\s*(?P<commit>[0-9a-f]{7,40}))?"
 )
 _SYMBOL = re.compile(r"(?P<path>[^\s:]+)::(?P<symbol>\S+)")
-_TURN = re.compile(r"(?P<name>\S+)#(?P<turn>\d+)")
+_TURN = re.compile(r"(?P<name>\S+)#(?P<turn>\d{1,9})")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "`": "`"}
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -65,8 +67,16 @@ Notation = PassageOf | LinesOf | SymbolOf | SourceCalled | Quote
 
 
 def read_notation(text: str) -> Notation:
-    """Read what a caller wrote as evidence. Raises `InvalidInput` for an empty text and for lines that cannot exist."""
+    """Read what a caller wrote as evidence.
+
+    Raises `InvalidInput` for an empty text, for one of more than `MAX_CHARS` and for lines that cannot exist.
+    """
     given = text.strip()
+    if len(given) > MAX_CHARS:
+        raise InvalidInput(
+            f"The evidence {given[:40]!r}… has {len(given):,} characters; {MAX_CHARS:,} are allowed.",
+            hint="Quote one sentence that no other place contains.",
+        )
     if not given:
         raise InvalidInput("The evidence is an empty text.", hint=f"Give {NOTATIONS}.")
     if match := _PASSAGE.fullmatch(given):
@@ -87,6 +97,8 @@ def _lines(match: re.Match[str], given: str) -> Notation:
     last = int(match["last"] or match["to"] or first)
     if _ADDRESS.match(match["path"]) and not match["first"]:
         return SourceCalled(given)  # the number behind the colon is a port
+    if not 1 <= first <= last and match["from"] and not {".", "/"} & {*match["path"]}:
+        return SourceCalled(given)  # an origin such as `ticket:0` or `minutes:2026-11`
     if not 1 <= first <= last:
         raise InvalidInput(
             f"{given} has no lines: they are counted from 1, and the last one may not be before the first.",

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from pydantic import Field
 
 from treering.core.canonical import PREFIXES, is_object
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in
 from treering.core.filters import Compare
@@ -30,14 +32,18 @@ from treering.verbs.evidence.notation import (
 )
 from treering.verbs.evidence_files import NamedFile
 from treering.verbs.file_names import files_called
+from treering.verbs.numbered_places import place_numbered
 from treering.verbs.trees import AskedTree, tree_of
 
 MAX_SEGMENTS = 20
-"""Segments that a file named as a whole is cited by; the first ones of a longer one."""
+"""Segments that one piece of evidence is stored as: the first ones of a file or source that is named as a whole."""
+MAX_TEXTS = 50
+"""Pieces of evidence written as text that one statement may have: each of them is searched for."""
 _MAX_CANDIDATES = 5
 _QUOTE_HITS = 50
 """Passages in which a quoted sentence is looked for."""
 _MAX_NAME_CHARS = 200
+_LINES = re.compile(r"#L(\d+)-L(\d+)")
 
 
 class ResolvedEvidence(Value):
@@ -55,6 +61,12 @@ class ResolvedEvidence(Value):
     refs: tuple[EvidenceRef, ...] = Field(exclude=True)
     """The references that knowledge stores, each with the lines of its segment if these were given."""
 
+    @property
+    def short_place(self) -> str:
+        """The place as people type it, such as `src/retry.py:10-14`, and whether it is uncommitted."""
+        place = _LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), self.place)
+        return f"{place.partition(' @ ')[0]}{' (uncommitted)' if self.uncommitted else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
@@ -69,20 +81,17 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
 
     A file that the space does not contain yet, or not with these lines, is ingested first, except in a `dry_run`.
     Raises `InvalidInput` or `NotFound` with the closest candidates if a text names nothing or more than one place,
-    `Denied` for a file outside of what may be read.
+    `Denied` for a path outside of what may be read, and `InvalidInput` for more than `MAX_TEXTS` texts.
     """
-    refs: list[EvidenceRef] = []
-    resolved: list[ResolvedEvidence] = []
-    resolver: _Resolver | None = None
-    for one in given:
-        if isinstance(one, EvidenceRef):
-            refs.append(one)
-            continue
-        resolver = resolver or _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=dry_run)
-        found = resolver.resolve(one)
-        resolved.append(found)
-        refs += found.refs
-    return Resolution(tuple(_united(refs)), tuple(resolved))
+    texts = sum(isinstance(one, str) for one in given)
+    if texts > MAX_TEXTS:
+        raise InvalidInput(
+            f"{texts} pieces of evidence are given as text; {MAX_TEXTS} are allowed.",
+            hint="Give the few places that show it.",
+        )
+    resolved = _resolved(call, [one for one in given if isinstance(one, str)], dry_run=dry_run) if texts else {}
+    refs = [ref for one in given for ref in ((one,) if isinstance(one, EvidenceRef) else resolved[one].refs)]
+    return Resolution(tuple(_united(refs)), tuple(resolved.values()))
 
 
 def _united(refs: Iterable[EvidenceRef]) -> Iterable[EvidenceRef]:
@@ -99,6 +108,25 @@ def _united(refs: Iterable[EvidenceRef]) -> Iterable[EvidenceRef]:
     return united.values()
 
 
+def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
+    """Resolve texts; files are read after everything else is resolved, so that a refused call reads none."""
+    resolver = _Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    resolved: dict[str, ResolvedEvidence | None] = {}
+    for text in texts:
+        try:
+            resolved[text] = resolver.resolve(text)
+        except _NotStored:
+            if dry_run:
+                raise
+            resolved[text] = None
+    reading = replace(resolver, dry_run=False)
+    return {text: found or reading.resolve(text) for text, found in resolved.items()}
+
+
+class _NotStored(InvalidInput):
+    """The lines are not in the space yet, and nothing may be read now."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Resolver:
     call: Call
@@ -106,7 +134,7 @@ class _Resolver:
     dry_run: bool
 
     def resolve(self, text: str) -> ResolvedEvidence:
-        match read_notation(text):
+        match read_notation(place_numbered(text, self.call.engine.places_of)):
             case PassageOf(source_id, segment_id):
                 source = self._source(source_id)
                 segments = [one for one in source.segments if one.segment_id == segment_id]
@@ -129,13 +157,18 @@ class _Resolver:
             raise self._unknown(lines.path)
         source = self._up_to_date(source, file, lines.first, lines.last)
         stored = _stored_lines(self._segments(source))
-        numbers = [number for number in range(lines.first, lines.last + 1) if number in stored]
+        numbers = sorted(number for number in stored if lines.first <= number <= lines.last)
         if not numbers:
             raise InvalidInput(
                 f"{lines.path} has no lines {lines.first}-{lines.last} that are stored.",
                 hint=_known_lines(source, stored),
             )
         chosen = {id(stored[number][0]): stored[number][0] for number in numbers}
+        if len(chosen) > MAX_SEGMENTS:
+            raise InvalidInput(
+                f"{text} spans {len(chosen)} passages; one piece of evidence may span {MAX_SEGMENTS}.",
+                hint=f"Give fewer lines, or the whole file: {lines.path}.",
+            )
         quote = "\n".join(
             stored[number][1] if number in stored else "" for number in range(numbers[0], numbers[-1] + 1)
         )
@@ -199,7 +232,8 @@ class _Resolver:
         sought = " ".join(words.split()).casefold()
         matches: list[tuple[Source, Segment]] = []
         for head in look_up(self.call.engine.index, request) if sought else ():
-            with noted({}):  # a damaged source is reported by lint; here it is no match
+            # One in another scope, or a damaged one, which lint reports, is no match.
+            with suppress(NotFound), noted({}):
                 source = self._source(head.object_id)
                 segments = [one for one in self._segments(source) if one.segment_id == head.part]
                 matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
@@ -222,7 +256,7 @@ class _Resolver:
         within: Mapping[str, tuple[int, int]] | None = None,
     ) -> ResolvedEvidence:
         if not segments:
-            raise InvalidInput(f"{source.title} contains no text.", hint=f"Give {NOTATIONS}.")
+            raise InvalidInput(f"{label(source.title)} contains no text.", hint=f"Give {NOTATIONS}.")
         cited = segments[:MAX_SEGMENTS]
         first = cited[0].locator
         words = quote or "\n\n".join(one.excerpt for one in cited)
@@ -236,7 +270,11 @@ class _Resolver:
                 EvidenceRef(source_id=source.id, segment_id=one.segment_id, lines=_part_of(one, within))
                 for one in cited
             ),
-            uncommitted=isinstance(first, Lines) and not first.commit and source.origin.startswith("repo:"),
+            # Without commits in the space, lines without one may be committed all the same.
+            uncommitted=isinstance(first, Lines)
+            and not first.commit
+            and self.tree is not None
+            and source.origin.startswith(f"{self.tree.view.root}#"),
         )
 
     def _source(self, identity: str) -> Source:
@@ -294,7 +332,7 @@ class _Resolver:
         if files is None:
             return
         if self.dry_run:
-            raise InvalidInput(
+            raise _NotStored(
                 f"{file.path} is not stored as it is now, and a dry run reads nothing.",
                 hint=f"Run `treering ingest {file.path}` first, or leave --dry-run out.",
             )
@@ -317,6 +355,9 @@ class _Resolver:
         return self._source(states[name].id) if name in states else None
 
     def _unknown(self, name: str) -> TreeringError:
+        files = self.call.engine.evidence_files
+        if files and (refusal := files.refusal(name)):
+            return refusal
         known: list[str] = []
         if self.tree:
             root = self.tree.view.root
@@ -371,11 +412,11 @@ def _is_at(source: Source, file: NamedFile) -> bool:
 
 def _known_lines(source: Source, stored: dict[int, tuple[Segment, str]]) -> str:
     if not stored:
-        return f"{source.title} is not stored by lines. Name it as a whole, or quote a sentence of it."
+        return f"{label(source.title)} is not stored by lines. Name it as a whole, or quote a sentence of it."
     return f"Its stored lines are {min(stored)} to {max(stored)}."
 
 
 def _choose(candidates: Sequence[str]) -> str:
-    shown = ", ".join(candidates[:_MAX_CANDIDATES])
+    shown = ", ".join(map(label, candidates[:_MAX_CANDIDATES]))
     more = len(candidates) - _MAX_CANDIDATES
     return f"Give one of: {shown}{f' and {more} more' if more > 0 else ''}."

@@ -29,6 +29,8 @@ _MODES_OF_ADAPTERS = ("path", "repo", "url")
 class SourceInput(TextInput):
     """Texts and conversations given inline. A single item may stand here by itself."""
 
+    SHORT_NAMES = frozenset(InlineItem.model_fields)
+
     items: tuple[InlineItem, ...] = Field(description="Each becomes one Source.")
 
     @classmethod

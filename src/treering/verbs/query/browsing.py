@@ -20,6 +20,7 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Valu
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import resolve_evidence
 from treering.verbs.file_names import files_called
+from treering.verbs.numbered_places import place_numbered
 from treering.verbs.query.attached import read_referring
 from treering.verbs.query.search import flagged
 from treering.verbs.reading import ReadOptions, StandingObjects, altered_warnings, over_warning, standing
@@ -288,7 +289,7 @@ def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
-    identity, _, segment_id = reference.strip().partition(" ")
+    identity, _, segment_id = place_numbered(reference, call.engine.places_of).strip().partition(" ")
     if not is_object(identity):
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment())

@@ -146,6 +146,11 @@ class ContextReport(ReadReport):
         """Return the places that it cites."""
         return ((one.origin, one.object_id, one.segment_id or "") for one in self.pack.citations)
 
+    def numbered_places(self) -> Mapping[int, str]:
+        """Return the cited places by their marks."""
+        cited = self.pack.citations
+        return {int(one.mark.strip("[]")): f"{one.object_id} {one.segment_id}".strip() for one in cited}
+
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Gather, relate, and pack what is known for a task."""

@@ -158,6 +158,10 @@ class RecentReport(Report):
         """How many there are beyond the limit, as people read it."""
         return f"{self.more} {'or ' * (self.more == MOST_COUNTED)}more"
 
+    def numbered_places(self) -> Mapping[int, str]:
+        """Return the changed objects, the newest first."""
+        return {at: one.id for at, one in enumerate(self.changes, start=1)}
+
 
 def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
     """List what changed or happened in a window of time, the base of reports."""

@@ -97,6 +97,10 @@ class SearchReport(ReadReport):
         """Return the places of its hits."""
         return ((one.origin, one.object_id, one.segment_id or "") for one in self.hits)
 
+    def numbered_places(self) -> Mapping[int, str]:
+        """Return the places of its hits by their ranks."""
+        return {rank: f"{one.object_id} {one.segment_id or ''}".strip() for rank, one in enumerate(self.hits, start=1)}
+
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""

@@ -1,0 +1,98 @@
+"""The numbered places of answers: `3` stands for the third place of the last one, `ans:…#3` of one by its id."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Protocol
+
+from treering.core.errors import InvalidInput
+
+_NUMBER = re.compile(r"(?:(?P<answer>ans:[\w=-]{1,200})#)?\[?(?P<number>[0-9]{1,4})\]?")
+
+Places = Mapping[int, str]
+"""By number, the id of an object and, if the place has one, of its segment."""
+PlacesOf = Callable[[str], Places]
+"""Returns the places of the answer with an id, for an empty id of the last answer; none for an unknown one."""
+
+MAX_PLACES = 1_000
+"""Places of one answer that are remembered."""
+MAX_ANSWERS = 200
+"""Answers that a process remembers; the oldest are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberOf:
+    """A place of an answer by its number, from 1; `answer` is the answer's id, empty for the last one."""
+
+    number: int
+    answer: str = ""
+
+
+def number_in(text: str) -> NumberOf | None:
+    """Return the numbered place that a text such as `3`, `[3]` or `ans:…#3` names; `None` for any other text."""
+    match = _NUMBER.fullmatch(text.strip())
+    return NumberOf(int(match["number"]), match["answer"] or "") if match else None
+
+
+def numbered_in(answer: str, text: str) -> str:
+    """Return a bare number as one of an answer; any other text as it is."""
+    number = number_in(text)
+    return f"{answer}#{number.number}" if number and not number.answer else text
+
+
+def no_places(_answer: str) -> Places:
+    """Remember no answers."""
+    return {}
+
+
+def place_numbered(text: str, places_of: PlacesOf) -> str:
+    """Return the ids that a number stands for; any other text as it is. Raises `InvalidInput` for an unknown number."""
+    number = number_in(text)
+    if number is None:
+        return text
+    places = places_of(number.answer)
+    if number.number not in places:
+        which = f"The answer {number.answer}" if number.answer else "The last answer"
+        shown = f"Its places are numbered up to {max(places)}." if places else "No such answer is known here."
+        raise InvalidInput(f"{which} has no place {number.number}.", hint=f"{shown} {_INSTEAD}")
+    return places[number.number]
+
+
+_INSTEAD = "Search first, or give a path such as src/retry.py:10-14, or ans:…#3 with the field `answer` of a query."
+
+
+class NumberedReport(Protocol):
+    """An answer: its places and, of some, its id as `answer`."""
+
+    def numbered_places(self) -> Places:
+        """Return its places by number; none for an answer that numbers nothing."""
+        ...
+
+
+class RecentAnswers:
+    """The numbered places of the last answers that a process gave, by caller and by id.
+
+    `has_last`: whether one conversation is served, in which a number alone is one of the last answer.
+    """
+
+    def __init__(self, *, has_last: bool) -> None:
+        self._has_last = has_last
+        self._places: dict[tuple[str, str], Places] = {}
+        self._lock = Lock()
+
+    def note(self, report: NumberedReport, *, caller: str = "") -> None:
+        """Remember the places of an answer. One without any changes nothing."""
+        answer, places = getattr(report, "answer", ""), report.numbered_places()
+        ids = [one for one in (answer, "") if places and (one or self._has_last)]
+        with self._lock:
+            for key in ((caller, one) for one in ids):
+                self._places.pop(key, None)
+                self._places[key] = {number: place for number, place in places.items() if number <= MAX_PLACES}
+            for oldest in list(self._places)[:-MAX_ANSWERS]:
+                del self._places[oldest]
+
+    def places(self, answer: str, *, caller: str = "") -> Places:
+        """Return the places of an answer, for an empty id of the last one; none for an unknown answer."""
+        with self._lock:
+            return self._places.get((caller, answer), {})

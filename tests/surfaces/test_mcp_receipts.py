@@ -1,0 +1,93 @@
+"""What MCP answers a write with: short, with places, and with the cited words as data."""
+
+import pytest
+from mcp_parts import commit, shop
+
+from treering.sources.reading.access import files_below
+from treering.surfaces.mcp.dispatcher import ToolDispatcher
+
+DECISION = {"question": "How often is a call tried?", "outcome": "Three times"}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return shop(tmp_path)
+
+
+@pytest.fixture
+def ask(repository, tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    monkeypatch.chdir(repository)
+    dispatcher = ToolDispatcher(f"sqlite:{tmp_path / 'space.db'}", files_below(repository))
+
+    def call(verb, **arguments):
+        return dispatcher.answer(verb, arguments, actor="ann", progress=lambda *_: None, check=lambda: None)
+
+    yield call
+    dispatcher.close()
+
+
+def test_ingest_without_a_mode_reads_commits_of_a_repository(ask):
+    assert ask("ingest", path=".").data["mode"] == "repo"
+    assert ask("ingest", path="README.md").data["mode"] == "path"
+
+
+def test_long_ingest_lists_only_items_to_act_on(ask, repository):
+    for number in range(12):
+        (repository / f"part{number}.md").write_text(f"# Part {number}\n\nText {number}.\n")
+    (repository / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    commit(repository, "More")
+    text = ask("ingest", path=".").text
+    assert "part3.md" not in text
+    assert "broken.pdf" in text
+    assert "Searchable now" in text
+
+
+def test_receipt_names_places_as_people_type_them(ask):
+    ask("ingest", path=".")
+    answer = ask("crystallize", **DECISION, because=["retry.py:3", "retry.py::retry"])
+    head, *_ = answer.text.splitlines()
+    assert head.startswith("Recorded know:")
+    assert 'Based on "retry.py:3", "retry.py:6-9"' in head
+    assert "RETRY_LIMIT = 3" in answer.text
+
+
+@pytest.mark.parametrize("is_ingested", [True, False])
+def test_committed_lines_are_not_called_uncommitted(ask, is_ingested):
+    if is_ingested:
+        ask("ingest", path=".")
+    assert "uncommitted" not in ask("crystallize", **DECISION, because=["retry.py:3"]).text
+
+
+def test_uncommitted_lines_are_named(ask, repository):
+    ask("ingest", path=".")
+    (repository / "retry.py").write_text("RETRY_LIMIT = 5\n")
+    assert '"retry.py:1 (uncommitted)"' in ask("crystallize", **DECISION, because=["retry.py:1"]).text
+
+
+def test_receipt_of_an_activity_names_each_object_once(ask):
+    ask("ingest", path=".")
+    answer = ask("crystallize", title="Read the code", knowledge=[{**DECISION, "because": "retry.py:3"}])
+    head = answer.text.splitlines()[0]
+    assert head.count("know:") == head.count("act:") == 1
+    assert "Recorded know:" in head
+
+
+def test_dry_run_says_what_would_change(ask):
+    ask("ingest", path=".")
+    answer = ask("crystallize", **DECISION, because=["retry.py:3"], dry_run=True)
+    assert answer.text.startswith("Would change: know:")
+
+
+def test_receipt_names_candidates_and_replacements(ask):
+    ask("ingest", path=".")
+    made = ask("crystallize", **DECISION, because=["retry.py:3"])
+    (identity,) = made.data["candidates"]
+    assert f"Recorded {identity} as a candidate" in made.text
+
+    ask("crystallize", mode="promote", ids=[identity])
+    replaced = ask(
+        "crystallize", mode="supersede", id=identity, **{**DECISION, "outcome": "Twice"}, because="retry.py:3"
+    )
+    assert f"; replaced {identity} (patch:" in replaced.text
+    assert "candidates" not in replaced.data
