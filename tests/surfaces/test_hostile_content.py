@@ -32,6 +32,20 @@ SCRIPT = [{"complete": True, "summary": f"Done {STEERING}"}]
 STATE = f"# State\n\n- Ada likes {STEERING} tea\n"
 
 PRINTED = {
+    "add": ["add files", "add --note {hostile}", "add {hostile}"],
+    "search": ["search {hostile}", "search green -v"],
+    "ask": ["ask {hostile}"],
+    "brief": ["brief"],
+    "show": ["show {known}", "show {hostile}"],
+    "log": ["log", "log -v", "log {hostile}", "log --since {hostile}"],
+    "decide": ["decide {hostile} --why {hostile}", "decide x --because {hostile}"],
+    "rule": ["rule {hostile} --for {hostile}"],
+    "prefer": ["prefer {hostile}"],
+    "fact": ["fact x={hostile} --of {hostile}", "fact {hostile}"],
+    "task": ["task {hostile}"],
+    "done": ["done {work} {hostile}", "done {hostile}"],
+    "replace": ["replace {known} {hostile}"],
+    "undo": ["task {hostile}", "undo -v", "undo {hostile}"],
     "backup": ["backup b.db"],
     "consolidate": ["consolidate", "consolidate --json", "consolidate --apply --keep-passages 0"],
     "crystallize": [

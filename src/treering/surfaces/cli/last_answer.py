@@ -23,13 +23,17 @@ _MAX_PLACES = 1_000
 
 def note_answer(address: Address, report: Report) -> None:
     """Store the ids of the numbered places of an answer. An answer without any leaves the last one."""
-    places = _places(report)[:_MAX_PLACES]
+    note_places(address, _places(report))
+
+
+def note_places(address: Address, places: Sequence[str]) -> None:
+    """Store what the numbers of an answer stand for. An answer without any leaves the last one."""
     if not places:
         return
     file = _file(address)
     with suppress(OSError):  # numbers are a convenience; the answer itself is shown
         make_folder(file.parent)
-        replace_file(file, json.dumps(places).encode())
+        replace_file(file, json.dumps(places[:_MAX_PLACES]).encode())
 
 
 def place_of(address: Address, text: str) -> str:
