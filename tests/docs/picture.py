@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/tutorials/memory-that-notices-a-change.md"
 PICTURE = ROOT / "docs/pictures/drift.svg"
 
-SHOWN = ("treering crystallize", "sed ", "treering ingest . --worktree", "treering lint")
+SHOWN = ("treering decide", "sed ", "treering add . --worktree", "treering lint")
 """How the commands of the page begin that the picture shows, in order."""
 
 _WIDTH, _LINE, _LEFT, _TOP = 860, 21, 22, 56
 _WIDEST = 92
-_ALARM = re.compile(r"Stale now|  (?!created)")
+_ALARM = re.compile(r"Now stale|\d+  warning")
 _ID = re.compile(r"\b(src|know|patch):[0-9a-z]{26}|\bseg_[0-9a-z]{13}")
 _STYLE = (
     "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#c9d1d9;white-space:pre}"

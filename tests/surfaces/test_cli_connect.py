@@ -361,7 +361,7 @@ def test_a_transcript_that_a_hook_took_on_is_kept_by_a_later_run_if_its_own_is_k
         (record,) = waiting_records(tmp_path)
         assert json.loads(record.read_text())["transcript"] == str(file)
         assert run(["status"]) == 0
-        assert "1 transcript of sessions wait: treering session work" in capsys.readouterr().out
+        assert "1 transcript of sessions not read yet. Read with: treering session work" in capsys.readouterr().out
     assert run(["session", "work"]) == 0
     assert discussions(capsys) == {session: 4}
     assert waiting_records(tmp_path) == []
@@ -508,9 +508,9 @@ def test_status_tells_what_is_in_the_space_what_is_stale_and_who_wrote_last(fold
     capsys.readouterr()
     assert run(["status"]) == 0
     printed = capsys.readouterr().out
-    assert "1 source, 1 knowledge" in printed
-    assert "1 stale" in printed
-    assert "by ada" in printed
+    assert "1 source, 1 statement" in printed
+    assert "1 stale. See: treering lint" in printed
+    assert 'Decided: "Fetches are bounded"  ada' in printed
     assert run(["status", "--json", "--writes", "1"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["objects"]["knowledge"] == {"stale": 1}

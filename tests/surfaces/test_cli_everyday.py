@@ -35,8 +35,8 @@ def test_add_takes_one_thing(acme):
         (("decide", "Retries", "are", "bounded"), "Decided: Retries are bounded."),
         (("rule", "No new dependencies", "--for", "src"), "Rule: No new dependencies."),
         (("prefer", "Short functions"), "Preference: Short functions."),
-        (("fact", "port = 8080", "--of", "api"), "Fact: port = 8080."),
-        (("fact", "api.port = 8080"), "Fact: api.port = 8080."),
+        (("fact", "port = 8080", "--of", "api"), "Fact: api: port = 8080."),
+        (("fact", "api.port = 8080"), "Fact: api: port = 8080."),
         (("task", "Write the docs"), "Task: Write the docs."),
     ],
 )
@@ -90,7 +90,7 @@ def test_replace_supersedes_the_same_kind(acme):
     printed(acme, "decide", "Three retries", "--because", "README.md:3")
     printed(acme, "search", "Three retries")
     replaced = printed(acme, "replace", "1", "Five retries", "--because", "README.md:3", "--why", "Flaky network")
-    assert replaced.startswith("Replaced by: Five retries (README.md:3).")
+    assert replaced.startswith("Decided: Five retries (README.md:3), instead of: Three retries.")
     brief = printed(acme, "brief")
     assert "Five retries" in brief
     assert "Three retries" not in brief

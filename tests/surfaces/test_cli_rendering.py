@@ -71,9 +71,9 @@ def test_findings_come_worst_first_with_their_fix() -> None:
     )
     report = LintReport(verb="lint", mode="structure", scope="/", findings=findings, counts={"stale": 2, "dangling": 1})
     out = printed(list(render(report)), terminal=False)
-    assert out.index("Errors of structure") < out.index("Warnings of structure")
-    assert "    fix: Verify it.\n" in out
-    assert "3 in all; --limit shows more" in out
+    assert out.index("1  error: ") < out.index("2  warning: ")
+    assert "   fix: Verify it.\n" in out
+    assert "1 more. Show them with --limit 3." in out
 
 
 def test_many_warnings_are_cut_and_counted() -> None:

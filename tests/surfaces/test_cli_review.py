@@ -21,16 +21,24 @@ def test_what_an_agent_writes_waits_where_the_policy_says_so(stage: Stage) -> No
     stage.done("init")
     stage.write({".treering/treering.policy.toml": POLICY})
     said = ("crystallize", "--kind", "preference", "--title", "Tabs", "--statement", "Use tabs")
-    assert "Waits for review: patch:" in stage.done(*said, "--as-agent").out
+    assert "Waiting for review: Tabs. See: treering review list" in stage.done(*said, "--as-agent").out
 
 
 def test_a_waiting_patch_is_listed_with_its_author_and_reason(waiting: tuple[Stage, str]) -> None:
     stage, patch = waiting
     out = stage.done("review", "list").out
-    assert patch in out
+    assert out.startswith("1  Tabs")
     assert "bot (agent)" in out
     assert "Ada said so" in out
     assert [record["id"] for record in stage.json("review", "list")] == [patch]
+
+
+def test_numbers_of_the_list_name_patches(waiting: tuple[Stage, str]) -> None:
+    stage, _ = waiting
+    stage.done("review", "list")
+    assert "+ payload.statement: Use tabs" in stage.done("review", "show", "1").out
+    stage.done("review", "list")
+    assert stage.done("review", "reject", "1").out == "Rejected: Tabs\n"
 
 
 def test_it_is_shown_as_a_diff(waiting: tuple[Stage, str]) -> None:
@@ -41,8 +49,8 @@ def test_it_is_shown_as_a_diff(waiting: tuple[Stage, str]) -> None:
 
 def test_applied_it_takes_effect_and_waits_no_more(waiting: tuple[Stage, str]) -> None:
     stage, patch = waiting
-    assert "Applied patch:" in stage.done("review", "apply", patch).out
-    assert "Nothing waits for review." in stage.done("review", "list").out
+    assert f"Preference: Tabs. Undo with: treering undo patch:…{patch[-7:]}" in stage.done("review", "apply", patch).out
+    assert "Nothing is waiting for review." in stage.done("review", "list").out
     assert stage.json("query", "--mode", "search", "tabs")["hits"]
 
 
@@ -104,7 +112,7 @@ def test_work_that_comments_ask_for_is_proposed_and_applied_together(stage: Stag
     listed = stage.json("review", "list")
     assert "work item: TODO: close the file, in a.py" in [record["reason"] for record in listed]
     waiting = [record["id"] for record in listed]
-    assert stage.done("review", "apply", *waiting).out.count("Applied patch:") == 2
+    assert stage.done("review", "apply", *waiting).out.count("Undo with: treering undo patch:…") == 2
     assert "Proposed: 0" in stage.done("review", "propose").out
 
 
@@ -112,5 +120,5 @@ def test_of_several_patches_those_before_one_that_fails_stay_applied(waiting: tu
     stage, patch = waiting
     told = stage.run("review", "apply", patch, "patch:01kefz5b1jt7w2y9a5m3x8q6rv")
     assert told.code == 3
-    assert f"Applied {patch}" in told.out
+    assert "Preference: Tabs" in told.out
     assert stage.json("review", "list") == []

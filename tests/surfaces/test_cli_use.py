@@ -82,7 +82,7 @@ def test_a_text_to_read_shows_the_segment_to_cite(stage: Stage) -> None:
     stage.commit({"README.md": README})
     stage.done("ingest", ".")
     hit = stage.json("query", "--mode", "search", "what was decided about the SQLite file")["hits"][0]
-    text = stage.done("query", "--mode", "search", "what was decided about the SQLite file", "-v").out
+    text = stage.done("search", "what was decided about the SQLite file", "-v").out
     assert f"{hit['object_id']} {hit['segment_id']}" in text
     cited = ["--evidence", f"{hit['object_id']} {hit['segment_id']}"]
     decision = ["--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one SQLite file"]

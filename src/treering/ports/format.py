@@ -37,6 +37,9 @@ class Segmenter(Protocol):
 HEAD_BYTES = 4_096
 """How much of a file's beginning a format is shown when it is asked whether a file is its own."""
 
+ONLY_FIRST_LINES = "only its first lines are kept"
+"""End of the warning about a file, such as a lock file, of which no more is stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class FormatLimits:

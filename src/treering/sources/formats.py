@@ -12,6 +12,7 @@ from treering.core.secrets.redaction import SecretFinding
 from treering.ports.adapter import ContentType, Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import (
     HEAD_BYTES,
+    ONLY_FIRST_LINES,
     DocumentDraft,
     FileToRead,
     Format,
@@ -121,7 +122,7 @@ class Cut:
 
     def note(self) -> str:
         """Say that only the first lines are kept; empty where all are."""
-        return f"{self.hint}: only its first lines are kept" if self.hint else ""
+        return f"{self.hint}: {ONLY_FIRST_LINES}" if self.hint else ""
 
 
 @dataclass(frozen=True, slots=True)

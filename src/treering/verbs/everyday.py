@@ -131,7 +131,7 @@ def mode_of_path(engine: Engine, path: str) -> str:
 def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
     """Return the newest patch of an author that can be taken back. Raises `NotFound`."""
     for record in ledger.patches(status="applied", limit=_MAX_PATCHES):
-        if record.source.actor == actor and record.operations and record.source.tool == _RECORDS:
+        if record.source.actor == actor and record.operations and record.source.tool == RECORDING_TOOL:
             return record
     raise NotFound(f"{actor} has recorded nothing here that could be undone.", hint="See: treering log")
 
@@ -152,7 +152,8 @@ def _open_work(ledger: Ledger, words: str) -> str:
 _OPEN = ("open", "in_progress", "blocked")
 _MAX_SHOWN = 5
 _MAX_PATCHES = 200
-_RECORDS = "wiki.crystallize"
+RECORDING_TOOL = "wiki.crystallize"
+"""The tool of the patches that hold what somebody recorded."""
 
 
 def _knowledge(kind: str, text: str, payload: Mapping[str, Any], because: Because) -> Envelope:

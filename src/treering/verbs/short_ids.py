@@ -8,6 +8,9 @@ from treering.ports.ledger import Ledger
 
 MIN_CHARS = 4
 """Characters of an id that are enough, if only one id has them."""
+SHOWN_CHARS = 7
+"""Characters of a short id that Treering prints, as git does of commits."""
+_FULL_CHARS = 26
 _SHORT = re.compile(r"(?:(?P<prefix>src|node|know|act|work|patch):)?…?(?P<part>[0-9a-z]{4,26})…?")
 _MAX_EVENTS = 20_000
 """Changes, newest first, among whose objects a short id is looked for."""
@@ -19,6 +22,11 @@ def is_short_id(text: str) -> bool:
     return bool(_SHORT.fullmatch(text)) and (":" in text or "…" in text) and not is_object(text)
 
 
+def short_id(identity: str) -> str:
+    """Return the start and the end of an id, enough for `full_id`, such as `patch:…3x8q6rv`."""
+    return f"{identity.partition(':')[0]}:…{identity[-SHOWN_CHARS:]}"
+
+
 def full_id(ledger: Ledger, text: str) -> str:
     """Return the id that a text is or shortens. Raises `NotFound`, and `InvalidInput` if several match.
 
@@ -26,7 +34,7 @@ def full_id(ledger: Ledger, text: str) -> str:
     """
     given = text.strip()
     match = _SHORT.fullmatch(given)
-    if is_object(given) or match is None:
+    if is_object(given) or match is None or len(match["part"]) == _FULL_CHARS:
         return given
     part, prefix = match["part"], f"{match['prefix']}:" if match["prefix"] else ""
     last = ledger.sequence()

@@ -5,13 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from pydantic import JsonValue
 
-from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.scope import ROOT
 from treering.facades import LazyModule
 from treering.parts.coding_agents.connecting import (
     HOOK_WORDS,
@@ -32,7 +32,7 @@ from treering.registry import PARTS
 from treering.surfaces.cli.commands.spaces import SharingFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say, say_document, tell
-from treering.surfaces.cli.session import answer, embed_later, opened
+from treering.surfaces.cli.session import answer, embed_later, is_piped, opened, shown_address
 from treering.surfaces.python.space import open_space
 from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, parse_address
@@ -43,11 +43,13 @@ from treering.verbs.query.overview import STATUS, SpaceProtection, SpaceStatus, 
 
 if TYPE_CHECKING:
     from treering.parts.discussions.operations import RecordReport
-    from treering.surfaces.cli import watching
+    from treering.surfaces.cli import history, watching
 else:
+    history = LazyModule("treering.surfaces.cli.history")
     watching = LazyModule("treering.surfaces.cli.watching")
 
-_PLURALS = {"knowledge": "knowledge", "activity": "activities"}
+_PLURALS = {"knowledge": "statements", "activity": "activities"}
+_SINGULAR = {"knowledge": "statement"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def status(access: Access, writes: int) -> None:
     address = chosen.address
     with opened(access) as space:
         told = space.perform(STATUS, options={"writes": writes})
+        latest = [] if access.as_json or not writes else history.events(space, {}, ROOT, until_enough=writes)
     transcripts = len({one.transcript for one in waiting_transcripts(settings)})
     resident = how_it_is()
     facts = {
@@ -152,18 +155,19 @@ def status(access: Access, writes: int) -> None:
         "waiting_transcripts": transcripts,
         "resident": {name: float(said) for name, said in resident.items()} if resident else None,
     }
-    lines = [*_standing(str(address), chosen.why, told)]
+    lines = [*_standing(address, chosen.why, told)]
     if transcripts:
-        said = f"{transcripts:,} transcript{'' if transcripts == 1 else 's'} of sessions wait: treering session work"
-        lines.append(line(said, indent=2))
+        what = f"transcript{'' if transcripts == 1 else 's'} of sessions not read yet"
+        lines.append(line(f"{transcripts:,} {what}. Read with: treering session work"))
     if resident:
         lines.append(
             line(
-                "commands are answered by a process that stays loaded: pid {pid}, {answered} so far, goes after "
-                "{idle_minutes} minutes without one (TREERING_RESIDENT=0: none)".format(**resident),
-                indent=2,
+                "Process {pid} answers commands ({answered} so far) and ends after {idle_minutes} idle minutes; "
+                "TREERING_RESIDENT=0 switches it off.".format(**resident)
             )
         )
+    if latest:
+        lines += [line(""), line(("Latest:", "bold")), *history.render_events(latest, fenced=is_piped())]
     answer(access, facts, lines)
 
 
@@ -197,43 +201,40 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     address = chosen.address
     yield line(f"space {address}: {chosen.why}", indent=2)
     if address.file is not None and not _has_space(settings):
-        yield line("There is no space here yet: treering init && treering ingest .", indent=2)
+        yield line("There is no space here yet: treering init && treering add .", indent=2)
     if not address.is_file:
         yield line("The space is in a database: set TREERING_SPACE where the client is started.", indent=2)
     yield line(f"Start {title} anew. To take it back: treering disconnect {planned.client}", indent=2)
 
 
-def _standing(address: str, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
-    yield line(address)
-    yield line(f"used here because: {why}", indent=2)
+def _standing(address: Address, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
+    yield line(("Space: ", "bold"), f"{shown_address(address)} ({why})")
     counts = {kind: sum(of.values()) for kind, of in told.objects.items()}
-    held = ", ".join(f"{number:,} {_plural(kind, number)}" for kind, number in counts.items())
-    yield line(held or "Nothing is in it yet: treering ingest .", indent=2)
-    waiting: dict[str, Any] = {
-        "passages": told.passages,
-        "wait for their vector": told.pending_vectors,
-        "wait for the index": told.behind,
-        "stale": told.stale,
-        "contested": told.contested,
-        "wait for review": told.waiting,
-    }
-    yield line(", ".join(f"{number:,} {what}" for what, number in waiting.items() if number), indent=2)
+    yield line(", ".join(f"{number:,} {_plural(kind, number)}" for kind, number in counts.items()) or _EMPTY)
     if told.pending_vectors:
-        yield line(_of_vectors(told.making_vectors), indent=2)
+        yield line(_of_vectors(told.making_vectors, told.pending_vectors))
+    if told.behind:
+        yield line(f"{told.behind:,} objects are not indexed yet.")
+    for number, what, command in (
+        (told.stale, "stale", "treering lint"),
+        (told.contested, "contested", "treering lint"),
+        (told.waiting, "waiting for review", "treering review list"),
+    ):
+        if number:
+            yield line((f"{number:,} {what}", "yellow"), f". See: {command}")
     if kept := told.protection:
-        yield line(_of_role(kept), indent=2)
-    for one in told.writes:
-        yield line(
-            f"{render_time(one.at)[:16].replace('T', ' ')}  {one.what} {one.target}  by {one.actor} ({one.channel})",
-            indent=2,
-        )
+        yield line(_of_role(kept))
 
 
-def _of_vectors(work: VectorWork | None) -> str:
+_EMPTY = "Nothing has been read yet. Start with: treering add ."
+
+
+def _of_vectors(work: VectorWork | None, pending: int) -> str:
+    missing = f"{pending:,} of the passages are not embedded yet"
     if work is None:
-        return "To make these vectors now: treering vectors"
+        return f"{missing}. Embed them with: treering vectors"
     left = f", for about {max(round(work.minutes_left), 1)} more minutes" if work.minutes_left is not None else ""
-    return f"Process {work.process} makes these vectors{left}. To stop it: treering unlock vectors"
+    return f"{missing}; process {work.process} is embedding them{left}. To stop it: treering unlock vectors"
 
 
 def _of_role(kept: SpaceProtection) -> str:
@@ -247,7 +248,7 @@ def _of_role(kept: SpaceProtection) -> str:
 
 def _plural(kind: str, number: int) -> str:
     word = kind.replace("_", " ")
-    return word if number == 1 else _PLURALS.get(kind, f"{word}s")
+    return _SINGULAR.get(kind, word) if number == 1 else _PLURALS.get(kind, f"{word}s")
 
 
 # The work behind the hooks of coding agents: transcripts are kept, and answers that were used are recorded.

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import TextIOWrapper
 from types import FrameType
@@ -23,7 +23,8 @@ from treering.version import __version__
 
 __all__ = ["main", "run"]
 
-_TRUST, _TRUST_SETTING = "--trust", "TREERING_TRUST"
+_SETTINGS = {"--trust": "TREERING_TRUST", "--no-pager": printing.NO_PAGER}
+"""Flags of every command, and the variables that they set while it runs."""
 _INTERRUPTED = 130
 _OBJECTS_LOADED = 500_000  # more than all modules make: Python would look for cycles among them again and again
 _ASKS_VERSION = (["version"], ["--version"])
@@ -49,12 +50,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"treering {__version__}")  # loading the commands would take longer than the answer
         return 0
     _accept_any_text()
-    given, trusting = _without_trust(given)
+    given, settings = _without_settings(given)
     try:
         from treering.surfaces.cli.commands import command_line  # whoever asks for the version needs no commands
 
         commands = command_line(given[0] if given else "")
-        with trusting:
+        with settings:
             outcome = commands(args=given, prog_name="treering", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - what is not known here is raised again
         outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)
@@ -63,27 +64,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
-def _without_trust(given: list[str]) -> tuple[list[str], AbstractContextManager[None]]:
-    """Take `--trust` out of a command line, wherever it is, and return what makes it a setting for that command.
+def _without_settings(given: list[str]) -> tuple[list[str], AbstractContextManager[None]]:
+    """Take `--trust` and `--no-pager` out of a command line, wherever they are, and return what sets them.
 
-    As a variable it also reaches what a command leaves to another process.
+    As variables they also reach what a command leaves to another process.
     """
-    ours = given[: given.index("--")] if "--" in given else given
-    if _TRUST not in ours:
-        return given, nullcontext()
-    return [*(one for one in ours if one != _TRUST), *given[len(ours) :]], _trusted()
+    end = given.index("--") if "--" in given else len(given)
+    named = {_SETTINGS[one] for one in given[:end] if one in _SETTINGS}
+    left = [*(one for one in given[:end] if one not in _SETTINGS), *given[end:]]
+    return left, _set(named) if named else nullcontext()
 
 
 @contextmanager
-def _trusted() -> Iterator[None]:
-    before = os.environ.get(_TRUST_SETTING)
-    os.environ[_TRUST_SETTING] = "1"
+def _set(names: Collection[str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
     try:
         yield
     finally:
-        os.environ.pop(_TRUST_SETTING)
-        if before is not None:
-            os.environ[_TRUST_SETTING] = before
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 _interrupts: list[int] = []
@@ -106,7 +108,7 @@ def _told(error: Exception, given: Sequence[str]) -> int:
             known = printing.blocked(error)
         case _:
             raise error
-    return printing.tell_failure(known, as_json="--json" in given)
+    return printing.tell_failure(known, given)
 
 
 def _accept_any_text() -> None:

@@ -1,34 +1,25 @@
 """What the everyday commands do, and their receipts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from treering.core.canonical import is_object
-from treering.core.characters import one_line
 from treering.core.errors import InvalidInput, TreeringError
-from treering.core.objects import Source, title_of
 from treering.facades import LazyModule
 from treering.surfaces.cli import verbs
 from treering.surfaces.cli.flags import Access, Calling, IngestFlags, Note, QueryFlags, WriteFlags
-from treering.surfaces.cli.last_answer import place_of
-from treering.surfaces.cli.printing import IndentedLine, line
-from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.session import answer, embed_later, opened, rights_of_verbs
+from treering.surfaces.cli.last_answer import note_places, place_of
+from treering.surfaces.cli.session import answer, embed_later, is_piped, opened
 from treering.surfaces.python.space import Space
-from treering.verbs import catalog, everyday
-from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs import everyday
 from treering.verbs.envelope import Envelope
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.short_ids import full_id, is_short_id
 
 if TYPE_CHECKING:
-    from treering.surfaces.cli import rendering_changes
-    from treering.verbs.crystallize import review
+    from treering.surfaces.cli import history
 else:
-    rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
-    review = LazyModule("treering.verbs.crystallize.review")
-
-_SHOWN_CHARS = 120
+    history = LazyModule("treering.surfaces.cli.history")
 
 Statement = Callable[[str, everyday.Because], Envelope]
 """Makes the call for a text and what it is based on."""
@@ -52,24 +43,26 @@ def show(what: str, access: Access, scope: str) -> None:
     """Show an object or a place."""
     with opened(access) as space:
         place = place_of(space.address, what)
-    if _is_place(place, access):
-        verbs.query_with({"ids": [place], "around": 0}, "expand", access, Calling(scope=scope), descend=True)
-    else:
-        verbs.query([place], "page", access, Calling(scope=scope), QueryFlags(descend=True), proof=None, key=None)
+    mode, options = ("expand", ["around=0"]) if _is_place(place, access) else ("page", [])
+    calling = Calling(scope=scope, option=options)
+    verbs.query([place], mode, access, calling, QueryFlags(descend=True), proof=None, key=None)
 
 
 def log(about: str, since: str, limit: int | None, access: Access, scope: str) -> None:
     """List changes."""
     with opened(access) as space:
-        place = place_of(space.address, about) if about else ""
-    given = {"about": place.partition(" ")[0], "since": since, "limit": limit}
-    verbs.query_with(
-        {name: value for name, value in given.items() if value}, "recent", access, Calling(scope=scope), descend=True
-    )
+        place = place_of(space.address, about).partition(" ")[0] if about else ""
+        given = {name: value for name, value in {"about": place, "since": since}.items() if value}
+        if access.as_json:
+            bounds = {"limit": limit} if limit else {}
+            answer(access, history.recent(space, given | bounds, scope), [])
+            return
+        events = history.events(space, given, scope, until_enough=limit or history.LINES)
+        note_places(space.address, [one.place for one in events])
+        answer(access, [], history.render_events(events, fenced=is_piped(), numbered=True, verbose=access.verbose))
 
 
 def record(
-    what: str,
     text: Sequence[str],
     statement: Statement,
     because: Sequence[str] | None,
@@ -81,15 +74,14 @@ def record(
     words = " ".join(text).strip()
     with opened(access, writing, create=True) as space:
         based = everyday.Because(tuple(place_of(space.address, one) for one in because or ()), scope)
-        _write(what, words, statement(words, based), space, access, writing)
+        _write(statement(words, based), space, access, writing)
 
 
 def done(item: str, resolution: str, access: Access, writing: WriteFlags, scope: str) -> None:
     """Resolve a task."""
     with opened(access, writing) as space:
         envelope = everyday.done(space.engine.ledger, place_of(space.address, item), resolution, scope=scope)
-        given = envelope.input if isinstance(envelope.input, dict) else {}
-        _write("Done", title_of(space.engine.ledger.get(given["id"])), envelope, space, access, writing)
+        _write(envelope, space, access, writing)
 
 
 def replace(item: str, text: str, because: Sequence[str], why: str, access: Access, writing: WriteFlags) -> None:
@@ -98,7 +90,7 @@ def replace(item: str, text: str, because: Sequence[str], why: str, access: Acce
         based = everyday.Because(tuple(place_of(space.address, one) for one in because))
         old = place_of(space.address, item).partition(" ")[0]
         envelope = everyday.replacement(space.engine.ledger, old, text, based, why=why)
-        _write("Replaced by", text, envelope, space, access, writing)
+        _write(envelope, space, access, writing)
 
 
 def undo(item: str, access: Access, writing: WriteFlags) -> None:
@@ -106,36 +98,12 @@ def undo(item: str, access: Access, writing: WriteFlags) -> None:
     with opened(access, writing) as space:
         ledger = space.engine.ledger
         patch = full_id(ledger, item) if item else everyday.last_patch(ledger, space.engine.author.actor).id
-        receipt = space.perform(review.REVERT, input={"patch_id": patch}, options={"reason": "undo"})
-        changed = [ledger.get(one.id) for one in receipt.results if is_object(one.id)]
-        # The note that holds a declaration is not what its author recorded.
-        stated = [one for one in changed if not isinstance(one, Source)] or changed
-        what = "; ".join(one_line(one, most=_SHOWN_CHARS) for one in dict.fromkeys(map(title_of, stated)))
-        answer(access, receipt, [line(("Undone: ", "bold"), what or patch)])
-        embed_later(space, writing)
+        verbs.revert_in(space, patch, "undo", access, writing)
 
 
-def _write(what: str, text: str, envelope: Envelope, space: Space, access: Access, writing: WriteFlags) -> None:
-    report = catalog.call(space.engine, "crystallize", envelope, granted=rights_of_verbs())
-    if isinstance(report, WriteReport):
-        answer(access, report, _receipt(what, text, report))
+def _write(envelope: Envelope, space: Space, access: Access, writing: WriteFlags) -> None:
+    verbs.answer_with_receipt(space, "crystallize", envelope, access)
     embed_later(space, writing)
-
-
-def _receipt(what: str, text: str, report: WriteReport) -> Iterator[IndentedLine]:
-    """Say in one line what was recorded and on what it rests, then what it changes for other knowledge."""
-    places = ", ".join(one.short_place for one in report.evidence)
-    based = f" ({places})" if places else ""
-    results = report.receipt.results if report.receipt else ()
-    if report.status == "proposed":
-        yield line((f"{what}, waiting for review: ", "bold"), text, based)
-        yield line(f"treering review show {report.patch_id}", indent=2)
-    elif results and all(one.outcome in {"duplicate", "unchanged"} for one in results):
-        yield line(("Known already: ", "bold"), text, based)
-    else:
-        yield line((f"{what}: ", "bold"), text, based, ". Undo with: treering undo")
-    yield from rendering_changes.render_effects(report)
-    yield from render_warnings(report.warnings)
 
 
 def _is_place(text: str, access: Access) -> bool:

@@ -51,6 +51,7 @@ class Access:
         ),
     ] = field(default="", repr=False)  # there may be a password in it
     as_json: AsJson = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Also show ids, audit numbers and details.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,7 @@ class QueryFlags:
         str | None, Option("--as-of", metavar="WHEN", help="As the space stood at an ISO time or a sequence number.")
     ] = None
     descend: Annotated[bool, Option("--descend", help="Also see the scopes below.")] = False
-    explain: Annotated[
-        bool, Option("--explain", "-v", help="Show score, id and trust of each hit, and how it was found.")
-    ] = False
+    explain: Annotated[bool, Option("--explain", help="Show how each hit was found; -v does the same.")] = False
     withdrawn: Annotated[bool, Option("--withdrawn", help="Also show what is stale or superseded.")] = False
     at: Annotated[
         str | None,

@@ -1,6 +1,7 @@
 """The places that the last answer of the command line showed, so that a number can stand for one of them."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,15 @@ _FOLDER = "last-answers"
 
 def note_answer(address: Address, report: Report) -> None:
     """Store the ids of the numbered places of an answer. An answer without any leaves the last one."""
-    places = {number: place for number, place in report.numbered_places().items() if number <= MAX_PLACES}
+    _note(address, {number: place for number, place in report.numbered_places().items() if number <= MAX_PLACES})
+
+
+def note_places(address: Address, places: Sequence[str]) -> None:
+    """Store what the numbers of a list stand for. An empty one leaves the last answer."""
+    _note(address, dict(enumerate(places[:MAX_PLACES], start=1)))
+
+
+def _note(address: Address, places: Places) -> None:
     if not places:
         return
     file = _file(address)

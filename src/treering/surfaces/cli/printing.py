@@ -7,11 +7,15 @@ threads) is cleaned on its way to the terminal, by `clean_terminals`.
 import json
 import os
 import re
+import shlex
 import stat
+import subprocess
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -115,6 +119,8 @@ EXIT_CODES: Mapping[type[TreeringError], int] = {
     Corrupt: 7,
 }
 OTHER = 1
+NO_PAGER = "TREERING_NO_PAGER"
+"""The environment variable that `--no-pager` sets."""
 
 _PLAINLY = (
     (re.compile(r"Input should be greater than or equal to "), "it must be at least "),
@@ -135,12 +141,12 @@ def exit_code(error: TreeringError) -> int:
     return next((EXIT_CODES[cls] for cls in type(error).__mro__ if cls in EXIT_CODES), OTHER)
 
 
-def tell_failure(error: TreeringError, *, as_json: bool) -> int:
-    """Write an error to stderr, for people or as JSON; return its exit code."""
-    if as_json:
+def tell_failure(error: TreeringError, given: Sequence[str]) -> int:
+    """Write an error to stderr, as JSON if the command line asks for that; return its exit code."""
+    if "--json" in given:
         tell_json(json.dumps({"error": error.as_dict()}, default=str))
     else:
-        tell("\n".join(_lines(error)))
+        tell("\n".join(_lines(error, shlex.join(["treering", *given]))))
     return exit_code(error)
 
 
@@ -176,12 +182,14 @@ def blocked(error: OSError) -> TreeringError:
     )
 
 
-def _lines(error: TreeringError) -> Sequence[str]:
+def _lines(error: TreeringError, typed: str) -> Sequence[str]:
     fields = error.details.get("fields", ())
     several = [f"  {one['field'] or 'input'}: {one['problem']}" for one in fields] if len(fields) > 1 else []
     # A person sees the fields here; the details are for programs.
     hint = "Correct it; nothing was changed." if "details.fields" in error.hint else error.hint
-    return [f"error: {error.message}", *several, *([f"hint: {hint}"] if hint else [])]
+    # A hint never suggests the command that was just typed.
+    is_typed = re.search(rf"{re.escape(typed)}`?\.?$", hint) is not None
+    return [f"error: {error.message}", *several, *([f"hint: {hint}"] if hint and not is_typed else [])]
 
 
 # Lines of an answer: styled text with an indent, wrapped for a terminal, left whole in a pipe.
@@ -212,6 +220,11 @@ def line(*parts: Part, indent: int = 0) -> IndentedLine:
     return IndentedLine(text, indent)
 
 
+def local_time(moment: datetime) -> str:
+    """Return a moment as the reader's clock shows it, to the minute."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
 def terminal(*, errors: bool = False) -> "Console":
     """Return what prints lines with their colours: on standard output or, with `errors`, on standard error.
 
@@ -232,3 +245,29 @@ def show(console: "Console", lines: Iterable[IndentedLine]) -> None:
             row.rstrip()
             row.pad_left(one.indent if row else 0)
             console.print(row, soft_wrap=True)
+
+
+def page(text: str, *, screen_rows: int) -> bool:
+    """Show a text in a pager if it is longer than the screen; return whether it was.
+
+    TREERING_PAGER names the pager, else PAGER, else `less`; an empty one, `cat` and `--no-pager` mean none.
+    """
+    command = _pager()
+    if not command or text.count("\n") < screen_rows:
+        return False
+    environment = {"LESS": "FRX", **os.environ}
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, text=True)  # noqa: S603 - the user's
+    except OSError:  # it is not installed
+        return False
+    with suppress(BrokenPipeError):  # the reader has left
+        process.communicate(text)
+    return True
+
+
+def _pager() -> list[str]:
+    # A pager without a keyboard could not be left.
+    if os.environ.get(NO_PAGER) or os.environ.get("TERM") == "dumb" or not sys.stdin.isatty():
+        return []
+    command = shlex.split(os.environ.get("TREERING_PAGER", os.environ.get("PAGER", "less")))
+    return [] if command == ["cat"] else command

@@ -13,6 +13,8 @@ from treering.verbs.envelope import Report, UnderstoodDays
 from treering.verbs.reading import Empty, ShownHit, ShownPassage, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
+    from treering.ports.ledger import Ledger
+
     # Not imported: a command shows the report of one mode, and each report brings its verb with it.
     from treering.verbs.query.brief import BriefReport
     from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
@@ -25,14 +27,19 @@ _MOST_WARNINGS = 8
 _WARNING_CHARS = 600
 
 
-def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
-    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
+def render(
+    report: Report, *, fenced: bool = False, verbose: bool = False, ledger: "Ledger | None" = None
+) -> Iterator[IndentedLine]:
+    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read.
+
+    `verbose`: also ids and details. `ledger`: has the titles of the objects whose ids are in a report.
+    """
     if report.verb == "query" and report.mode in _BY_MODE:
         yield from _BY_MODE[report.mode](report, fenced=fenced)
     else:
         from treering.surfaces.cli.rendering_changes import render_change  # what `query` finds is shown without it
 
-        yield from render_change(report, fenced=fenced)
+        yield from render_change(report, fenced=fenced, verbose=verbose, ledger=ledger)
     yield from render_days(report.understood)
     yield from render_warnings(report.warnings)
 
@@ -62,7 +69,14 @@ _LEFT_OUT = 10
 _TASK_CHARS = 300
 _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
 _ARROWS = {"out": "→", "in": "←", "any": "↔"}
-_REASONS = {"unknown_entity": "nothing here speaks of it"}
+_REASONS = {
+    ("unknown_entity", False): ("no indexed text mentions it", ""),
+    ("filtered_out", True): ("the filter excludes {} matches", ""),
+    ("out_of_scope", True): ("{} matches are in scopes below this one", "Name one with --scope, or add --descend."),
+    ("known_but_empty", True): ("only {} stale or replaced statements match", "See: treering lint"),
+    ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
+}
+"""By the reason of an empty answer and whether it counts matches: what is shown, and a hint for the command line."""
 _USUAL = {"active", "finalized", "open"}
 
 
@@ -250,15 +264,14 @@ def _doubts(hit: ShownHit) -> str:
 def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
     careful = [flag for flag in flags if flag != "cut"]  # that shows by itself
     if careful:
-        yield line((f"careful: {', '.join(careful)}", "yellow"), indent=2)
+        yield line((f"Warning: {', '.join(flag.replace('_', ' ') for flag in careful)}", "yellow"), indent=2)
 
 
 def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
     if empty:
-        count = f" ({empty.count} elsewhere)" if empty.count else ""
-        reason = _REASONS.get(empty.reason, empty.reason.replace("_", " "))
-        yield line((f"Nothing found: {reason}{count}.", "bold"))
-        yield line(("hint: ", "yellow"), empty.hint)
+        reason, hint = _REASONS.get((empty.reason, bool(empty.count)), ("no passage answers this", empty.hint))
+        yield line((f"No results: {reason.format(empty.count)}.", "bold"))
+        yield line(("hint: ", "yellow"), hint or empty.hint)
 
 
 def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:

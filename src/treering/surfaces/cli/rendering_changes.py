@@ -1,49 +1,67 @@
 """What `ingest`, `crystallize`, `lint` and review did, as lines."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from treering.core.canonical import canonical_json
 from treering.core.characters import label, one_line
 from treering.core.fencing import fence
-from treering.core.patch import PatchRecord, Receipt
+from treering.core.patch import PatchRecord
 from treering.core.writing.draft import ObjectChange
-from treering.surfaces.cli.printing import IndentedLine, line
+from treering.ports.ledger import Ledger
+from treering.surfaces.cli import receipts
+from treering.surfaces.cli.printing import IndentedLine, line, local_time
+from treering.surfaces.cli.receipts import places_as_typed, render_drift
+from treering.system.settings import Settings
 from treering.verbs.crystallize.review import WorkProposals
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
 from treering.verbs.feedback import FeedbackReport, FeedbackStatus
-from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
+from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome, is_routine
 from treering.verbs.lint.audit import AuditReport
 from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
 from treering.verbs.lint.erasure import ErasureReceipt
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.lint.survey import Finding, Severity
 
-_STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta"}
+_STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta", "warning": "yellow"}
 TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
 """Outcomes of which a person wants to see the items."""
 _MACHINERY = {"id", "type", "title", "fingerprint", "content_type", "captured_at", "last_verified_at"}
 """Fields of an object that tell a reviewer nothing beside its title and id."""
 _MOST_PER_OUTCOME = 10
-_MOST_IDS = 20
+_SHOWN: tuple[Outcome, ...] = ("failed", "skipped", "proposed")
+"""Outcomes of which the items are shown without -v."""
+_COUNTED: tuple[Outcome, ...] = ("created", "updated", "unchanged")
+"""Outcomes of which only the number is shown."""
+_KINDS = {"lock file": "lock files", "minified": "minified files", "generated": "generated files", "binary": "binaries"}
+_THINGS = {"repo": "file", "path": "file", "url": "page", "source": "text"}
+_OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S+?): (?P<message>.+)", re.DOTALL)
+_MAX_NAMES = 3
+_MAX_REASONS = 8
+_MAX_TENTHS = 10
+_MAX_SECONDS = 120
 _NAME_CHARS = 400
 
 
-def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
+def render_change(
+    report: Report, *, fenced: bool = False, verbose: bool = False, ledger: Ledger | None = None
+) -> Iterator[IndentedLine]:
     """Show the report of a verb that changes or checks a space. `fenced`: mark recalled text as data."""
     match report:
         case IngestReport():
-            yield from render_ingest(report)
+            yield from render_ingest(report, ledger, verbose=verbose)
         case JobReport():
-            yield from render_job(report)
+            yield from render_job(report, ledger)
         case WriteReport():
-            yield from render_write(report, fenced=fenced)
+            yield from render_write(report, ledger, actor=Settings.read().actor, fenced=fenced, verbose=verbose)
         case RepairReport():
             yield from render_repairs(report, fenced=fenced)
         case LintReport():
-            yield from render_findings(report)
+            yield from render_findings([report], verbose=verbose)
         case ReindexReport():
             yield from render_reindex(report)
         case AuditReport():
@@ -56,16 +74,94 @@ def render_change(report: Report, *, fenced: bool = False) -> Iterator[IndentedL
             yield line(report.model_dump_json(indent=2))
 
 
-def render_ingest(report: IngestReport) -> Iterator[IndentedLine]:
-    """Show counts, then the items a person may want to act on, with reasons."""
-    yield line((f"{'Would ingest' if report.dry_run else 'Ingested'}: ", "bold"), counted(report.counts))
-    yield from render_items([item for item in report.items if item.outcome in TOLD])
-    yield from _drift(report.staled, report.contested)
-    if report.pending_vectors and not report.dry_run:
-        yield line(f"Found now; {report.pending_vectors} texts still wait for their vector of the encoder.")
+def render_ingest(
+    report: IngestReport,
+    ledger: Ledger | None = None,
+    *,
+    seconds: float | None = None,
+    embeddings: str = "",
+    verbose: bool = False,
+) -> Iterator[IndentedLine]:
+    """Show in a sentence what was read, then what became stale and what a person has to do something about.
+
+    `seconds`: how long it took. `embeddings`: when those that wait are ready.
+    """
+    yield line(ingest_in_words(report, seconds))
+    shown = OUTCOMES if verbose else _SHOWN
+    for outcome in shown:
+        items = [
+            (one.origin, one.why or f"from {one.moved_from}" * bool(one.moved_from))
+            for one in report.items
+            if one.outcome == outcome and outcome not in _COUNTED
+        ]
+        yield from _grouped(outcome, items)
+    warnings = [one for one in report.warnings if verbose or not is_routine(one)]
+    yield from _grouped("warning", [_origin_of(one) for one in warnings])
+    yield from render_drift(ledger, report.staled, report.contested)
+    if report.dry_run:
+        yield line("Nothing was written: this was a dry run.")
+    elif report.pending_vectors:
+        waiting = f"{counted_things(report.pending_vectors, 'passage')} still to embed."
+        yield line(f"Searchable now; {embeddings or waiting}")
 
 
-def render_job(report: JobReport) -> Iterator[IndentedLine]:
+def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
+    """Return a sentence such as "Read 487 files in 12 s: 431 indexed, 51 summarized (lock files), 5 skipped."."""
+    counts = Counter(report.counts)
+    if report.mode == "repo" and counts.total():
+        # The map of a repository is an item of its own, and no file.
+        counts[next((one.outcome for one in report.items if "#" not in one.origin), "unchanged")] -= 1
+    summarized = sum(report.summarized.values())
+    parts = {
+        "indexed": counts["created"] - summarized,
+        f"summarized ({', '.join(_KINDS.get(why, why) for why in sorted(report.summarized))})": summarized,
+        **{outcome: counts[outcome] for outcome in ("updated", "moved", "removed", "unchanged", "skipped", "failed")},
+        "waiting for review": counts["proposed"],
+    }
+    total = counts.total() - counts["removed"]
+    told = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number > 0) or "nothing new"
+    if total and counts["unchanged"] == total == counts.total():
+        told = "nothing changed"
+    thing = _THINGS.get(report.mode, "item")
+    took = f" in {duration(seconds)}" if seconds is not None else ""
+    redacted = f" Redacted {counted_things(report.redacted, 'secret')}." if report.redacted else ""
+    return f"Read {counted_things(total, thing)}{took}: {told}.{redacted}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it: `0.4 s`, `12 s`, `4 minutes`."""
+    if seconds < _MAX_SECONDS:
+        return f"{seconds:.1f} s" if seconds < _MAX_TENTHS else f"{seconds:.0f} s"
+    return counted_things(round(seconds / 60), "minute")
+
+
+def counted_things(number: int, thing: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _origin_of(warning: str) -> tuple[str, str]:
+    match = _OF_ORIGIN.fullmatch(warning)
+    return (match["origin"], match["message"]) if match else ("", warning)
+
+
+def _grouped(what: str, items: Sequence[tuple[str, str]]) -> Iterator[IndentedLine]:
+    """Show items by their reason: the reason once, with the first of its files."""
+    by_reason: dict[str, list[str]] = {}
+    for origin, reason in items:
+        root, _, path = origin.partition("#")
+        name = path or ("" if root.startswith("repo:") else root)
+        by_reason.setdefault(reason, []).append(one_line(name, most=_NAME_CHARS))
+    for reason, names in list(by_reason.items())[:_MAX_REASONS]:
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        shown = ", ".join(filter(None, names[:_MAX_NAMES])) + more
+        why = one_line(reason, most=_SAID_CHARS)
+        yield line((f"{what}: ", _STYLES.get(what, "")), ": ".join(filter(None, (shown, why))))
+    if len(by_reason) > _MAX_REASONS:
+        yield line(f"{what}: {len(by_reason) - _MAX_REASONS} more. See: treering ingest --mode status")
+
+
+def render_job(report: JobReport, ledger: Ledger | None = None) -> Iterator[IndentedLine]:
     """Show how a job stands, with every result it holds."""
     if not report.job:
         yield line("Nothing was ingested here so far.")
@@ -76,45 +172,24 @@ def render_job(report: JobReport) -> Iterator[IndentedLine]:
             yield line((f"{error.message} {error.hint}".strip(), "red"))
         yield line(counted(report.counts))
         yield from render_items(report.items, most=len(report.items))
-        yield from _drift(report.staled, ())
+        yield from render_drift(ledger, report.staled, ())
     if report.items_left_out:
         yield line(f"{report.items_left_out} more; --option max_items=… or offset=… shows them")
     made = report.total_vectors - report.pending_vectors
     yield line(f"Vectors: {made} of {report.total_vectors} texts have one.")
 
 
-def render_write(report: WriteReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_write(
+    report: WriteReport, ledger: Ledger | None, *, actor: str, fenced: bool, verbose: bool = False
+) -> Iterator[IndentedLine]:
     """Show what was written, waits for review, or would change."""
-    if report.receipt:
-        yield from render_receipt("Recorded in", report.receipt)
-    elif report.status == "proposed":
-        yield line(("Waits for review: ", "yellow"), report.patch_id)
-        yield line(f"treering review show {report.patch_id}", indent=2)
-    else:
+    if report.diff:
         yield line(("Would change:", "bold"))
-    yield from render_diff(report.diff, fenced=fenced)
-    if report.possible_duplicates:
-        yield line(("Says nearly the same: ", "yellow"), ", ".join(report.possible_duplicates))
-
-
-def render_effects(report: WriteReport) -> Iterator[IndentedLine]:
-    """Show what a write made stale or contested, and what says nearly the same."""
-    if report.receipt:
-        yield from _drift(report.receipt.staled, report.receipt.contested)
-    if report.possible_duplicates:
-        yield line(("Similar: ", "yellow"), ", ".join(report.possible_duplicates))
-
-
-def render_receipt(what: str, receipt: Receipt) -> Iterator[IndentedLine]:
-    """Show what a commit did, object by object."""
-    again = " (again: this key was used before)" if receipt.replayed else ""
-    yield line((f"{what} {receipt.patch_id}", "bold"), f"  audit {receipt.sequence}{again}")
-    for result in receipt.results[:_MOST_IDS]:
-        revision = f"  revision {result.revision}" if result.revision > 1 else ""
-        yield line(f"{result.outcome} {result.id}{revision}", indent=2)
-    if len(receipt.results) > _MOST_IDS:
-        yield line(f"and {len(receipt.results) - _MOST_IDS} more", indent=2)
-    yield from _drift(receipt.staled, receipt.contested)
+        yield from render_diff(report.diff, fenced=fenced)
+    elif not report.patch_id:
+        yield line("Nothing changed.")
+    if ledger:
+        yield from receipts.render_write(ledger, report, actor=actor, verbose=verbose)
 
 
 def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[IndentedLine]:
@@ -129,16 +204,22 @@ def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Inden
         yield from _fields(change)
 
 
-def render_proposals(records: Sequence[PatchRecord]) -> Iterator[IndentedLine]:
-    """Show the patches that wait."""
+def render_proposals(
+    records: Sequence[PatchRecord], ledger: Ledger, *, verbose: bool = False
+) -> Iterator[IndentedLine]:
+    """Show the patches that wait for review, numbered, and how to decide about one."""
     if not records:
-        yield line("Nothing waits for review.")
-    for record in records:
-        count = len(record.operations)
-        what = f"{count} change{'' if count == 1 else 's'} by {one_line(record.source.actor)} ({record.source.channel})"
-        yield line((record.id, "bold"), f"  {record.created_at:%Y-%m-%d %H:%M}Z  {what}")
+        yield line("Nothing is waiting for review.")
+        return
+    for number, record in enumerate(records, start=1):
+        what = receipts.titles_of_patch(ledger, record)
+        by = f"  {local_time(record.created_at)}  {one_line(record.source.actor)} ({record.source.channel})"
+        yield line(f"{number}  ", (what, "bold"), (by, "dim"))
         if record.reason:
-            yield line(one_line(record.reason, most=_NAME_CHARS), indent=2)
+            yield line(one_line(record.reason, most=_NAME_CHARS), indent=3)
+        if verbose:
+            yield line((record.id, "dim"), indent=3)
+    yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
 
 
 def render_work_proposals(found: WorkProposals, *, dry_run: bool) -> Iterator[IndentedLine]:
@@ -147,11 +228,11 @@ def render_work_proposals(found: WorkProposals, *, dry_run: bool) -> Iterator[In
     count = len(found.proposed)
     yield line((f"{'Asked for' if dry_run else 'Proposed'}: ", "bold"), f"{count}{known}")
     for one in found.proposed:
-        yield line((one.patch_id or "-", "bold"), f"  {one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
+        yield line(f"{one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
     if found.more:
         yield line("There is more: run it again, or with a larger --limit.", indent=2)
     if count and not dry_run:
-        yield line("treering review show PATCH, then treering review apply PATCH... or reject PATCH", indent=2)
+        yield line("Decide about them: treering review list")
 
 
 def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
@@ -160,7 +241,7 @@ def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
     for probe in receipt.probes:
         found = "nothing left" if not probe.found else f"{probe.found} FOUND"
         yield line((f"{probe.name}: {found}", "red" if probe.found else ""), indent=2)
-    yield from _drift(receipt.staled, ())
+    yield from render_drift(None, receipt.staled, ())
     if receipt.repeated_in:
         yield line(("The same words also stand in: ", "yellow"), ", ".join(receipt.repeated_in))
     if receipt.remaining:
@@ -188,13 +269,6 @@ def render_items(items: Sequence[ItemResult], *, most: int = _MOST_PER_OUTCOME) 
             yield line(f"and {len(these) - most} more {outcome}; treering ingest --mode status", indent=2)
 
 
-def _drift(staled: Sequence[str], contested: Sequence[str]) -> Iterator[IndentedLine]:
-    for what, ids in (("Stale now", staled), ("Contested now", contested)):
-        if ids:
-            more = f" and {len(ids) - _MOST_IDS} more" if len(ids) > _MOST_IDS else ""
-            yield line((f"{what}: ", "yellow"), ", ".join(ids[:_MOST_IDS]), more, "  (treering lint explains)")
-
-
 def _fields(change: ObjectChange) -> Iterator[IndentedLine]:
     for field in change.fields:
         if field.field not in _MACHINERY:
@@ -215,31 +289,37 @@ def _side(sign: str, style: str, name: str, value: object) -> Iterator[IndentedL
 # What `lint` found, as lines.
 
 
-_SEVERITIES: Mapping[Severity, tuple[str, str]] = {
-    "error": ("Errors", "bold red"),
-    "warning": ("Warnings", "bold yellow"),
-    "info": ("For information", "bold cyan"),
-}
+_SEVERITIES: Mapping[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+"""The style of each severity, the worst first."""
 _VALUE_CHARS = 120
 _MOST_IDS_OF_A_FINDING = 4
 _SAID_CHARS = 600
 
 
-def render_findings(report: LintReport) -> Iterator[IndentedLine]:
-    """Show findings by severity, each with its explanation and what would put it right."""
-    total = sum(report.counts.values())
-    if not total:
-        yield line((f"{report.mode}: nothing to report.", "green"))
-    for severity, (title, style) in _SEVERITIES.items():
-        found = [one for one in report.findings if one.severity == severity]
-        if found:
-            yield line((f"{title} of {report.mode}", style))
-            for one in found:
-                yield from render_finding(one)
-    if total > len(report.findings):
-        yield line(f"{total} in all; --limit shows more")
-    for rule, reason in report.silenced.items():
-        yield line((f"{rule} is kept quiet: {reason}", "dim"))
+def findings_in_order(reports: Sequence[LintReport]) -> list[Finding]:
+    """Return the findings of several reports, the worst first."""
+    order = list(_SEVERITIES)
+    return sorted((one for report in reports for one in report.findings), key=lambda one: order.index(one.severity))
+
+
+def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show findings, the worst first and numbered, each with its explanation and what would put it right."""
+    findings = findings_in_order(reports)
+    total = sum(sum(report.counts.values()) for report in reports)
+    yield line(
+        (f"{counted_things(total, 'problem')} found." if total else "No problems found.", "" if total else "green")
+    )
+    for number, one in enumerate(findings, start=1):
+        yield from render_finding(one, number=f"{number}  ", verbose=verbose)
+    if total > len(findings):
+        yield line(f"{total - len(findings)} more. Show them with --limit {total}.")
+    if any(one.fix for one in findings):
+        yield line("Repair what has a fix with: treering lint repair --apply")
+    if findings:
+        yield line('Look at one with: treering show 1. Correct one with: treering replace 1 "…"')
+    for report in reports:
+        for rule, reason in report.silenced.items():
+            yield line((f"The rule {rule} is silenced: {reason}", "dim"))
 
 
 def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLine]:
@@ -338,18 +418,15 @@ def _consolidated(one: Consolidated) -> Iterator[IndentedLine]:
 _MOST_GONE = 10
 
 
-def render_finding(one: Finding) -> Iterator[IndentedLine]:
-    """Show a finding, with what it is about and what would put it right."""
-    more = f" and {len(one.ids) - _MOST_IDS_OF_A_FINDING} more" if len(one.ids) > _MOST_IDS_OF_A_FINDING else ""
-    yield line((f"{one.rule}: ", "bold"), one_line(one.explanation, most=_SAID_CHARS), indent=2)
-    yield line((f"{', '.join(one.ids[:_MOST_IDS_OF_A_FINDING])}{more}", "dim"), indent=4)
+def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show a finding, and what would put it right."""
+    explanation = places_as_typed(one_line(one.explanation, most=_SAID_CHARS))
+    yield line(number, (f"{one.severity}: ", _SEVERITIES[one.severity]), explanation, (f"  ({one.rule})", "dim"))
     if one.fix_summary:
-        yield line(
-            ("fix: ", "green"),
-            one_line(one.fix_summary, most=_SAID_CHARS),
-            "  (treering lint repair)" if one.fix else "",
-            indent=4,
-        )
+        yield line(("fix: ", "green"), one_line(one.fix_summary, most=_SAID_CHARS), indent=len(number))
+    if verbose:
+        more = f" and {len(one.ids) - _MOST_IDS_OF_A_FINDING} more" if len(one.ids) > _MOST_IDS_OF_A_FINDING else ""
+        yield line((f"{', '.join(one.ids[:_MOST_IDS_OF_A_FINDING])}{more}", "dim"), indent=len(number))
 
 
 def _value(value: object) -> str:

@@ -4,9 +4,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,7 +18,7 @@ from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.ports.runtime import end_loading
 from treering.surfaces.cli.flags import Access, WriteFlags
-from treering.surfaces.cli.printing import IndentedLine, confirm, say_json, show, terminal
+from treering.surfaces.cli.printing import IndentedLine, confirm, page, say_json, show, terminal
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.system.machine import LOWEST_PRIORITY, make_folder, start_behind, write_new
@@ -25,6 +27,7 @@ from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import EVERYTHING, Operation, Rights
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
+_QUICK_SECONDS = 1.0  # work that is done by then shows no bar
 _DESCRIBED = 40  # columns of what is being done
 _REFUSED = 1
 _WIDEST = 110  # columns: longer lines of prose are hard to read
@@ -45,7 +48,7 @@ def opened(
     if create:
         prepare(address)
     name = writing or WriteFlags()
-    later = not catching_up and _may_work_later(name)
+    later = not catching_up and may_work_later(name)
     with open_space(
         address,
         actor=name.actor or None,
@@ -58,6 +61,16 @@ def opened(
         yield space
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
+
+
+def shown_address(address: Address) -> str:
+    """Return an address as people type it: the file of a space, from the folder one is in if it is below that."""
+    file = address.file
+    if file is None:
+        return str(address)
+    with suppress(ValueError):
+        return str(file.resolve().relative_to(Path.cwd()))
+    return str(file)
 
 
 def prepare(address: Address) -> None:
@@ -80,7 +93,10 @@ def watched(space: Space) -> Iterator[Space]:
 
 @contextmanager
 def bars() -> Iterator[Progress]:
-    """Show long work as a bar on stderr, where that is a terminal. It is gone before the answer is printed."""
+    """Show work of more than a second as a bar on stderr if that is a terminal, with its rate and the time left.
+
+    It is gone before the answer is printed.
+    """
     console = terminal(errors=True)
     if not console.is_terminal:
         yield silent
@@ -93,17 +109,24 @@ def bars() -> Iterator[Progress]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
     # What others print meanwhile goes its own way, which cleans it.
     shown = Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     tasks: dict[str, TaskID] = {}
+    begun: dict[str, tuple[float, int]] = {}
 
     def advance(what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
         if what not in tasks:
-            tasks[what] = shown.add_task(visible_line(what)[:_DESCRIBED], total=total)
+            tasks[what] = shown.add_task(visible_line(what)[:_DESCRIBED], total=total, rate="")
+            begun[what] = now, done
+        if now - min(start for start, _ in begun.values()) > _QUICK_SECONDS:
             shown.start()
-        shown.update(tasks[what], completed=done, total=total)
+        start, first = begun[what]
+        rate = f"{(done - first) / (now - start):,.0f}/s" if now - start > _QUICK_SECONDS else ""
+        shown.update(tasks[what], completed=done, total=total, rate=rate)
 
     try:
         yield advance
@@ -117,9 +140,15 @@ def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
         say_json(to_json(data))
     else:
         console = terminal()
-        if console.is_terminal:
-            console.width = min(console.width, _WIDEST)
-        show(console, lines)
+        if not console.is_terminal:
+            show(console, lines)
+            return
+        console.width = min(console.width, _WIDEST)
+        rows = list(lines)
+        with console.capture() as shown:
+            show(console, rows)
+        if not page(shown.get(), screen_rows=console.height):
+            show(console, rows)
 
 
 def to_json(data: Data) -> str:
@@ -153,11 +182,12 @@ def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> N
 
 def embed_later(space: Space, writing: WriteFlags) -> None:
     """Have vectors that wait made by a process of its own."""
-    if _may_work_later(writing) and space.engine.index.vectors.lag().pending:
+    if may_work_later(writing) and space.engine.index.vectors.lag().pending:
         _work_later(space)
 
 
-def _may_work_later(writing: WriteFlags) -> bool:
+def may_work_later(writing: WriteFlags) -> bool:
+    """Return whether embeddings that wait are made by a process in the background."""
     return Settings.read().background and not writing.no_background
 
 

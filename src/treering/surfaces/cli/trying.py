@@ -9,36 +9,44 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, Unavailable
 from treering.sources.reading.folder import read_bytes
 from treering.surfaces.cli.printing import IndentedLine, line, show, terminal
-from treering.surfaces.cli.rendering import render_warnings
+from treering.surfaces.cli.rendering import render
+from treering.surfaces.cli.rendering_changes import ingest_in_words
 from treering.surfaces.cli.session import opened, watched
 from treering.surfaces.python.space import Space
 from treering.system.address import file_address
-from treering.verbs.envelope import Report
 from treering.verbs.ingest.report import IngestReport
-from treering.verbs.lint.lint import LintReport
 from treering.verbs.reading import ShownHit
 
 _BEST = 3
 _MOST_BYTES = 2_000_000
 _CHARS = 92
 _LOOKED_AT = 20
+_PROSE = frozenset({".md", ".rst", ".txt", ".adoc"})
+_PLAIN_WORDS = 6  # a line of a document with so many is taken for a sentence
 _AFTER = 30  # characters shown after the beginning of a difference
 _HEADING = re.compile(r"^#{2,4}[ \t]+(?P<name>[^#\n]{3,60}?)[ \t#]*$", re.MULTILINE)
 _EVERYWHERE = re.compile(
     r"(?:table of )?contents|install(?:ation|ing)?|(?:quick ?)?start(?:ed)?|getting started|usage|licen[cs]e|features|"
     r"contribut(?:ing|ors?)|changelog|(?:change|release) ?(?:log|notes)|documentation|docs|support|faq|credits|about|"
-    r"requirements|examples?|links|authors?|acknowledge?ments|badges|sponsors?|resources|help|overview|introduction",
+    r"requirements|(?:an? )?(?:simple )?examples?|demo|configuration|benchmarks?|donate|how to use|.*links|why .*|"
+    r"links|authors?|acknowledge?ments|badges|sponsors?|resources|help|overview|introduction",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"^[*_`]{0,3}(?P<words>[A-Z][\w'-]*[`*]{0,2}(?: [\w'`*/-]+){4,})", re.MULTILINE)
+_FACT = re.compile(
+    r"(?:[-*] |\d\. )?[`*_]{0,3}[A-Z][\w'`*,-]* (?=.*\b(?:default|at (?:most|least)|up to|limit(?:ed)?)\b)"
+)
+"""A line that begins a sentence and states a limit or a default."""
+_MAX_HEADING_WORDS = 6
 _MOST_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default [\w `'-]{3,40}?) (?:is|are)\b|"
-    r"`(?P<name>[\w.-]{3,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
+    r"`(?P<name>-{0,2}[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
 )
 _DOING = re.compile(
     r"(?:add|ask|avoid|bring|build|call|change|choose|configure|connect|create|customi[sz]e|debug|define|deploy|extend|"
@@ -55,6 +63,7 @@ _OPPOSITES = {
     for pair in (
         *(("true", "false"), ("True", "False"), ("enabled", "disabled"), ("on by default", "off by default")),
         *(("required", "optional"), ("always", "never"), ("before", "after"), ("newest", "oldest")),
+        ("does not", "does"),
         *(("at most", "at least"), ("included", "excluded"), ("read-only", "writable"), ("allowed", "refused")),
     )
     for one, other in (pair, pair[::-1])
@@ -76,26 +85,22 @@ def try_here(question: str, *, wait: bool) -> None:
 def _steps(space: Space, place: Path, question: str, *, wait: bool) -> Iterator[list[IndentedLine]]:
     begun = time.monotonic()
     read = _ingest(space, wait=wait)
-    kept = read.counts.get("created", 0) if isinstance(read, IngestReport) else 0
-    yield [
-        _heading("1. Read this folder, into a space that is gone afterwards"),
-        line(f"{kept:,} sources in {time.monotonic() - begun:.1f} s", indent=3),
-        *_indented(render_warnings(read.warnings[:1])),
+    yield [_typed("add ."), line(ingest_in_words(read, time.monotonic() - begun)), line("")]
+    fact = None if question else next(_facts(Path.cwd()), None)
+    asked = question or (fact.question if fact else _question(Path.cwd()))
+    report = space.query("search", input={"text": asked}, options={"limit": _BEST, "group": "source"})
+    hits = tuple(hit.model_copy(update={"more": ()}) for hit in report.hits)
+    yield [_typed(f'search "{asked}"'), *render(report.model_copy(update={"hits": hits})), line("")]
+    changes = [fact.change] if fact else [change for hit in report.hits for change in _changes_of(hit)]
+    changes += [
+        change for page in sorted(Path.cwd().glob("README*"), key=_by_name) for change in _changes_in(page, _text(page))
     ]
-    asked = question or _question(Path.cwd())
-    hits = space.query("search", input={"text": asked}, options={"limit": _BEST, "group": "source"}).hits
-    found = [line(one.place, f"\n{_gist(one.text)}", indent=3) for one in hits]
-    yield [
-        _heading(f"2. Ask it: {asked}"),
-        *(found or [line("Nothing here speaks of that.", indent=3)]),
-    ]
-    changes = [change for hit in hits for change in _changes_of(hit)]
     if not changes:
-        yield [line("Ask something that stands in a text file here: treering try QUESTION")]
+        yield [line('Ask about something that a text file of this folder contains: treering try "QUESTION"')]
         return
     with opened(file_address(place / "copy.db"), create=True) as copies:
         yield from _drift(copies, place, min(changes, key=lambda change: change.rank))
-    yield [line("Nothing was kept. For a memory of your own: treering init && treering ingest .")]
+    yield [line("Nothing was stored. Start with: treering init && treering add .")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,51 +115,98 @@ class _Change:
 
 
 def _drift(space: Space, place: Path, change: _Change) -> Iterator[list[IndentedLine]]:
-    """Record a decision that rests on a line of a copied file, change the line, and let that be noticed."""
+    """Record a decision that rests on a line of a copied file, change the line, and show that this is noticed."""
     file, words = change.file, change.before
-    copy = place / "copy" / file.name
-    copy.parent.mkdir()
+    path = file.relative_to(Path.cwd())
+    folder = place / "copy"
+    copy = folder / path
+    copy.parent.mkdir(parents=True)
     text = file.read_text(encoding="utf-8")
     copy.write_text(text, encoding="utf-8")
-    space.ingest("path", input={"path": str(copy)})
+    space.ingest("path", input={"path": str(folder)})
     found = space.query("search", input={"text": words}, options={"limit": _LOOKED_AT, "filter": {"type": "source"}})
     evidence = next((hit for hit in found.hits if words in hit.text), found.hits[0])
+    title, where = f"We rely on: {_gist(words)}", f"{path}:{text[: text.index(words)].count(chr(10)) + 1}"
     space.crystallize(
         "knowledge",
         input={
             "kind": "decision",
-            "title": f"What {file.name} says of this holds",
-            "payload": {"question": f"What does {file.name} say?", "outcome": words[:_CHARS]},
+            "title": title,
+            "payload": {"question": title, "outcome": words[:_CHARS]},
             "evidence_refs": [{"source_id": evidence.source_id, "segment_id": evidence.segment_id}],
             "status": "active",
         },
     )
     yield [
-        _heading("3. Record a decision, with the line that it rests on"),
-        line(f"{_here(file)}: {_gist(words)}", indent=3),
+        _typed(f'decide "{title}" --because {where}'),
+        line(("Decided: ", "bold"), f"{title} ({where})."),
+        line(""),
     ]
     copy.write_text(text.replace(words, change.after), encoding="utf-8")
-    report = space.ingest("path", input={"path": str(copy)})
+    report = space.ingest("path", input={"path": str(folder)})
     at = _first_difference(words, change.after)
     yield [
-        _heading("4. Somebody changes that line, in a copy, and knows nothing of the decision"),
+        line(("Later, a colleague who does not know of the decision changes that line (here in a copy):", "italic")),
         line(("- ", "red"), _around(words, at), indent=3),
         *([line(("+ ", "green"), _around(change.after, at), indent=3)] if change.after else []),
+        line(""),
     ]
     is_noticed = isinstance(report, IngestReport) and report.staled
-    noticed = "The decision is stale: its evidence is gone." if is_noticed else "The words still stand elsewhere."
-    linted = space.lint("semantic", options={"limit": 1})
-    told = [one.explanation for one in linted.findings] if isinstance(linted, LintReport) else []
-    yield [_heading(f"5. {noticed}"), *(line(one, indent=3) for one in told), line("")]
+    noticed = f"{label(title, most=_CHARS)} ({where} changed). See: treering lint"
+    yield [
+        _typed(f"add {path}"),
+        line(("Now stale: ", "yellow"), noticed) if is_noticed else line("The same words are elsewhere in the file."),
+        line(""),
+    ]
 
 
-def _ingest(space: Space, *, wait: bool) -> Report:
+def _ingest(space: Space, *, wait: bool) -> IngestReport:
     here = {"path": str(Path.cwd())}
     with watched(space) as busy:
         try:
-            return busy.ingest("repo", input=here, options={"wait": wait})
+            report = busy.ingest("repo", input=here, options={"wait": wait})
         except (InvalidInput, Unavailable):
-            return busy.ingest("path", input=here, options={"wait": wait})  # no repository, or no git
+            report = busy.ingest("path", input=here, options={"wait": wait})  # no repository, or no git
+    if not isinstance(report, IngestReport):
+        raise TypeError(f"ingest answered with {type(report).__name__}")
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """A sentence of a document that decisions may rest on, and a question that it answers."""
+
+    question: str
+    change: _Change
+
+
+def _facts(folder: Path) -> Iterator[_Fact]:
+    """Give the sentences of the README and the docs that state a limit or a default, those below a heading."""
+    for page in _pages(folder):
+        text, heading = _text(page), ""
+        for row in text.splitlines():
+            if found := _HEADING.match(row):
+                heading = _plain_heading(found)
+                continue
+            words = row.strip()
+            after = (_other_number(words) or _opposite(words)) if heading and _FACT.match(words) else None
+            if after and text.count(words) == 1 and _tells(words) >= _PLAIN_WORDS:
+                yield _Fact(_asked_for_default(words) or _asked(heading), _Change(page, words, after, 0))
+
+
+def _pages(folder: Path) -> list[Path]:
+    return [*sorted(folder.glob("README*"), key=_by_name), *sorted((folder / "docs").glob("*.md"))]
+
+
+def _by_name(page: Path) -> tuple[int, str]:
+    return len(page.name), page.name  # README.md before README-VIM.md
+
+
+def _plain_heading(found: re.Match[str]) -> str:
+    """Return a heading that can be asked about; empty for one that every project has."""
+    name = " ".join(re.sub(r"[^\w\s'/-]", " ", found["name"]).split())
+    fits = name and not _EVERYWHERE.fullmatch(name) and len(name.split()) <= _MAX_HEADING_WORDS
+    return name.casefold() if fits else ""
 
 
 def _question(folder: Path) -> str:
@@ -163,20 +215,22 @@ def _question(folder: Path) -> str:
     It asks for a default that a page names, else for a heading that other projects do not have. Where there is none,
     as in reStructuredText, it is the beginning of the first sentence.
     """
-    pages = [*sorted(folder.glob("README*")), *sorted((folder / "docs").glob("*.md"))]
-    texts = [_text(page) for page in pages]
+    texts = list(map(_text, _pages(folder)))
     for text in texts:
-        if found := _DEFAULT.search(text):
-            what = found["what"] or f"default of {found['name']}"
-            return f"what is the {what.replace('`', '')}?"
-    for text in texts:
-        for found in _HEADING.finditer(text):
-            name = " ".join(re.sub(r"[^\w\s'/-]", " ", found["name"]).split())
-            if name and not _EVERYWHERE.fullmatch(name) and len(name.split()) <= 6:
-                return _asked(name.casefold())
+        if asked := _asked_for_default(text):
+            return asked
+    if heading := next(filter(None, (_plain_heading(one) for text in texts for one in _HEADING.finditer(text))), ""):
+        return _asked(heading)
     sentences = filter(None, map(_SENTENCE.search, texts))
     words = next((found["words"].split()[:_MOST_WORDS] for found in sentences), None)
     return re.sub(r"[`*]", "", " ".join(words)) if words else _WITHOUT_WORDS
+
+
+def _asked_for_default(text: str) -> str:
+    """Ask for the first default that a text names; empty if it names none."""
+    found = _DEFAULT.search(text)
+    what = (found["what"] or f"default of {found['name']}") if found else ""
+    return f"what is the {what.replace('`', '')}?" if what else ""
 
 
 def _asked(heading: str) -> str:
@@ -194,20 +248,27 @@ def _asked(heading: str) -> str:
 def _changes_of(hit: ShownHit) -> Iterator[_Change]:
     """Give how somebody might change the lines of a hit; nothing where the file is not as it was read."""
     path = hit.place.partition("#L")[0]
-    file = Path.cwd() / path
-    text = _text(file) if path and not Path(path).is_absolute() else ""
-    lines = [one.strip() for one in hit.text.splitlines()]
+    if path and not Path(path).is_absolute():
+        yield from _changes_in(Path.cwd() / path, hit.text)
+
+
+def _changes_in(file: Path, shown: str) -> Iterator[_Change]:
+    """Give how somebody might change some lines of a file: a sentence of a document before a line of code."""
+    text = _text(file)
+    is_prose = file.suffix.lower() in _PROSE
+    lines = [one.strip() for one in shown.splitlines()]
     telling = [
         one
         for one in lines
-        if len(one.split()) > 3 and text.count(one) == 1 and not one.startswith(("#", "|", "$", ">"))
+        if len(one.split()) > 3 and text.count(one) == 1 and not one.startswith(("#", "|", "$", ">", "!", "["))
     ]
     ways: Sequence[Callable[[str], str | None]] = (_other_number, _opposite, partial(_other_name, text=text), _nothing)
     for words in sorted(telling, key=_tells, reverse=True):
+        is_sentence = is_prose and _tells(words) >= _PLAIN_WORDS
         for rank, change in enumerate(ways):
             after = change(words)
             if after is not None:
-                yield _Change(file, words, after, rank)
+                yield _Change(file, words, after, rank if is_sentence else rank + len(ways))
                 break
 
 
@@ -271,13 +332,5 @@ def _around(text: str, at: int) -> str:
     return f"{'…' if begin else ''}{_gist(text[begin:])}"
 
 
-def _here(file: Path) -> str:
-    return str(file.relative_to(Path.cwd()))
-
-
-def _heading(text: str) -> IndentedLine:
-    return line((text, "bold"))
-
-
-def _indented(lines: Iterator[IndentedLine]) -> Iterator[IndentedLine]:
-    return (IndentedLine(one.text, one.indent + 3) for one in lines)
+def _typed(command: str) -> IndentedLine:
+    return line(("$ ", "dim"), (f"treering {command}", "bold"))

@@ -17,7 +17,7 @@ from treering.spaces import merging, transfer
 from treering.spaces import sync as syncing
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say
-from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, terminable, watched
+from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, shown_address, terminable, watched
 from treering.surfaces.python.space import Space
 from treering.system import proof_checking
 from treering.system.address import Address, file_address
@@ -42,8 +42,9 @@ def init(access: Access, *, here: bool) -> None:
     existed = _is_there(address)
     with opened(address, create=True):
         facts = {"address": str(address), "created": not existed}
-    said = f"{'There is already a space' if existed else 'Made a space'} at {facts['address']}."
-    lines = [line(said), line("Next: treering ingest .", indent=2)]
+    place = shown_address(address)
+    said = f"There is already a space: {place}" if existed else f"Created a space: {place}"
+    lines = [line(said), line("Read this folder with: treering add .")]
     answer(access, facts, lines)
 
 

@@ -1,6 +1,8 @@
 """What the commands of the four verbs and of reviews do: a call, an answer, an exit code."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,9 @@ from treering.surfaces.cli.flags import (
     WriteFlags,
     asked,
 )
-from treering.surfaces.cli.last_answer import note_answer
-from treering.surfaces.cli.printing import EXIT_CODES, line, tell
-from treering.surfaces.cli.rendering import render
+from treering.surfaces.cli.last_answer import note_answer, note_places, place_of
+from treering.surfaces.cli.printing import EXIT_CODES, IndentedLine, line, tell
+from treering.surfaces.cli.rendering import render, render_warnings
 from treering.surfaces.cli.request import (
     check_kind,
     envelope_of,
@@ -37,29 +39,33 @@ from treering.surfaces.cli.session import (
     confirm_destroying,
     embed_later,
     is_piped,
+    may_work_later,
     opened,
     rights_of_verbs,
     watched,
 )
 from treering.surfaces.python.space import note_for_hooks
 from treering.system.machine import write_new
+from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.envelope import Envelope, Report, Verb
 from treering.verbs.everyday import mode_of_path
+from treering.verbs.short_ids import full_id
 
 if TYPE_CHECKING:
     from treering.spaces import proof as proving
-    from treering.surfaces.cli import rendering_changes
+    from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs import feedback as giving
     from treering.verbs.crystallize import review
     from treering.verbs.ingest import report as ingest_report
     from treering.verbs.lint import audit, erasure
     from treering.verbs.lint import lint as lint_verb
-    from treering.verbs.query import browsing
+    from treering.verbs.query import browsing, overview
 else:
     # A command needs its own verb, and not the others.
     proving = LazyModule("treering.spaces.proof")
+    receipts = LazyModule("treering.surfaces.cli.receipts")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
     giving = LazyModule("treering.verbs.feedback")
     review = LazyModule("treering.verbs.crystallize.review")
@@ -68,6 +74,7 @@ else:
     erasure = LazyModule("treering.verbs.lint.erasure")
     lint_verb = LazyModule("treering.verbs.lint.lint")
     browsing = LazyModule("treering.verbs.query.browsing")
+    overview = LazyModule("treering.verbs.query.overview")
 
 _FAILED = 1
 _STDIN = "-"
@@ -88,11 +95,10 @@ def ingest(
     with opened(access, writing, create=catalog.find("ingest").find(mode).makes_space) as space:
         chosen = mode or (_STDIN_MODE if what == _STDIN or not what else mode_for(what, space))
         envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
+        begun = time.monotonic()
         with watched(space) as busy:
             report = _called(busy, "ingest", envelope)
-        answer(access, report, render(report))
-        if isinstance(report, ingest_report.IngestReport) and not report.dry_run:
-            embed_later(space, writing)
+        _answer_ingest(space, report, time.monotonic() - begun, access, writing)
     if isinstance(report, ingest_report.IngestReport) and report.counts.get("failed"):
         raise typer.Exit(_FAILED)
 
@@ -103,18 +109,34 @@ def ingest_items(
     """Bring in texts given as data."""
     envelope = envelope_of("ingest", _STDIN_MODE, calling, given={"items": [*items]}, options=asked(bringing))
     with opened(access, writing, create=True) as space:
+        begun = time.monotonic()
         report = _called(space, "ingest", envelope)
-        answer(access, report, render(report))
+        _answer_ingest(space, report, time.monotonic() - begun, access, writing)
+
+
+def _answer_ingest(space: "Space", report: Report, seconds: float, access: Access, writing: WriteFlags) -> None:
+    if not isinstance(report, ingest_report.IngestReport):
+        answer(access, report, render(report, ledger=space.engine.ledger))
+        return
+    lines = rendering_changes.render_ingest(
+        report,
+        space.engine.ledger,
+        seconds=seconds,
+        embeddings=_when_embedded(space, report.pending_vectors, writing),
+        verbose=access.verbose,
+    )
+    answer(access, report, lines)
+    if not report.dry_run:
         embed_later(space, writing)
 
 
-def query_with(given: Mapping[str, Any], mode: str, access: Access, calling: Calling, **options: Any) -> None:
-    """Ask with an input of several fields, and print what is known."""
-    envelope = envelope_of("query", mode, calling, given=given, options=options)
-    with opened(access) as space:
-        report = _called(space, "query", envelope)
-        note_answer(space.address, report)
-    answer(access, report, render(report, fenced=is_piped()))
+def _when_embedded(space: "Space", pending: int, writing: WriteFlags) -> str:
+    if not may_work_later(writing):
+        return f"embed {rendering_changes.counted_things(pending, 'passage')} with: treering vectors"
+    minutes = overview.minutes_left(space.engine, pending)
+    if minutes is None:
+        return "embeddings are being made in the background."
+    return f"embeddings will be ready in about {rendering_changes.duration(max(60 * minutes, 1))}."
 
 
 def query(
@@ -133,6 +155,8 @@ def query(
         tell(f"note: `{words[0]}` is a word of the question here; as a mode: treering query --mode {words[0]} …")
     if not given and not calling.input and mode not in ("recent", "brief"):
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
+    if access.verbose and "explain" in catalog.find("query").find(mode).options.model_fields:
+        reading = replace(reading, explain=True)
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
     if (key and not proof) or (proof and mode not in ("", "context")):
@@ -182,8 +206,18 @@ def crystallize(
             report = _called(space, "crystallize", envelope)
         except InvalidInput as error:
             raise naming_options(error) from error
-        answer(access, report, render(report, fenced=is_piped()))
+        _answer(space, report, access)
         embed_later(space, writing)
+
+
+def answer_with_receipt(space: "Space", verb: Verb, envelope: Envelope, access: Access) -> None:
+    """Make a call, and print what it did."""
+    _answer(space, _called(space, verb, envelope), access)
+
+
+def _answer(space: "Space", report: Report, access: Access) -> None:
+    lines = render(report, fenced=is_piped(), verbose=access.verbose, ledger=space.engine.ledger)
+    answer(access, report, lines)
 
 
 def lint(
@@ -206,11 +240,22 @@ def lint(
     with opened(access, writing) as space:
         with watched(space) as busy:
             reports = [_called(busy, "lint", envelope) for envelope in envelopes]
-        lines = (line for report in reports for line in render(report, fenced=is_piped()))
-        answer(access, reports[0] if mode else reports, lines)
+        answer(access, reports[0] if mode else reports, _lines_of_lint(space, reports, access))
         embed_later(space, writing)
     if strict and any(map(_has_errors, reports)):
         raise typer.Exit(_FAILED)
+
+
+def _lines_of_lint(space: "Space", reports: Sequence[Report], access: Access) -> Iterator[IndentedLine]:
+    found = [one for one in reports if isinstance(one, lint_verb.LintReport)]
+    if found:
+        findings = rendering_changes.findings_in_order(found)
+        note_places(space.address, [next(iter(one.ids), "") for one in findings])
+        yield from rendering_changes.render_findings(found, verbose=access.verbose)
+        yield from render_warnings([warning for one in found for warning in one.warnings])
+    for report in reports:
+        if report not in found:
+            yield from render(report, fenced=is_piped(), verbose=access.verbose, ledger=space.engine.ledger)
 
 
 def _modes_of_lint(mode: str, rules: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
@@ -293,22 +338,26 @@ def show_waiting(access: Access) -> None:
     """List the patches that wait."""
     with opened(access) as space:
         found = space.proposals()
-    answer(access, found, rendering_changes.render_proposals(found))
+        note_places(space.address, [one.id for one in found])
+        answer(access, found, rendering_changes.render_proposals(found, space.engine.ledger, verbose=access.verbose))
 
 
 def show(patch: str, access: Access) -> None:
     """Show a patch as a diff."""
     with opened(access) as space:
-        diff = space.proposal_diff(patch)
-    answer(access, diff, [line((patch, "bold")), *rendering_changes.render_diff(diff, fenced=is_piped())])
+        given = full_id(space.engine.ledger, place_of(space.address, patch))
+        diff = space.proposal_diff(given)
+    answer(access, diff, [line((given, "bold")), *rendering_changes.render_diff(diff, fenced=is_piped())])
 
 
 def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
     """Apply patches, each by itself: those before one that fails stay applied."""
     with opened(access, writing) as space:
         for patch in patches:
-            receipt = space.approve(patch)
-            answer(access, receipt, rendering_changes.render_receipt("Applied", receipt))
+            receipt = space.approve(full_id(space.engine.ledger, place_of(space.address, patch)))
+            actor = Settings.read().actor
+            shown = receipts.render_receipt(space.engine.ledger, receipt, actor=actor, verbose=access.verbose)
+            answer(access, receipt, shown)
         embed_later(space, writing)
 
 
@@ -322,16 +371,24 @@ def propose(scope: str, options: Mapping[str, Any], access: Access, writing: Wri
 def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Turn a patch down."""
     with opened(access, writing) as space:
-        record = space.reject(patch, reason)
-    answer(access, record, [line(f"Rejected {record.id}.")])
+        given = full_id(space.engine.ledger, place_of(space.address, patch))
+        what = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(given))
+        record = space.reject(given, reason)
+    answer(access, record, [line(("Rejected: ", "bold"), what)])
 
 
 def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Take a patch back."""
     with opened(access, writing) as space:
-        receipt = space.revert(patch, reason)
-        answer(access, receipt, rendering_changes.render_receipt(f"Reverted {patch} by", receipt))
-        embed_later(space, writing)
+        revert_in(space, full_id(space.engine.ledger, patch), reason, access, writing)
+
+
+def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
+    """Take a patch of an open space back."""
+    receipt = space.revert(patch, reason)
+    lines = receipts.render_reverted(space.engine.ledger, receipt, patch, verbose=access.verbose)
+    answer(access, receipt, lines)
+    embed_later(space, writing)
 
 
 def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:

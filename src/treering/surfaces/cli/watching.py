@@ -35,7 +35,7 @@ from treering.surfaces.cli.commands.spaces import SharingFlags, WatchFlags
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line, say_json, show, tell, terminal
 from treering.surfaces.cli.rendering import render_warnings
-from treering.surfaces.cli.rendering_changes import TOLD, counted, render_finding, render_items
+from treering.surfaces.cli.rendering_changes import TOLD, counted, ingest_in_words, render_finding, render_items
 from treering.surfaces.cli.session import answer, embed_later, opened, told_to_stop, watched
 from treering.surfaces.cli.verbs import mode_for
 from treering.surfaces.python.space import Space
@@ -147,7 +147,7 @@ class _Watcher:
         if occasion == "begun":
             what = "commits" if self._mode == "repo" and not self.wanted.worktree else "files"
             yield line(("Watching ", "bold"), f"the {what} of {self.place} for {self.address}. Ctrl-C ends it.")
-        yield line(f"{_now()}  {counted(report.counts)}")
+        yield line(f"{_now()}  {ingest_in_words(report)}")
         yield from render_items([one for one in report.items if one.outcome in TOLD])
         for one in arisen:
             yield from render_finding(one)

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from pydantic import Field
 
 from treering.core.canonical import Instant
+from treering.ports.format import ONLY_FIRST_LINES
 from treering.verbs.envelope import Report, Value
 
 Outcome = Literal["failed", "skipped", "proposed", "removed", "moved", "updated", "created", "unchanged"]
@@ -60,6 +61,10 @@ class IngestReport(Report):
     pending_vectors: int = 0
     """Texts found by words already, and by meaning as soon as they have their vector."""
     dry_run: bool = False
+    summarized: dict[str, int] = Field(default={}, exclude_if=lambda counts: not counts)
+    """New files of which only a summary is indexed, such as lock files, by reason."""
+    redacted: int = Field(default=0, exclude_if=lambda count: not count)
+    """Secrets that were replaced by their kind."""
 
 
 class JobReport(Report):
@@ -115,6 +120,16 @@ class JobRow(Value):
         """
         silent = abs((now - self.updated_at).total_seconds()) > _SILENCE_SECONDS
         return "interrupted" if self.state not in ENDED and silent else self.state
+
+
+def is_routine(warning: str) -> bool:
+    """Return whether a warning reports what ingest does by itself, such as redacting a secret."""
+    return is_redaction(warning) or warning.endswith(ONLY_FIRST_LINES)
+
+
+def is_redaction(warning: str) -> bool:
+    """Return whether a warning reports a redacted secret."""
+    return "redacted" in warning
 
 
 def first_by_outcome(items: Iterable[ItemResult], limit: int) -> tuple[ItemResult, ...]:

@@ -66,6 +66,8 @@ from treering.verbs.ingest.report import (
     JobState,
     Outcome,
     first_by_outcome,
+    is_redaction,
+    is_routine,
     overall_outcome,
 )
 from treering.verbs.ingest.segments import with_short_names, without_recalled_segments
@@ -103,6 +105,8 @@ class IngestTally:
     staled: list[str] = field(default_factory=list)
     contested: list[str] = field(default_factory=list)
     sequence: int = 0
+    summarized: Counter[str] = field(default_factory=Counter)
+    redacted: int = 0
 
     def add(self, *results: ItemResult) -> None:
         """Count results."""
@@ -187,7 +191,7 @@ class Run:
             mode=self._task.mode,
             scope=self._writer.scope,
             status=overall_outcome(account.counts),
-            warnings=bounded(account.warnings, _WARNINGS),
+            warnings=bounded(sorted(account.warnings, key=is_routine), _WARNINGS),
             ids=tuple(dict.fromkeys(filter(None, [*touched, *account.staled, *account.contested]))),
             counts=dict(account.counts),
             items=items,
@@ -198,6 +202,8 @@ class Run:
             sequence=account.sequence or self._engine.ledger.sequence(),
             pending_vectors=self._engine.index.vectors.lag().pending,
             dry_run=self._writer.dry_run,
+            summarized=dict(account.summarized),
+            redacted=account.redacted,
         )
 
     def _each(self, readings: Iterable[Sequence[Reading]]) -> Iterator[Reading]:
@@ -251,6 +257,9 @@ class Run:
         warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
         warnings += [left_out.reason()] if left_out.passages else []
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
+        self.account.redacted += sum(map(is_redaction, warnings))
+        if state is None and (why := _summarized(draft)):
+            self.account.summarized[why] += 1
         self._put(SourceToWrite(draft, earlier))
 
     def _cleaned(self, draft: SourceDraft) -> Screened[SourceDraft]:
@@ -411,6 +420,11 @@ class Run:
     def _save(self, row: JobRow) -> None:
         self._kept, self._saved_at = None, row.updated_at
         self._engine.jobs.save(row.id, row.model_dump(mode="json"))
+
+
+def _summarized(draft: SourceDraft) -> str:
+    """Return why only a summary of a file is indexed, such as `lock file`; empty if all of it is."""
+    return "binary" if draft.content_type == "binary_stub" else str(draft.metadata.get("generated", ""))
 
 
 def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:

@@ -290,9 +290,13 @@ def _vector_work(call: Call, pending: int) -> VectorWork | None:
     holding = next((one for one in call.engine.leases.held() if one.name == VECTORS), None)
     if holding is None:
         return None
-    pace = call.engine.jobs.find(_PACE)
-    left = pending * pace["seconds"] / pace["made"] / 60 if pace and pace["made"] else None
-    return VectorWork(process=holding.process, minutes_left=left)
+    return VectorWork(process=holding.process, minutes_left=minutes_left(call.engine, pending))
+
+
+def minutes_left(engine: Engine, pending: int) -> float | None:
+    """Return how long `pending` vectors take at the pace of the last process in the background; None if unknown."""
+    pace = engine.jobs.find(_PACE)
+    return pending * pace["seconds"] / pace["made"] / 60 if pace and pace["made"] else None
 
 
 def _protection(call: Call) -> SpaceProtection | None:

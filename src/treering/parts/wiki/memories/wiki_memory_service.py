@@ -445,7 +445,7 @@ class WikiMemoryService:
         except Corrupt as error:
             _LOG.exception("The memory of wiki agents is damaged.")
             raise Corrupt(
-                "The memory is damaged: what is stored does not verify.", hint="Run `treering lint --mode audit`."
+                "The memory is damaged: what is stored does not verify.", hint="Run `treering lint audit`."
             ) from error
         except Exception as error:  # a store may raise anything, and tell addresses and users
             _LOG.exception("The memory of wiki agents failed.")

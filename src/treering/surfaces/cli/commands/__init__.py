@@ -46,6 +46,9 @@ def treering(
     trust: Annotated[  # noqa: ARG001 - shown in the help; `run` takes it out of every command line
         bool, typer.Option("--trust", help="Open a space that came with the repository. With any command.")
     ] = False,
+    no_pager: Annotated[  # noqa: ARG001 - as --trust
+        bool, typer.Option("--no-pager", help="Print long answers at once. With any command.")
+    ] = False,
 ) -> None:
     """Memory for LLM agents that can be checked: evidence, contradictions, gaps and history, on one file."""
     if context.invoked_subcommand is None:

@@ -58,7 +58,9 @@ def add(
 
 def search(access: Access, words: Words, limit: Limit = None, scope: Scope = "/") -> None:
     """Find passages and knowledge, with the lines that answer."""
-    verbs.query(words, "search", access, Calling(scope=scope), QueryFlags(limit=limit), proof=None, key=None)
+    verbs.query(
+        words, "search", access, Calling(scope=scope), QueryFlags(limit=limit, descend=True), proof=None, key=None
+    )
 
 
 def ask(
@@ -68,7 +70,9 @@ def ask(
     scope: Scope = "/",
 ) -> None:
     """Gather what is known for a task, with its sources."""
-    verbs.query(words, "", access, Calling(scope=scope), QueryFlags(max_tokens=max_tokens), proof=None, key=None)
+    verbs.query(
+        words, "", access, Calling(scope=scope), QueryFlags(max_tokens=max_tokens, descend=True), proof=None, key=None
+    )
 
 
 def brief(access: Access, scope: Scope = "/") -> None:
@@ -118,7 +122,6 @@ def decide(
 ) -> None:
     """Record a decision."""
     everyday.record(
-        "Decided",
         text,
         lambda words, based: calls.decide(words, based, question=question, why=why, instead_of=instead_of or []),
         because,
@@ -139,7 +142,6 @@ def rule(
 ) -> None:
     """Record a rule to keep."""
     everyday.record(
-        "Rule",
         text,
         lambda words, based: calls.rule(words, based, applies_to=applies_to, why=why),
         because,
@@ -159,7 +161,6 @@ def prefer(
 ) -> None:
     """Record a preference."""
     everyday.record(
-        "Preference",
         text,
         lambda words, based: calls.prefer(words, based, applies_to=applies_to),
         because,
@@ -179,7 +180,6 @@ def fact(
 ) -> None:
     """Record a fact, such as "port = 8080"."""
     everyday.record(
-        "Fact",
         text,
         lambda words, based: calls.fact(words, based, subject=subject),
         because,
@@ -198,7 +198,6 @@ def task(
 ) -> None:
     """Open a task."""
     everyday.record(
-        "Task",
         text,
         lambda words, _: calls.task(words, priority=priority, scope=scope),
         None,

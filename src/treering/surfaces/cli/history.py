@@ -1,0 +1,168 @@
+"""The log in words: one line for each thing that was recorded, read or taken back."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from treering.core.canonical import parse_time
+from treering.core.characters import label, one_line
+from treering.core.objects import Source
+from treering.ports.ledger import Ledger
+from treering.surfaces.cli.printing import IndentedLine, line, local_time
+from treering.surfaces.cli.receipts import change_in_words
+from treering.surfaces.python.space import Space
+
+if TYPE_CHECKING:
+    from treering.verbs.query.recent import RecentChange, RecentReport
+
+LINES = 30
+"""Lines of the log without --limit."""
+_PAGE = 1000
+_SAME_INGEST_SECONDS = 60
+"""Batches of one ingest that are written within this time are one line."""
+_TITLE_CHARS = 200
+_COMMIT_CHARS = 7
+_LINKS = frozenset({"linked", "unlinked"})
+_INGEST = "Ingest "
+_FILES = {"created": "Read", "updated": "Updated", "moved": "Moved", "archived": "Removed"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """One line of the log: a change of one object, or the files of one ingest."""
+
+    at: datetime
+    actor: str
+    what: str
+    title: str
+    place: str
+    """The id that the line's number stands for."""
+    patches: tuple[str, ...]
+    reason: str
+
+
+def recent(space: Space, given: Mapping[str, Any], scope: str, *, as_of: int | None = None) -> "RecentReport":
+    """Return changes at and below a scope up to an audit sequence number, newest first."""
+    options = {"descend": True, **({} if as_of is None else {"as_of": as_of})}
+    return space.query("recent", scope=scope, input=given, options=options)
+
+
+def events(space: Space, given: Mapping[str, Any], scope: str, *, until_enough: int) -> Sequence[LoggedEvent]:
+    """Return the first events of the log, newest first."""
+    return list(islice(_events(space.engine.ledger, _changes(space, given, scope)), until_enough))
+
+
+def render_events(
+    found: Sequence[LoggedEvent], *, fenced: bool, numbered: bool = False, verbose: bool = False
+) -> Iterator[IndentedLine]:
+    """Show events. `numbered`: with the numbers that work as ids in the next command."""
+    if not found:
+        yield line("No changes.")
+    width = len(str(len(found))) if numbered else 0
+    for number, one in enumerate(found, start=1):
+        title = (label if fenced else one_line)(one.title, most=_TITLE_CHARS) if one.title else ""
+        yield line(
+            f"{number:>{width}}  " if numbered else "",
+            (f"{local_time(one.at)}  ", "dim"),
+            f"{one.what}: " if title else one.what,
+            (title, "bold"),
+            (f"  {one_line(one.actor)}", "dim"),
+        )
+        if verbose:
+            why = f": {one_line(one.reason, most=_TITLE_CHARS)}" if one.reason else ""
+            yield line((f"{one.place}  {', '.join(one.patches)}{why}", "dim"), indent=width + 2)
+
+
+def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator["RecentChange"]:
+    """Yield all changes, page by page, without links: those come with what they link."""
+    as_of: int | None = None
+    while True:
+        report = recent(space, {**given, "limit": _PAGE}, scope, as_of=as_of)
+        yield from (one for one in report.changes if one.event not in _LINKS)
+        if not report.more:
+            return
+        as_of = report.changes[-1].seq - 1
+
+
+def _events(ledger: Ledger, changes: Iterator["RecentChange"]) -> Iterator[LoggedEvent]:
+    """Yield what happened: the files of one ingest as one event, anything else by itself."""
+    ingest: _Ingest | None = None
+    for change in changes:
+        at = parse_time(change.time)
+        is_read = change.reason.startswith(_INGEST)
+        if ingest and not (is_read and ingest.contains(change, at)):
+            yield ingest.event(ledger)
+            ingest = None
+        if is_read:
+            ingest = ingest or _Ingest(change, at)
+            ingest.add(change, at)
+        # Knowledge that was read from a file comes with its file.
+        if not is_read or (change.type == "knowledge" and change.event != "created"):
+            yield from _of_object(ledger, change, at)
+    if ingest:
+        yield ingest.event(ledger)
+
+
+@dataclass(slots=True)
+class _Ingest:
+    """The changes of one ingest, newest first."""
+
+    first: "RecentChange"
+    oldest: datetime
+    files: dict[str, str] = field(default_factory=dict)
+    """By the id of a source, the first thing that happened to it."""
+    patches: dict[str, None] = field(default_factory=dict)
+
+    def contains(self, change: "RecentChange", at: datetime) -> bool:
+        same = (change.reason, change.actor) == (self.first.reason, self.first.actor)
+        return same and (self.oldest - at).total_seconds() < _SAME_INGEST_SECONDS
+
+    def add(self, change: "RecentChange", at: datetime) -> None:
+        self.oldest = at
+        self.patches[change.patch_id] = None
+        if change.type == "source":
+            self.files[change.id] = change.event
+
+    def event(self, ledger: Ledger) -> LoggedEvent:
+        commit = ""
+        heads = ledger.heads(self.files)
+        for head in heads.values():
+            if head.kind == "repo":  # the map of a repository is no file
+                commit = _commit_of(ledger, head.id, self.first.seq)
+                self.files.pop(head.id)
+        counts = Counter(self.files.values())
+        did = ", ".join(f"{word.lower()} {_files(counts[event])}" for event, word in _FILES.items() if counts[event])
+        target = self.first.reason.removeprefix(_INGEST)
+        what, title = f"{did or 'read'} ({target})", ""
+        if commit and did:
+            what = f"{did} {'at' if counts['created'] else 'to'} commit {commit[:_COMMIT_CHARS]}"
+        if len(self.files) == 1:
+            head = heads[next(iter(self.files))]
+            what = next((_FILES[one] for one in counts if one in _FILES), "Read")
+            title = head.origin.rpartition("#")[2] if "#" in head.origin else head.title
+        place = next(iter(self.files), self.first.id)
+        at = parse_time(self.first.time)
+        what = what[:1].upper() + what[1:]
+        return LoggedEvent(at, self.first.actor, what, title, place, tuple(self.patches), self.first.reason)
+
+
+def _of_object(ledger: Ledger, change: "RecentChange", at: datetime) -> Iterator[LoggedEvent]:
+    head = ledger.heads([change.id]).get(change.id)
+    # A declaration's note comes with what it declares.
+    if head and not head.origin.startswith("declaration:"):
+        what = change_in_words(change.event, replace(head, status=change.status or head.status))
+        yield LoggedEvent(at, change.actor, what, change.title, change.id, (change.patch_id,), change.reason)
+
+
+def _commit_of(ledger: Ledger, identity: str, sequence: int) -> str:
+    """Return the commit of a repository's map as of some event; empty if it has none."""
+    item = ledger.get(identity, as_of=sequence)
+    return str(item.payload.get("commit") or "") if isinstance(item, Source) else ""
+
+
+def _files(number: int) -> str:
+    """Return a number of files in words."""
+    return f"{number:,} file{'' if number == 1 else 's'}"

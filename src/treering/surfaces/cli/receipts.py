@@ -1,0 +1,202 @@
+"""What a write did, in words: receipts, and the knowledge that it made stale or contested."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from treering.core.canonical import PREFIXES, is_object
+from treering.core.characters import label, one_line
+from treering.core.errors import NotFound
+from treering.core.evidence import place_in
+from treering.core.objects import Knowledge, Source, title_of
+from treering.core.patch import TITLE, Create, PatchRecord, Receipt
+from treering.ports.ledger import Head, Ledger
+from treering.surfaces.cli.printing import IndentedLine, line
+from treering.verbs.crystallize.submission import WriteReport
+from treering.verbs.everyday import RECORDING_TOOL
+from treering.verbs.evidence.resolving import ResolvedEvidence
+from treering.verbs.short_ids import short_id
+
+_MAX_OBJECTS = 20
+"""Objects of one write that a receipt names."""
+_MAX_DRIFTED = 5
+"""Stale or contested titles on one line."""
+_MAX_PLACES = 3
+_TITLE_CHARS = 120
+_LINKS = frozenset({"linked", "unlinked"})
+_GONE = frozenset({"archived", "cancelled", "invalid"})
+"""Statuses of objects that a revert ended."""
+_CREATED = {"decision": "Decided", "constraint": "Rule", "source": "Read"}
+_EVENTS = {"staled": "Now stale", "contested": "Now contested", "reverted": "Undone", "superseded": "Replaced"}
+_STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archived": "Archived"}
+_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
+
+
+def change_in_words(event: str, head: Head) -> str:
+    """Return what happened to an object as the first words of a line, such as `Decided` or `Now stale`."""
+    if event == "created":
+        return _CREATED.get(head.kind) or _CREATED.get(head.type) or head.kind.replace("_", " ").capitalize()
+    if event == "reverted" and head.status not in _GONE:
+        return "Restored"
+    if event == "transitioned":
+        return _STATUSES.get(head.status, f"Now {head.status.replace('_', ' ')}")
+    return _EVENTS.get(event, event.replace("_", " ").capitalize())
+
+
+def short_place(place: str) -> str:
+    """Return a citation as people type it: `README.md:5-11` for `README.md#L5-L11 @ 93e339b8d478`."""
+    return places_as_typed(place).partition(" @ ")[0]
+
+
+def places_as_typed(text: str) -> str:
+    """Return a text with the lines of files as people type them, without commits."""
+    return _LINES.sub(lambda found: f":{found[1]}" + (f"-{found[2]}" if found[1] != found[2] else ""), text)
+
+
+def render_receipt(
+    ledger: Ledger,
+    receipt: Receipt,
+    *,
+    actor: str,
+    evidence: Sequence[ResolvedEvidence] = (),
+    verbose: bool = False,
+) -> Iterator[IndentedLine]:
+    """Show each object that a patch changed, with the places it is based on, then what became stale or contested.
+
+    `actor`: who would undo it.
+    """
+    changed = [one for one in receipt.results if one.outcome not in {"unchanged", "duplicate"}]
+    if not changed and receipt.results:
+        yield line(("Known already: ", "bold"), _title(ledger, receipt.results[0].id))
+    objects = _objects(ledger, receipt)
+    replaced = [head.title for event, head in objects if event == "superseded"]
+    new = [one for one in objects if one[0] == "created"]
+    if new and replaced:
+        objects = new
+    for number, (event, head) in enumerate(objects[:_MAX_OBJECTS], start=1):
+        places = [_as_typed(one) for one in evidence] if len(new) == 1 else _places(ledger, head.id)
+        based = f" ({', '.join(places)})" if places and event == "created" else ""
+        instead = f", instead of: {'; '.join(map(one_line, replaced))}" if new and replaced else ""
+        undo = f". Undo with: {_undo(ledger, receipt, actor)}" if number == min(len(objects), _MAX_OBJECTS) else ""
+        yield line(
+            (f"{change_in_words(event, head)}: ", "bold"), one_line(head.title, most=TITLE), based, instead, undo
+        )
+        if verbose:
+            yield line((f"{head.id}, {head.status}, revision {head.revision}", "dim"), indent=2)
+    if len(objects) > _MAX_OBJECTS:
+        yield line(f"and {len(objects) - _MAX_OBJECTS} more", indent=2)
+    if receipt.replayed:
+        yield line("This idempotency key was used before, so nothing was written again.")
+    if verbose:
+        yield line((f"{receipt.patch_id}, audit {receipt.sequence}", "dim"), indent=2)
+    yield from render_drift(ledger, receipt.staled, receipt.contested)
+
+
+def render_write(ledger: Ledger, report: WriteReport, *, actor: str, verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show what was written, or what waits for review."""
+    if report.receipt:
+        yield from render_receipt(ledger, report.receipt, actor=actor, evidence=report.evidence, verbose=verbose)
+    elif report.status == "proposed":
+        based = f" ({', '.join(map(_as_typed, report.evidence))})" if report.evidence else ""
+        what = titles_of_patch(ledger, ledger.patch(report.patch_id))
+        yield line(("Waiting for review: ", "bold"), what, based, ". See: treering review list")
+        if verbose:
+            yield line((report.patch_id, "dim"), indent=2)
+    if report.possible_duplicates:
+        yield line(("Similar: ", "yellow"), _quoted_titles(ledger, report.possible_duplicates))
+
+
+def titles_of_patch(ledger: Ledger, record: PatchRecord) -> str:
+    """Return the titles of the objects that a patch changes."""
+    new = [one.object for one in record.operations if isinstance(one, Create)]
+    stated = [one for one in new if not isinstance(one, Source)] or new
+    known = [one.id for one in record.operations if hasattr(one, "id")]
+    known += [one.target for one in record.effects if is_object(one.target)]
+    titles = [title_of(one) for one in stated] or [one.title for one in _stated(ledger, known)]
+    shown = "; ".join(one_line(one, most=_TITLE_CHARS) for one in list(dict.fromkeys(titles))[:_MAX_DRIFTED])
+    return f"{shown} and {len(titles) - _MAX_DRIFTED} more" if len(titles) > _MAX_DRIFTED else shown
+
+
+def render_reverted(ledger: Ledger, receipt: Receipt, patch: str, *, verbose: bool = False) -> Iterator[IndentedLine]:
+    """Show the objects that a revert took back, and those that are as before."""
+    heads = _stated(ledger, [one.id for one in receipt.results if is_object(one.id)])
+    gone = _titles(one for one in heads if one.status in _GONE)
+    restored = _titles(one for one in heads if one.status not in _GONE)
+    yield line(("Undone: ", "bold"), gone or restored or patch)
+    if gone and restored:
+        yield line(("Restored: ", "bold"), restored)
+    if verbose:
+        yield line((f"{patch}, reverted by {receipt.patch_id}, audit {receipt.sequence}", "dim"), indent=2)
+    yield from render_drift(ledger, receipt.staled, receipt.contested)
+
+
+def render_drift(ledger: Ledger | None, staled: Sequence[str], contested: Sequence[str]) -> Iterator[IndentedLine]:
+    """Show the titles of knowledge that became stale or contested; its ids without a ledger."""
+    for identity in staled[:_MAX_DRIFTED]:
+        gone = _places(ledger, identity)
+        why = f" ({', '.join(gone)} changed)" if gone else ""
+        yield line(("Now stale: ", "yellow"), _title(ledger, identity), why, ". See: treering lint")
+    if len(staled) > _MAX_DRIFTED:
+        yield line(("Now stale: ", "yellow"), f"{len(staled) - _MAX_DRIFTED} more. See: treering lint")
+    if contested:
+        yield line(("Now contested: ", "yellow"), _quoted_titles(ledger, contested), ". See: treering lint")
+
+
+def _undo(ledger: Ledger, receipt: Receipt, actor: str) -> str:
+    """Return the command that takes a patch back: the plain one for what its user recorded last."""
+    source = ledger.patch(receipt.patch_id).source
+    is_last = source.actor == actor and source.tool == RECORDING_TOOL
+    return "treering undo" if is_last else f"treering undo {short_id(receipt.patch_id)}"
+
+
+def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
+    """Return the objects of a patch with what happened to each, the new ones first.
+
+    The note that holds a declaration is left out: it is not what its author recorded.
+    """
+    changed = [one.id for one in receipt.results if one.outcome not in {"unchanged", "duplicate"}]
+    happened = {}
+    for head in _stated(ledger, changed):
+        events = [one.event_type for one in ledger.events_of(head.id) if one.patch_id == receipt.patch_id]
+        happened[head.id] = (next((one for one in events if one not in _LINKS), "updated"), head)
+    return sorted(happened.values(), key=lambda one: one[0] != "created")
+
+
+def _stated(ledger: Ledger, ids: Sequence[str]) -> list[Head]:
+    heads = list(ledger.heads(dict.fromkeys(ids)).values())
+    return [one for one in heads if one.type != "source"] or heads
+
+
+def _titles(heads: Iterable[Head]) -> str:
+    return "; ".join(one_line(one, most=_TITLE_CHARS) for one in dict.fromkeys(one.title for one in heads))
+
+
+def _title(ledger: Ledger | None, identity: str) -> str:
+    head = ledger.heads([identity]).get(identity) if ledger else None
+    return label(head.title) if head else identity
+
+
+def _quoted_titles(ledger: Ledger | None, ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _MAX_DRIFTED} more" if len(ids) > _MAX_DRIFTED else ""
+    return ", ".join(_title(ledger, one) for one in ids[:_MAX_DRIFTED]) + more
+
+
+def _places(ledger: Ledger | None, identity: str) -> list[str]:
+    """Return the places that knowledge is based on, the first of them."""
+    if ledger is None or not identity.startswith(f"{PREFIXES['knowledge']}:"):
+        return []
+    item = ledger.get(identity)
+    refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+    places: dict[str, None] = {}
+    for ref in refs:
+        try:
+            source, segment = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id)
+        except NotFound:
+            continue
+        # A declaration without a place is evidence of itself.
+        if isinstance(source, Source) and not source.origin.startswith("declaration:"):
+            places[short_place(place_in(ref.locator(segment), source.origin))] = None
+    return list(places)[:_MAX_PLACES]
+
+
+def _as_typed(one: ResolvedEvidence) -> str:
+    return f"{short_place(one.place)}{', uncommitted' if one.uncommitted else ''}"

@@ -1,0 +1,193 @@
+"""What the command line prints for people: sentences with titles and places, and ids only on request."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from treering.surfaces.cli import printing
+from treering.surfaces.cli.commands import command_line
+from treering.surfaces.cli.history import LoggedEvent, render_events
+from treering.surfaces.cli.printing import page
+from treering.surfaces.cli.receipts import places_as_typed
+from treering.surfaces.cli.rendering_changes import duration, ingest_in_words, render_ingest
+from treering.verbs.ingest.report import IngestReport, ItemResult
+
+README = "# Acme\n\nAcme retries three times.\n"
+ID = re.compile(r"(know|src|patch|work):[0-9a-z]{26}")
+SOURCES = Path(printing.__file__).parents[2]
+
+
+def ingest_report(**given):
+    return IngestReport(scope="/", status="ok", **{"mode": "path", **given})
+
+
+@pytest.fixture
+def acme(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.commit({"README.md": README, "Cargo.lock": "[[package]]\n"})
+    stage.done("init")
+    stage.done("add", ".")
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (
+            ingest_report(counts={"created": 482, "skipped": 5}, summarized={"lock file": 51}, redacted=3),
+            "Read 487 files in 12 s: 431 indexed, 51 summarized (lock files), 5 skipped. Redacted 3 secrets.",
+        ),
+        (ingest_report(counts={"unchanged": 1}), "Read 1 file in 12 s: nothing changed."),
+        (ingest_report(counts={"updated": 2, "removed": 1}), "Read 2 files in 12 s: 2 updated, 1 removed."),
+        (ingest_report(mode="source", counts={"created": 2}), "Read 2 texts in 12 s: 2 indexed."),
+        (ingest_report(counts={}), "Read 0 files in 12 s: nothing new."),
+    ],
+)
+def test_ingest_is_reported_in_a_sentence(report, words):
+    assert ingest_in_words(report, 12.3) == words
+
+
+def test_repository_map_is_not_counted_as_a_file():
+    items = (ItemResult(origin="repo:/acme", outcome="updated"),)
+    report = ingest_report(mode="repo", counts={"updated": 1, "unchanged": 6}, items=items)
+    assert ingest_in_words(report) == "Read 6 files: nothing changed."
+
+
+def test_routine_warnings_are_shown_only_on_request():
+    warnings = ("path:/acme#a.lock: lock file: only its first lines are kept", "path:/acme#b.pdf: needs the extra pdf")
+    report = ingest_report(counts={"created": 2}, warnings=warnings)
+    shown = ["".join(one.text.plain) for one in render_ingest(report)]
+    assert shown[1:] == ["warning: b.pdf: needs the extra pdf"]
+    assert "lock file" in "".join(one.text.plain for one in render_ingest(report, verbose=True))
+
+
+def test_same_warning_of_many_files_is_one_line():
+    warnings = tuple(f"path:/acme#{n}.pdf: needs the extra pdf" for n in range(5))
+    shown = [one.text.plain for one in render_ingest(ingest_report(counts={"created": 5}, warnings=warnings))]
+    assert shown[1:] == ["warning: 0.pdf, 1.pdf, 2.pdf and 2 more: needs the extra pdf"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.42, "0.4 s"), (12.3, "12 s"), (90, "90 s"), (240, "4 minutes"), (7_300, "122 minutes")]
+)
+def test_duration_is_in_the_unit_people_use(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_add_names_summarized_files(acme):
+    assert "1 indexed, 1 summarized (lock files)" in acme.done("add", ".", "--space", "sqlite:other.db").out
+
+
+def test_stale_knowledge_is_named_by_title_and_place(acme):
+    acme.done("decide", "Retries are bounded", "--because", "README.md:3")
+    acme.commit({"README.md": "# Acme\n\nAcme never retries.\n"})
+    out = acme.done("add", ".").out
+    assert 'Now stale: "Retries are bounded" (README.md:1-3 changed). See: treering lint' in out
+    assert not ID.search(out + acme.done("lint").out + acme.done("status").out + acme.done("log").out)
+
+
+def test_ids_are_shown_on_request(acme):
+    for command in (("decide", "x", "-v"), ("log", "-v"), ("undo", "-v")):
+        assert ID.search(acme.done(*command).out), command
+
+
+def test_tools_and_everyday_commands_print_the_same_receipt(acme):
+    flags = ("--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one file")
+    receipt = acme.done("crystallize", *flags, "--evidence", "README.md:3").out
+    assert receipt == "Decided: One file (README.md:3). Undo with: treering undo\n"
+    assert acme.done("undo").out == "Undone: One file\n"
+
+
+def test_undo_names_the_patch_of_another_actor(acme):
+    receipt = acme.done("task", "Write the docs", "--actor", "bot").out.strip()
+    command = shlex.split(receipt.partition("Undo with: ")[2])
+    assert acme.done(*command[1:]).out == "Undone: Write the docs\n"
+
+
+def test_log_shows_an_ingest_as_one_line(acme):
+    acme.done("decide", "Retries are bounded")
+    lines = acme.done("log").out.splitlines()
+    lines[1] = re.sub(r"commit [0-9a-f]{7}", "commit COMMIT", lines[1])
+    assert [re.sub(r"^(\d)  \S+ \S+  ", r"\1 ", line).rpartition("  ")[0] for line in lines] == [
+        '1 Decided: "Retries are bounded"',
+        "2 Read 2 files at commit COMMIT",
+    ]
+
+
+def test_log_numbers_name_their_objects(acme):
+    acme.done("decide", "Retries are bounded")
+    acme.done("log")
+    assert "Retries are bounded" in acme.done("show", "1").out
+
+
+def test_log_keeps_its_json(acme):
+    report = acme.json("log", "--limit", "1")
+    assert (report["mode"], len(report["changes"])) == ("recent", 1)
+
+
+def test_lint_numbers_name_their_objects(acme):
+    acme.done("decide", "Retries are bounded", "--because", "README.md:3")
+    acme.commit({"README.md": "# Acme\n\nAcme never retries.\n"})
+    acme.done("add", ".")
+    assert acme.done("lint").out.startswith("1 problem found.\n1  warning: 'Retries are bounded' is stale")
+    assert acme.done("replace", "1", "Never retry").out.startswith("Decided: Never retry, instead of: Retries are")
+
+
+def test_places_are_shown_as_people_type_them():
+    assert places_as_typed("a.md#L1-L3 @ 93e339b8d478 differs") == "a.md:1-3 differs"
+    assert places_as_typed("a.md#L4-L4") == "a.md:4"
+
+
+def test_empty_log_says_so():
+    assert [one.text.plain for one in render_events([], fenced=False)] == ["No changes."]
+    assert LoggedEvent.__slots__
+
+
+def test_hint_never_repeats_the_typed_command(capsys):
+    printing.tell_failure(printing.InvalidInput("No.", hint="See: treering log"), ["log"])
+    assert capsys.readouterr().err == "error: No.\n"
+    printing.tell_failure(printing.InvalidInput("No.", hint="See: treering log"), ["undo"])
+    assert "hint: See: treering log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "setting", [{"TREERING_PAGER": ""}, {"PAGER": "cat"}, {"TERM": "dumb"}, {printing.NO_PAGER: "1"}]
+)
+def test_no_pager_is_used_where_it_is_switched_off(monkeypatch, setting):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for name in ("TREERING_PAGER", "PAGER", "TERM", printing.NO_PAGER):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+    assert not page("line\n" * 100, screen_rows=24)
+
+
+SUGGESTED = re.compile(r"(?<!\w)treering(?P<words>(?: [a-z]+)+)(?P<flags>(?: --?[a-z-]+)*)")
+PROSE = {"again", "and", "table"}
+"""Words after the name of the program that are no commands."""
+
+
+def test_suggested_commands_exist():
+    known = typer.main.get_command(command_line())
+    suggested = {
+        (match["words"], match["flags"])
+        for file in SOURCES.rglob("*.py")
+        for match in SUGGESTED.finditer(file.read_text(encoding="utf-8"))
+    }
+    assert [one for one in sorted(suggested) if not is_known(known, one[0].split(), one[1].split())] == []
+
+
+def is_known(command, words, flags) -> bool:
+    if words[0] in PROSE:
+        return True
+    for word in words:
+        if not hasattr(command, "commands"):
+            break
+        command = command.commands.get(word)
+    if command is None:
+        return False
+    options = {name for one in command.params for name in one.opts} | {"--help", "--trust", "--no-pager"}
+    return options.issuperset(flags)
