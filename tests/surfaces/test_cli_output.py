@@ -85,7 +85,7 @@ def test_stale_knowledge_is_named_by_title_and_place(acme):
     acme.done("decide", "Retries are bounded", "--because", "README.md:3")
     acme.commit({"README.md": "# Acme\n\nAcme never retries.\n"})
     out = acme.done("add", ".").out
-    assert 'Now stale: "Retries are bounded" (README.md:1-3 changed). See: treering lint' in out
+    assert 'Now stale: "Retries are bounded" (README.md:3 changed). See: treering lint' in out
     assert not ID.search(out + acme.done("lint").out + acme.done("status").out + acme.done("log").out)
 
 
