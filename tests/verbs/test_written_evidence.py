@@ -233,6 +233,16 @@ def test_uncommitted_change_outside_the_lines_is_not_reported(space, repository)
     assert "changed since" in str(person.brief())
 
 
+def test_reading_the_commit_leaves_uncommitted_evidence(space, repository):
+    (repository.folder / "src/retry.py").write_text(CODE.replace("LIMIT = 3", "LIMIT = 5"))
+    (identity,) = [one for one in decide(space, "src/retry.py:3").ids if one.startswith("know:")]
+    space.ingest("repo", "/", {"path": str(repository.folder)})
+    assert read(space, identity).status == "active"
+    repository.git("checkout", "-q", "src/retry.py")
+    space.ingest("repo", "/", {"path": str(repository.folder)})
+    assert read(space, identity).status == "stale"
+
+
 def test_two_places_of_one_segment_become_one_reference(space):
     report = decide(space, "src/retry.py:9", "src/retry.py:13")
     (identity,) = [one for one in report.ids if one.startswith("know:")]

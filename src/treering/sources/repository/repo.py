@@ -10,7 +10,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
-from treering.core.versions import HeldContents, known_branches, places_of_branches
+from treering.core.versions import GIT_BLOB, HeldContents, known_branches, places_of_branches
 from treering.ports.adapter import (
     AlreadyRead,
     BranchRead,
@@ -39,7 +39,7 @@ from treering.sources.reading.folder import (
     place_in,
 )
 from treering.sources.repository.git import GitRepository, TreeEntry, open_repository
-from treering.sources.repository.git_blobs import CommitFiles, changed_together, often_changed, telling_commits
+from treering.sources.repository.git_blobs import CommitFiles, blob_id, changed_together, often_changed, telling_commits
 from treering.sources.repository.repo_identity import (
     CommitRelation,
     RepositoryIdentity,
@@ -369,7 +369,10 @@ def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | N
     if mark:
         return Skipped(origin, f"marked {mark} in .gitattributes")
     fingerprint = plan.fingerprint(entry)
-    return Unchanged(origin, fingerprint) if plan.is_known(origin, fingerprint) else None
+    if plan.is_known(origin, fingerprint):
+        return Unchanged(origin, fingerprint)
+    known = plan.known.fingerprints.get(origin, "")
+    return Unchanged(origin, known) if _lies_as_known(plan, origin, known) else None
 
 
 def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
@@ -423,6 +426,25 @@ def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
     file = place_in(top, path)
     lies = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
     return lies and path not in plan.committed_before
+
+
+def _lies_as_known(plan: _Plan, origin: str, known: str) -> bool:
+    """Return whether the ledger holds a file as it is in the work tree, changed and not committed.
+
+    Knowledge may rest on these lines: reading the commit must not take them away while they are there.
+    """
+    top = plan.repository.top
+    if not known.startswith(GIT_BLOB) or top is None or plan.selection.commit or plan.selection.worktree:
+        return False
+    file = place_in(top, origin.removeprefix(plan.origin("")).partition("#")[0])
+    if file.is_symlink() or not file.is_file() or not file.resolve().is_relative_to(top.resolve()):
+        return False
+    data = read_lying(file, _MAX_COMPARED_BYTES)
+    blob = blob_id(data, like=known.removeprefix(GIT_BLOB).partition("+")[0]) if data is not None else ""
+    return known == git_fingerprint(blob, redact=plan.selection.redact)
+
+
+_MAX_COMPARED_BYTES = 20_000_000
 
 
 def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
