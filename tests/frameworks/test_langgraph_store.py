@@ -208,7 +208,7 @@ for _ in range(300):
     ("value", "message"),
     [
         ({"when": date(2026, 1, 1)}, "value.when: date is not JSON."),
-        ({"scores": [1.0, float("nan")]}, r"value.scores\[1\]: nan is not a number of JSON."),
+        ({"scores": [1.0, float("nan")]}, r"value.scores\[1\]: nan is not a JSON number."),
         ({"limit": float("inf")}, "value.limit: inf is not"),
         ({"tags": {"a", "b"}}, "value.tags: set is not JSON."),
         ({"raw": b"x"}, "value.raw: bytes is not JSON."),

@@ -93,10 +93,10 @@ def test_workflows_lie_where_the_file_says(write, tmp_path):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("[1]", "must hold an object"),
+        ("[1]", "must contain an object"),
         ({"lookback": -1}, "lookback"),
         ({"maxMessages": "many"}, "maxMessages"),
-        ({"prompts": {"memory": "x"}}, "there is no such key"),
+        ({"prompts": {"memory": "x"}}, "unknown key"),
         ({"vectorMemoryWorkflow": "x"}, "Did you mean 'vectorMemoryWorkflowName'"),
     ],
 )

@@ -151,7 +151,7 @@ class TestIngest:
         items = {"items": [{"text": "Good.", "origin": "good"}, {"origin": "bad"}]}
         told = stage.run("ingest", "--mode", "source", "--input", json.dumps(items))
         assert told.code == 1
-        assert "failed bad: it needs either text or messages, and not both" in told.out
+        assert "failed bad: it needs either text or messages, not both" in told.out
         assert "1 created" in told.out
 
     def test_options_of_the_mode_are_given_by_name(self, stage: Stage) -> None:
@@ -185,7 +185,7 @@ class TestIngest:
             (("ingest", ".", "--mode", "rep"), "Did you mean 'repo'?"),
             (("ingest", ".", "--mode", "repo", "--option", "includ=x"), "Did you mean 'include'?"),
             (("ingest", ".", "--option", "wait"), "needs KEY=VALUE, got 'wait'"),
-            (("ingest", ".", "--scope", "here"), "is not a scope"),
+            (("ingest", ".", "--scope", "here"), "is not a valid scope"),
             (("ingest", ".", "--wai"), "See `treering ingest --help`"),
             (("ingst", "."), "ingst"),
         ],
@@ -289,7 +289,7 @@ class TestQuery:
 
     def test_half_a_character_in_an_input_is_replaced(self, known: Stage) -> None:
         told = known.run("query", "--mode", "search", "--input", '{"text": "retries \\ud83d"}')
-        assert (told.code, "half of a character" in told.out + told.err) == (0, True)
+        assert (told.code, "a lone surrogate" in told.out + told.err) == (0, True)
 
     def test_a_mode_before_a_question_is_taken_as_a_word_and_that_is_said(self, known: Stage) -> None:
         told = known.run("query", "search", "where are sessions kept")
@@ -477,7 +477,7 @@ class TestTrying:
         out = stage.done("try").out
         assert "1 sources in" in out
         assert "Ask it: how does retry budget work?" in out
-        assert "no longer reads 'The budget is three calls a minute.'" in " ".join(out.split())
+        assert "no longer contains 'The budget is three calls a minute.'" in " ".join(out.split())
 
     @pytest.mark.parametrize(
         ("sentence", "question", "changed"),
@@ -596,7 +596,7 @@ cli.main([])
 
 def test_a_lease_is_listed_and_can_be_taken_away(stage):
     stage.done("init")
-    assert stage.done("unlock").out == "Nobody holds a lease here.\n"
+    assert stage.done("unlock").out == "No leases are held here.\n"
     with treering.open(f"sqlite:{stage.folder / FOLDER / FILE}", background=False) as space:
         space.engine.leases.take("vectors", "somebody", seconds=60)
         told = stage.done("unlock").out

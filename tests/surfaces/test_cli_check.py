@@ -102,7 +102,7 @@ def test_a_record_that_is_rewritten_is_a_stale_decision_at_the_line_that_changed
     told = shop.run("check")
     assert told.code == 1
     assert "docs/decisions/0001-sessions.md:11: fails: stale-decision: Sessions in SQLite" in told.out
-    assert "no longer reads 'Sessions are kept in one SQLite file.'" in told.out
+    assert "no longer contains 'Sessions are kept in one SQLite file.'" in told.out
     assert "$EDITOR +11 docs/decisions/0001-sessions.md" in told.out
     assert not (shop.folder / ".treering").exists()
 
@@ -322,7 +322,7 @@ def test_a_page_that_was_written_on_the_branch_rots_when_the_branch_changes_what
     git(shop, "commit", "-qm", "Remove sessions")
     found = {one["path"]: one["reason"] for one in findings(shop) if one["rule"] == "rotten-page"}
     assert found["wiki/modules/acme-sessions.md"].endswith("which is deleted.")
-    assert found["wiki/modules/acme-fetch.md"].endswith("no longer reads as cited.")
+    assert found["wiki/modules/acme-fetch.md"].endswith("has changed since it was cited.")
     assert found["wiki/modules/acme-retry.md"].startswith("It cites src/acme/retry.py#L1-L2")
 
 
@@ -428,11 +428,11 @@ def test_annotations_of_github_stand_at_the_lines_and_nothing_in_them_is_a_comma
     assert told.out.splitlines() == [
         "::error file=docs/decisions/0003-a%2Cb.md,line=11,"
         "title=stale-decision%3A Use x @all::"
-        "docs/decisions/0003-a,b.md#L5-L11 no longer reads 'Yes, 100%25: all of it.'."
+        "docs/decisions/0003-a,b.md#L5-L11 no longer contains 'Yes, 100%25: all of it.'."
         "%0AMend: $EDITOR +11 docs/decisions/0003-a,b.md",
         "::warning file=docs/usage.md,line=5,title=stale-document%3A docs/usage.md::"
         "It names 'fetch_quote', which the change removes from 'src/acme/fetch.py'.%0AMend: $EDITOR +5 docs/usage.md",
-        f"::notice title=closes%3A #4::Commit {git_says(shop, 'rev-parse', 'HEAD')[:12]} says that it closes #4.",
+        f"::notice title=closes%3A #4::Commit {git_says(shop, 'rev-parse', 'HEAD')[:12]} states that it closes #4.",
         f"2 files changed since {base}; 1 to be mended, 1 to look at, 1 good to know.",
     ]
 

@@ -147,7 +147,7 @@ def test_hooks_of_the_repository_in_another_folder_are_used_and_those_of_all_rep
 
 def test_the_space_of_a_database_is_not_written_into_a_hook(repository, capsys):
     assert run(["hook", "install", "--space", "postgresql://ada:secret@host/db?space=x"]) == 2
-    assert "may hold a password" in capsys.readouterr().err
+    assert "may contain a password" in capsys.readouterr().err
     assert hooks(repository) == {}
 
 
@@ -249,7 +249,7 @@ def test_what_a_hook_cannot_share_over_is_refused_and_nothing_is_installed(team,
     ada, *_ = team
     for wrong, why in {
         "nowhere": "no remote 'nowhere'",
-        "https://ada:secret@example.org/x.git": "may hold a password",
+        "https://ada:secret@example.org/x.git": "may contain a password",
     }.items():
         assert run(["hook", "install", "--sync", wrong]) == 2
         assert why in capsys.readouterr().err

@@ -160,7 +160,7 @@ def test_metadata_and_time_of_capture_are_kept(desk):
         ({"text": ""}, "either text or messages"),
         ({"text": "x", "messages": [{"content": "y"}]}, "either text or messages"),
         ({"text": "x" * 2_000_001}, "over the limit"),
-        ({"text": "x", "metadata": {"share": float("nan")}}, "JSON cannot write"),
+        ({"text": "x", "metadata": {"share": float("nan")}}, "JSON cannot represent"),
     ],
 )
 def test_a_bad_item_fails_and_says_why_and_hides_no_other(desk, item, why):

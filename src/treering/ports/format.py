@@ -188,7 +188,7 @@ class Formats:
         names = Counter([*(one.name for one in self.documents), *(one.name for one in self.collections)])
         twice = [name for name, times in names.items() if times > 1]
         if twice:
-            raise InvalidInput(f"There are two formats called {twice[0]!r}.", hint="Give each a name of its own.")
+            raise InvalidInput(f"Two formats are named {twice[0]!r}.", hint="Give each a unique name.")
 
     def claiming(self, path: str, head: bytes) -> Iterator[Format]:
         """Return the formats that may read a file, the first to be asked first."""

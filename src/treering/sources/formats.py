@@ -121,7 +121,7 @@ class Cut:
 
     def note(self) -> str:
         """Say that only the first lines are kept; empty where all are."""
-        return f"{self.hint}: only its first lines are kept" if self.hint else ""
+        return f"{self.hint}: only its first lines are indexed" if self.hint else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ def is_read_in_part(fingerprint: str) -> bool:
 def over_limit(size: int, most: int, limits: ReadLimits) -> str:
     """Say that a file of `size` bytes is larger than is read, naming the limit."""
     name = "max_file_bytes" if most == limits.max_file_bytes else "its format"
-    return f"{size:,} bytes are over the limit {name} of {most:,}"
+    return f"{size:,} bytes exceed the limit {name} of {most:,}"
 
 
 def _bounded(document: DocumentDraft, one: Format) -> DocumentDraft:
@@ -321,7 +321,7 @@ def _bounded(document: DocumentDraft, one: Format) -> DocumentDraft:
     most = one.limits.max_segments
     if most is None or len(document.segments) <= most:
         return document
-    left_out = f"only its first {most:,} of {len(document.segments):,} segments are kept"
+    left_out = f"only its first {most:,} of {len(document.segments):,} segments are indexed"
     return replace(
         document,
         segments=document.segments[:most],

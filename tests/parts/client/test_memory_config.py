@@ -43,21 +43,21 @@ def test_a_file_changes_those_its_defaults_name():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"bakend": "sqlite"}, "memory: there is no key 'bakend' here. Did you mean 'backend'?"),
-        ({"retrieval": {"topk": 3}}, "memory.retrieval: there is no key 'topk' here. Did you mean 'top_k'?"),
+        ({"bakend": "sqlite"}, "memory: unknown key 'bakend'. Did you mean 'backend'?"),
+        ({"retrieval": {"topk": 3}}, "memory.retrieval: unknown key 'topk'. Did you mean 'top_k'?"),
         (
             {"profiles": {"prime": {"max_item": 3}}},
-            "memory.profiles.prime: there is no key 'max_item' here. Did you mean 'max_items'?",
+            "memory.profiles.prime: unknown key 'max_item'. Did you mean 'max_items'?",
         ),
-        ({"backend": "sqlit"}, "memory.backend: there is no backend 'sqlit'. Did you mean 'sqlite'?"),
+        ({"backend": "sqlit"}, "memory.backend: unknown backend 'sqlit'. Did you mean 'sqlite'?"),
         (
             {"vector_store": {"backend": "quadrant"}},
-            "memory.vector_store.backend: there is no backend 'quadrant'. Did you mean 'qdrant'?",
+            "memory.vector_store.backend: unknown backend 'quadrant'. Did you mean 'qdrant'?",
         ),
         (
             {"vector_store": {"backend": "sqlite"}, "backend": "postgres"},
             "memory: vector_store.backend is 'sqlite', which searches its own vectors only, and memories lie in "
-            "'postgres'. Name an engine (faiss, redis, neo4j, mongodb, postgres), or leave it out.",
+            "'postgres'. Name an engine (faiss, redis, neo4j, mongodb, postgres), or omit it.",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_opened(given, named, t
 
 
 def test_a_dimension_that_the_model_does_not_have_is_refused():
-    with pytest.raises(treering.InvalidInput, match="has vectors of 384 numbers, not 768"):
+    with pytest.raises(treering.InvalidInput, match="has vectors of 384 components, not 768"):
         MemoryConfig.read({"vector_store": {"embedding_dimension": 768}})
     with pytest.raises(treering.InvalidInput, match="embedding_dimension: it is 7"):
         BlockingMemoryClient(

@@ -150,7 +150,7 @@ def test_a_time_is_read_however_it_is_told(told):
 
 
 def test_a_time_that_is_none_is_refused(client):
-    with pytest.raises(treering.InvalidInput, match="timestamp: 'tomorrow' is not a time"):
+    with pytest.raises(treering.InvalidInput, match="timestamp: 'tomorrow' is not a valid time"):
         client.store("Ran an alignment", {"timestamp": "tomorrow"})
 
 

@@ -337,7 +337,7 @@ def test_refused_user_is_no_passing_error(memories, monkeypatch, code):
     result = failed(WikiMemoryService(memories).search_memories(FLASK, "routes"))
 
     assert result["error_type"] == "Denied"
-    assert "the password, and the rights" in result["error"]
+    assert "the password and the permissions" in result["error"]
     assert "hunter2" not in str(result)
 
 

@@ -122,7 +122,7 @@ def test_a_server_that_is_not_there_is_told_without_its_password():
 
 
 def test_an_address_and_a_client_that_are_none_are_refused():
-    with pytest.raises(InvalidInput, match="not an address of MongoDB"):
+    with pytest.raises(InvalidInput, match="not a MongoDB address"):
         engine_at("mongodb://localhost:70000/tests")
-    with pytest.raises(InvalidInput, match="not a client of MongoDB"):
+    with pytest.raises(InvalidInput, match="not a thread-safe MongoDB client"):
         engine_over_mongodb(object(), None)

@@ -197,5 +197,5 @@ def test_more_components_than_pgvector_indexes_are_refused(server):
 
 
 def test_an_address_with_an_unknown_option_is_refused():
-    with pytest.raises(InvalidInput, match="not an address of Postgres"):
+    with pytest.raises(InvalidInput, match="not a Postgres address"):
         open_pgvector(parse_engine_address("pgvector://host/db?colour=red"), "mark", 3)

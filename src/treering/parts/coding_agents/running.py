@@ -119,7 +119,7 @@ def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:
     for one in names:
         if one not in HOOK_WORDS:
             raise InvalidInput(
-                f"There is no hook {one!r}.", hint=nearest(one, HOOK_WORDS), details={"known": [*HOOK_WORDS]}
+                f"Unknown hook {one!r}.", hint=nearest(one, HOOK_WORDS), details={"known": [*HOOK_WORDS]}
             )
     return names
 
@@ -313,8 +313,8 @@ def _space_of(waiting: WaitingTranscript) -> Address:
     named = parse_address(waiting.space, named=here.data_dir)
     if not named.is_file:
         raise InvalidInput(
-            f"It belongs to {named}, which this environment does not name.",
-            hint="Set TREERING_SPACE as where the session was, and run `treering session work`.",
+            f"It belongs to {named}, which is not the space of this environment.",
+            hint="Set TREERING_SPACE as it was in the session, and run `treering session work`.",
         )
     return named
 
@@ -332,14 +332,14 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
     `folder`: where the session worked, if the transcript does not name it.
     """
     if "discussions" not in PARTS:
-        raise InvalidInput("Transcripts are kept as discussions, and there is no part 'discussions'.")
+        raise InvalidInput("Transcripts are stored as discussions, but the part 'discussions' is missing.")
     # Imported here: whoever only connects a client has no use for it.
     from treering.parts.discussions.generators.generator import MakingPlan
     from treering.parts.discussions.operations import recording
     from treering.sources.conversations.exports import read_conversations
 
     if file.stat().st_size > _MOST_TRANSCRIPT:
-        raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Keep it in parts.")
+        raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Store it in parts.")
     found = read_conversations(file.read_bytes(), file.name)
     writing = WriteFlags(actor=_ACTOR, as_agent=True)
     with opened(address, writing, create=True) as space:

@@ -45,7 +45,7 @@ def read_conversations(data: bytes, name: str) -> Conversations:
     """
     found = parse_export(BytesIO(data), name, ExportBounds())
     if found is None:
-        return Conversations((), (f"{name} holds no conversations of a form known here",))
+        return Conversations((), (f"{name} contains no conversations in a known format",))
     told = list(found)
     return Conversations(
         tuple(one for one in told if isinstance(one, Conversation)),
@@ -148,7 +148,7 @@ def _bounded(found: Iterator[Parsed], most: int) -> Iterator[Parsed]:
         if isinstance(one, Conversation) or problems <= most:
             yield one
     if problems > most:
-        yield Unread("the rest", f"{problems - most:,} more parts could not be read")
+        yield Unread("the rest", f"could not read {problems - most:,} more parts")
 
 
 # Which files may hold conversations: by their name and how they begin, before they are read whole.

@@ -197,7 +197,7 @@ def main_part(data: bytes) -> ArchivedPage | None:
     page = _page_of(archive, parts, address)
     encoding = _header(page, "Content-Transfer-Encoding").lower()
     if encoding not in _ENCODINGS:
-        raise DocumentDamaged(f"its page is encoded in a way that is not read ({encoding[:40]})")
+        raise DocumentDamaged(f"its page has an unsupported encoding ({encoding[:40]})")
     content = page.get_payload(decode=True)
     if not isinstance(content, bytes) or not content.strip():
         raise DocumentDamaged("its page is empty")
@@ -295,7 +295,7 @@ def _read(decoded: Decoded, title: str, address: str, *, linked: bool) -> Docume
         outline_html(text, outliner)
         units = outliner.units()
     if too_long:
-        warnings.append("it is too long for its main content to be found: all of it is kept")
+        warnings.append("it is too long to find its main content: all of it is indexed")
     shown = shown_text(text) if linked or address else ""
     return DocumentContents(
         units,

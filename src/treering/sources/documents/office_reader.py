@@ -363,7 +363,9 @@ _BY_PART: Mapping[str, Callable[[Package], DocumentContents]] = {
 def read(data: bytes) -> DocumentContents:
     """Read a file by the part that tells what it is. Raises `DocumentDamaged`, `NotThatFormat`."""
     if data.startswith(_OLD_OFFICE):
-        raise DocumentDamaged("it is encrypted with a password, or of the binary formats before 2007: save it anew")
+        raise DocumentDamaged(
+            "it is encrypted with a password, or in a binary format from before 2007: save it in the current format"
+        )
     package = Package(data)
     for part, reader in _BY_PART.items():
         if part in package.names:
