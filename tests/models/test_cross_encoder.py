@@ -96,5 +96,5 @@ def test_a_file_that_cannot_be_read_is_named_an_error_of_the_input(tmp_path, bro
 def test_a_network_that_asks_for_something_else_is_refused(tmp_path):
     folder = write_cross_encoder(tmp_path)
     (folder / "model.onnx").write_bytes(counting_network().replace(b"input_ids", b"inputs_id"))
-    with pytest.raises(InvalidInput, match="asks for inputs_id"):
+    with pytest.raises(InvalidInput, match="requires unknown inputs: inputs_id"):
         open_reranker(f"onnx:{folder}").score(QUESTION, ["The cache."])

@@ -48,7 +48,7 @@ def test_without_a_file_and_models_rules_make_memories():
 
 def test_without_a_file_the_only_model_makes_them():
     assert isinstance(plan(None, main=[]).generator, ModelGenerator)
-    with pytest.raises(InvalidInput, match="several models: one, two"):
+    with pytest.raises(InvalidInput, match="Several models can make memories: one, two"):
         plan(None, one=[], two=[])
 
 

@@ -516,7 +516,7 @@ def test_knowledge_whose_lines_a_revert_brings_back_is_current_again_and_the_aud
     repository.git("revert", "--no-edit", "HEAD")
     report = ingest(space, repository)
     assert report.staled == ()
-    assert any("2 active again" in one for one in report.warnings)
+    assert any("2 reactivated" in one for one in report.warnings)
     assert [ledger_status(space, one) for one in (limit, derived, port)] == ["active"] * 3
     event = last_event(space, limit)
     assert event.event_type == "transitioned"

@@ -301,7 +301,7 @@ def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
     networks = sorted((*folder.glob("*.onnx"), *(folder / "onnx").glob("*.onnx")))
     if not tokenizer.is_file() or not networks:
         missing = TOKENIZER if networks else "a network (*.onnx)"
-        raise InvalidInput(f"The folder {folder} of the {what} has no {missing}.", hint=hint)
+        raise InvalidInput(f"The folder {folder} of the {what} lacks {missing}.", hint=hint)
     chosen = networks if len(networks) == 1 else [file for file in networks if file.name == SMALLEST]
     if len(chosen) != 1:
         names = ", ".join(str(file.relative_to(folder)) for file in networks)
