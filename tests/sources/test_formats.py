@@ -226,5 +226,5 @@ def test_inline_texts_are_cut_by_the_formats_that_can() -> None:
 
 
 def test_two_formats_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="two formats called 'shouting'"):
+    with pytest.raises(InvalidInput, match="Two formats are named 'shouting'"):
         Formats((Shouting(), Shouting()))

@@ -143,7 +143,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
     found = read(tmp_path / "x", formats, a_logbook="raise", b_logbook="wrong", c_logbook="fine", d_claimbreaker="text")
     assert isinstance(found["a.logbook"], Failed)
     assert found["a.logbook"].why == "the format logbook failed on it: KeyError"
-    assert found["b.logbook"].why == "the format logbook gave int, which is not a document"
+    assert found["b.logbook"].why == "the format logbook returned int, which is not a document"
     assert isinstance(found["c.logbook"], SourceDraft)
     assert isinstance(found["d.claimbreaker"], SourceDraft)
 
@@ -192,7 +192,7 @@ def test_an_adapter_of_a_package_brings_in_what_it_reads(board):
     ("text", "origin", "why"),
     [
         ("raise", "board:hive", "the adapter board failed, and the remaining items were not read: KeyError"),
-        ("wrong", "board:hive", "the adapter board gave int, which is not a result"),
+        ("wrong", "board:hive", "the adapter board returned int, which is not a result"),
         ("foreign", "board:hive", "returned 'file:/etc/passwd': its origins must start with board:"),
     ],
 )

@@ -54,7 +54,7 @@ def test_an_address_may_name_hosts_a_port_encryption_and_connections(tmp_path):
 
 
 def test_a_server_that_is_away_is_said_to_be_so(tmp_path):
-    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+    with pytest.raises(Unavailable, match="Cannot reach") as caught:
         PostgresSpace(target(f"postgresql://ada:hunter2@/team?space=a&host={tmp_path}", tmp_path))
     assert "runs" in caught.value.hint
     assert "hunter2" not in f"{caught.value} {caught.value.hint}"

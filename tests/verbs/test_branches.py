@@ -154,7 +154,7 @@ def test_knowledge_of_a_branch_that_is_deleted_unmerged_is_archived_with_the_rea
     assert report.staled == ()
     assert space.engine.ledger.get(known).status == "archived"
     reasons = [event.reason for event in space.engine.ledger.events_of(known)]
-    assert "which was deleted unmerged" in reasons[-1]
+    assert "which was deleted without a merge" in reasons[-1]
     assert "feature/x" in reasons[-1]
     held = by_path(space)
     assert set(held) == {"", "limits.md", "notes.md"}

@@ -96,14 +96,14 @@ def read_claude_mem(found: Record) -> Iterator[Told]:
         if text:
             yield _observation(observed, text, place)
         else:
-            yield LeftOut(f"observations/{place}", "an observation that says nothing")
+            yield LeftOut(f"observations/{place}", "an observation without content")
     for place, one in enumerate(listed(found.get("summaries"))):
         summary = record(one)
         text = under_headings([(name.replace("_", " "), words(summary.get(name))) for name in _PARTS])
         if text:
             yield _summary(summary, text, place)
         else:
-            yield LeftOut(f"summaries/{place}", "a summary that says nothing")
+            yield LeftOut(f"summaries/{place}", "a summary without content")
     yield from left_out("prompts", len(listed(found.get("prompts"))), "prompt(s) are not memories and were skipped")
 
 

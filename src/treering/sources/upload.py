@@ -36,7 +36,7 @@ _BROKEN = (
 )
 _HINT = "Nothing of it was stored. Send its files one by one, or in several archives."
 _SHOWN = 80
-_NO_PATH = Refused("its name is not a path that could be kept")
+_NO_PATH = Refused("its name is not a path that can be stored")
 
 Limit = Callable[[str], int]
 """Says by its name how many bytes of a file are read."""

@@ -172,7 +172,7 @@ def test_a_profile_is_named_and_its_threshold_holds():
 
 def test_a_blocking_client_among_the_dependencies_is_refused():
     deps = MemoryDependencies(memory_client=BlockingMemoryClient({"backend": "in_memory"}))
-    with pytest.raises(treering.InvalidInput, match="memory_client: it is a BlockingMemoryClient"):
+    with pytest.raises(treering.InvalidInput, match="memory_client is a BlockingMemoryClient"):
         asyncio.run(retrieve_memory(Context(deps), "BWA"))
 
 

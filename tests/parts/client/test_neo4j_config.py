@@ -258,7 +258,7 @@ def test_a_dimension_of_the_index_that_the_vectors_do_not_have_is_refused(bolt):
     with pytest.raises(treering.InvalidInput, match=r"dimensions is 768, but the vectors have 12 components"):
         MemoryConfig.read({**index, "vector_store": {"embedding_model": "own", "embedding_dimension": 12}})
     own = HashingEmbedder().dimension
-    with pytest.raises(treering.InvalidInput, match=rf"dimensions is 768, but the vectors have {own} numbers"):
+    with pytest.raises(treering.InvalidInput, match=rf"dimensions is 768, but the vectors have {own} components"):
         BlockingMemoryClient(index, embedder=HashingEmbedder())
     client = BlockingMemoryClient(index, embedder=lambda texts: [[1.0, 0.0] for _ in texts], background=False)
     with pytest.raises(treering.InvalidInput, match="dimensions is 768, but the vectors have 2 components"):

@@ -297,7 +297,7 @@ def test_another_file_where_the_plugin_of_opencode_belongs_is_left_alone(tmp_pat
     file = client.hooks_file(folder=folder, home=home)
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = async () => ({})\n")
-    with pytest.raises(Conflict, match=r"treering\.js is there already"):
+    with pytest.raises(Conflict, match=r"treering\.js already exists"):
         plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
     assert [*folder.rglob("*.json*")] == []
 

@@ -134,7 +134,7 @@ def test_a_server_shows_pages_with_a_strict_policy_and_only_to_this_machine(tree
 
 
 def test_what_is_not_there_is_not_served(tmp_path):
-    with pytest.raises(NotFound, match="no folder"), wiki_server(tmp_path / "none"):
+    with pytest.raises(NotFound, match="does not exist"), wiki_server(tmp_path / "none"):
         pass
 
 

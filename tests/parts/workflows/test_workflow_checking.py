@@ -130,7 +130,7 @@ def test_inputs_are_checked_where_their_number_is_known():
     assert problems(nodes) == []
     assert problems(nodes, WorkflowEnvironment(inputs=3)) == []
     assert problems(nodes, WorkflowEnvironment(inputs=2)) == [
-        "node 1, content: unknown {agent3Input}; available inputs: 2"
+        "node 1, content: unknown {agent3Input}; inputs given: 2"
     ]
 
 
@@ -161,7 +161,7 @@ def test_new_types_are_added_to_a_table_which_stays_as_it_was():
     types = NODE_TYPES.with_types(loud)
     assert problems([{"type": "Shout", "text": "a"}], types=types) == []
     assert "Shout" not in NODE_TYPES
-    with pytest.raises(InvalidInput, match="taken"):
+    with pytest.raises(InvalidInput, match="already used"):
         types.with_types(loud)
     with pytest.raises(InvalidInput, match="not a single word"):
         NodeTypes([NodeType("two words", "", Shouting, lambda told, step: "")])

@@ -123,7 +123,7 @@ def test_a_summary_that_says_that_there_is_none_yet_is_empty():
         ([say("{agent2Input}")], "inputs given: 1"),
         ([say("{todays_date}")], "runs without one"),
         ([{"type": "RecentMemory"}], "needs a conversation"),
-        ([ask("x", endpointName="z")], "no endpoint 'z'"),
+        ([ask("x", endpointName="z")], "unknown endpoint 'z'"),
     ],
 )
 def test_a_workflow_that_uses_what_it_is_not_given_is_refused_when_the_generator_is_made(nodes, said):

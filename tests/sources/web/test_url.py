@@ -195,7 +195,7 @@ def test_a_body_without_end_is_cut_off() -> None:
         while True:
             handler.wfile.write(b"x" * 65_536)
 
-    assert "over 300,000 bytes" in refused(endless, max_bytes=300_000)
+    assert "larger than 300,000 bytes" in refused(endless, max_bytes=300_000)
 
 
 @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 999\r\n\r\n"])

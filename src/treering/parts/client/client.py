@@ -225,7 +225,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
 
 def _tell_of_failure(work: "Future[str]") -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
-        _LOG.warning("A memory stored in the background failed: %s", error)
+        _LOG.warning("Storing a memory in the background failed: %s", error)
 
 
 def _in_threads(

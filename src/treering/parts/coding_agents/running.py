@@ -109,7 +109,7 @@ def _of_sharing(wanted: WantedConnection, folder: Path, *, dry_run: bool) -> Ite
         yield line("To take it back: treering hook uninstall", indent=4)
     elif not wanted.of_user and (remote := watching.remote_to_share(folder)):
         yield line(
-            f"To share this memory with whoever reaches {remote}, at each merge and push: "
+            f"To share this memory with everyone who can access {remote}, at each merge and push: "
             f"treering hook install --sync {remote}",
             indent=2,
         )
@@ -159,8 +159,8 @@ def status(access: Access, writes: int) -> None:
     if resident:
         lines.append(
             line(
-                "commands are answered by a process that stays loaded: pid {pid}, {answered} so far, goes after "
-                "{idle_minutes} minutes without one (TREERING_RESIDENT=0: none)".format(**resident),
+                "commands are answered by a resident process: pid {pid}, {answered} so far, stops "
+                "after {idle_minutes} idle minutes (TREERING_RESIDENT=0: none)".format(**resident),
                 indent=2,
             )
         )
@@ -200,7 +200,7 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
         yield line("There is no space here yet: treering init && treering ingest .", indent=2)
     if not address.is_file:
         yield line("The space is in a database: set TREERING_SPACE where the client is started.", indent=2)
-    yield line(f"Start {title} anew. To take it back: treering disconnect {planned.client}", indent=2)
+    yield line(f"Restart {title}. To undo it: treering disconnect {planned.client}", indent=2)
 
 
 def _standing(address: str, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
@@ -240,8 +240,9 @@ def _of_role(kept: SpaceProtection) -> str:
     if kept.protected:
         return f"protected: the database shows the role {kept.role!r} the space it has opened, and no other"
     return (
-        f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not keep it to this space. "
-        "Connect as a role that `treering postgres plan --writer ROLE` was run for"
+        f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not restrict "
+        "it to this space. Connect as a role prepared with `treering postgres plan --writer "
+        "ROLE`"
     )
 
 
@@ -276,13 +277,13 @@ def work(folder: Path | None) -> None:
     with one_after_another(waiting_folder(settings)) as is_ours:
         waiting = [*waiting_transcripts(settings)] if is_ours else []
         for file in unreadable_records(settings, waiting) if is_ours else ():
-            tell(f"treering: {file} says which transcript to keep, and cannot be read. Remove it.")
+            tell(f"treering: {file} names a transcript to save, but cannot be read. Delete it.")
             failed = True
         for several in _by_transcript(waiting):
             try:
                 _keep(several[-1].transcript, _space_of(several[-1]), several[-1].folder)
             except FileNotFoundError as error:
-                tell(f"treering: {error.filename} is gone, so it cannot be kept.")
+                tell(f"treering: {error.filename} was deleted, so it cannot be saved.")
             except (TreeringError, OSError) as error:
                 tell(f"treering: {several[-1].transcript}: {error}")
                 failed = True

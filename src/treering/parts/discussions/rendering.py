@@ -142,7 +142,7 @@ def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
     """Show what was taken away."""
     where = ", ".join(map(str, deleted.positions))
     fallen = counted(len(deleted.withdrawn), "memory or version")
-    yield line((f"Deleted {where}", "bold"), f"; {fallen} that told of it withdrawn.")
+    yield line((f"Deleted {where}", "bold"), f"; {fallen} derived from it withdrawn.")
     if deleted.receipt:
         yield from render_erasure(deleted.receipt)
 

@@ -87,7 +87,7 @@ def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
         check_inside(file, below)
         write_proposed(file, made, before)
     facts = {"file": str(file), "proposed": len(made), "known": len(known)}
-    said = f"{len(made)} question{'' if len(made) == 1 else 's'} proposed in {file}; accept what is worth asking."
+    said = f"{len(made)} question{('' if len(made) == 1 else 's')} proposed in {file}; accept the useful ones."
     answer(access, facts, [line(said if made else "Nothing new to propose.")])
 
 

@@ -26,8 +26,8 @@ class Assessment(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     complete: bool = Field(description="Whether the ticket is done.")
-    summary: str = Field(default="", description="What was done and learned, for whoever meets this again.")
-    next_prompt: str = Field(default="", description="What the worker is told next; empty where the ticket is done.")
+    summary: str = Field(default="", description="What was done and learned, for anyone who meets this problem again.")
+    next_prompt: str = Field(default="", description="Next prompt for the worker; empty if the ticket is done.")
 
     @field_validator("summary", "next_prompt", mode="before")
     @classmethod

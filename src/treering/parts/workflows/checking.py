@@ -205,7 +205,7 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
     if numbered and numbered[2] == "Input":
         if known.inputs is None:
             return ""
-        return f"unknown {{{name}}}; available inputs: {known.inputs}"
+        return f"unknown {{{name}}}; inputs given: {known.inputs}"
     if numbered and position <= int(numbered[1]) <= count:
         itself = int(numbered[1]) == position
         return f"{{{name}}} is not available yet: " + ("it is this node's own" if itself else "that node comes later")

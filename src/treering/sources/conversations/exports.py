@@ -98,7 +98,7 @@ def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterat
         data = archive.read(name)
         found = None if isinstance(data, Refused) else json_document.read(data, most_bytes=bounds.max_part_bytes)
         if found is None:
-            yield Unread(name, data.why if isinstance(data, Refused) else "it holds no conversations")
+            yield Unread(name, data.why if isinstance(data, Refused) else "it contains no conversations")
         else:
             yield from found
 
@@ -235,7 +235,7 @@ class ExportReader:
     def _reading(self, told: Parsed) -> SourceDraft | Skipped | Failed:
         match told:
             case Conversation() if not told.messages:
-                return Skipped(self._origin(told), "nobody says anything in it")
+                return Skipped(self._origin(told), "it contains no messages")
             case Conversation():
                 return self._source(told)
             case Unread(place, why):

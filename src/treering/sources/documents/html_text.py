@@ -222,7 +222,7 @@ def _parts(archive: Message) -> Iterator[Message]:
 def _page_of(archive: Message, parts: list[Message], address: str) -> Message:
     """Return the part that the archive begins with: as it says itself, else that of its address, else the first."""
     if not parts:
-        raise DocumentDamaged("it holds no page")
+        raise DocumentDamaged("it contains no page")
     start = str(archive.get_param("start") or "")
     named = (part for part in parts if start and _header(part, "Content-ID") == start)
     placed = (part for part in parts if address and _header(part, "Content-Location") == address)

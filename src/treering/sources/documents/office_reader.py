@@ -333,7 +333,7 @@ def read_epub(package: Package) -> DocumentContents:
         if chapter in package.names:
             outline_html(package.read(chapter).decode("utf-8", "replace"), outliner)
     if not any(chapter in package.names for chapter in chapters):
-        raise DocumentDamaged("none of its chapters is there")
+        raise DocumentDamaged("none of its chapters exists")
     title = next(("".join(one.itertext()) for one in _named(listing, "title")), "") or outliner.title
     return DocumentContents(outliner.units(), " ".join(title.split())[:200], warnings)
 

@@ -127,7 +127,7 @@ def _by_pypdf(data: bytes) -> DocumentContents:
         raise _CannotOpen(str(error)) from error
     pages = [_page_text(partial(_pypdf_page, document, at), *damaged) for at in range(min(count, MOST_PAGES))]
     if not any(pages):
-        raise _CannotOpen("no page of it can be read")
+        raise _CannotOpen("none of its pages can be read")
     return _contents(pages, count, title, _Headings(()))
 
 

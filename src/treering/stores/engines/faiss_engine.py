@@ -122,7 +122,7 @@ def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
     if read.d != dimension:
         raise InvalidInput(
             f"The engine contains vectors of another model, with {read.d} components instead of {dimension}.",
-            hint="Use another place, or fill this one with your model: `treering index rebuild`.",
+            hint="Choose another engine address, or refill this engine with your model: `treering index rebuild`.",
         )
     if read.ntotal != len(known):
         raise Corrupt("The files of the engine do not match each other.", hint="Run `treering index rebuild`.")

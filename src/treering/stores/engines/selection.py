@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 _RETRY_SECONDS = 10.0
 _WAIT_SECONDS = 0.2
-_ANOTHER_MODEL = "Use another place, or fill this one with your model: `treering index rebuild`."
+_ANOTHER_MODEL = "Choose another engine address, or refill this engine with your model: `treering index rebuild`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class SelectedEngine:
             if opened.used.engine.state() is not None:
                 raise InvalidInput(
                     f"{given} contains the vectors of another space.",
-                    hint="Choose another place, or delete the vectors there.",
+                    hint="Choose another engine address, or delete the vectors there.",
                 )
         finally:
             opened.used.engine.close()

@@ -238,7 +238,7 @@ _GONE = "gone"
 
 def unmerged(names: Iterable[str]) -> str:
     """Say why knowledge is archived that rested on lines of branches that are gone."""
-    return f"its evidence existed only on {', '.join(sorted(names))}, which was deleted unmerged"
+    return f"its evidence existed only on {', '.join(sorted(names))}, which was deleted without a merge"
 
 
 def archive_unmerged(

@@ -209,7 +209,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     if not isinstance(source, Source):
         return f"Source {ref.source_id} was erased."
     if not seen.shows(source):
-        return "A source in another scope no longer holds its evidence."
+        return "A source in another scope no longer contains its evidence."
     if source.status != "active":
         return f"{source.origin} is {source.status}."
     try:

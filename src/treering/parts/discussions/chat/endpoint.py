@@ -265,7 +265,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             also={EVENTS: {"schema": {"type": "string"}}},
             parameters=(
                 _header(DISCUSSION_HEADER, "The discussion."),
-                _header(SCOPE_HEADER, "Where it is kept."),
+                _header(SCOPE_HEADER, "Scope in which it is stored."),
                 _header(MEMORY_HEADER, "`off`: nothing is recalled and nothing stored."),
             ),
             fails=OpenAIFailure,

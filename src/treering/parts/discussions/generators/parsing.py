@@ -215,7 +215,7 @@ def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | U
     if cut:
         rejected.append("an item that is truncated or not valid JSON")
     if rejected and not items:
-        return UnreadableAnswer(f"no item of it can be used: {'; '.join(rejected[-5:])}")
+        return UnreadableAnswer(f"none of its items can be used: {'; '.join(rejected[-5:])}")
     return ParsedMemories(tuple(items), tuple(rejected))
 
 
