@@ -413,7 +413,7 @@ class TestLint:
             stage.done("crystallize", "--kind", "fact", "--title", f"Port {port}", *fact)
         out = stage.done("lint", "semantic", "--strict").out
         assert "Warnings of semantic" in out
-        assert "contradiction: These cannot all hold" in " ".join(out.split())
+        assert "contradiction: These contradict each other" in " ".join(out.split())
 
     def test_audit_reindex_and_repair_report_what_they_are(self, stage: Stage) -> None:
         stage.done("init")
@@ -596,7 +596,7 @@ cli.main([])
 
 def test_a_lease_is_listed_and_can_be_taken_away(stage):
     stage.done("init")
-    assert stage.done("unlock").out == "No leases are held here.\n"
+    assert stage.done("unlock").out == "Nobody holds a lease here.\n"
     with treering.open(f"sqlite:{stage.folder / FOLDER / FILE}", background=False) as space:
         space.engine.leases.take("vectors", "somebody", seconds=60)
         told = stage.done("unlock").out

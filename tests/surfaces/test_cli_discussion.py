@@ -111,7 +111,7 @@ def test_of_a_file_with_several_conversations_one_is_named_by_id_or_title(desk):
 @pytest.mark.parametrize(
     ("named", "code", "said", "choices"),
     [
-        ((), 2, "export.json holds 3 conversations.", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
+        ((), 2, "export.json contains 3 conversations.", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
         (("--conversation", "lamps"), 2, "2 conversations called 'lamps'", ["c2  Lamps", "c3  lamps"]),
         (("--conversation", "chairs"), 3, "contains no conversation 'chairs'", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
     ],

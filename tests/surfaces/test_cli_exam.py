@@ -160,7 +160,7 @@ def test_a_pull_request_reads_a_table(asked: Stage) -> None:
         ("questions: 3\n", "is"),
         ("other: []\n", "is not an exam"),
         ("[: :", "is not an exam"),
-        ("- ask: \xff\n", "must have"),
+        ("- ask: \xff\n", "must be found"),
     ],
 )
 def test_a_file_that_is_no_exam_is_refused_with_its_place(asked: Stage, text: str, said: str) -> None:
@@ -202,5 +202,5 @@ def test_questions_are_proposed_from_history_and_decisions_and_count_once_accept
 def test_without_questions_it_is_said_where_they_belong(stage: Stage) -> None:
     stage.done("init")
     told = stage.run("exam", "run")
-    assert "There is not an exam at .treering/exam" in told.err
+    assert "There is no exam at .treering/exam" in told.err
     assert "treering exam make" in told.err
