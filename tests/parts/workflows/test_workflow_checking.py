@@ -129,9 +129,7 @@ def test_inputs_are_checked_where_their_number_is_known():
     nodes = [say("{agent1Input} {agent3Input}")]
     assert problems(nodes) == []
     assert problems(nodes, WorkflowEnvironment(inputs=3)) == []
-    assert problems(nodes, WorkflowEnvironment(inputs=2)) == [
-        "node 1, content: unknown {agent3Input}; inputs given: 2"
-    ]
+    assert problems(nodes, WorkflowEnvironment(inputs=2)) == ["node 1, content: unknown {agent3Input}; inputs given: 2"]
 
 
 def test_endpoints_are_checked_where_they_are_known():
