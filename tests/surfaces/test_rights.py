@@ -230,7 +230,7 @@ def test_a_mode_that_says_it_only_reads_can_neither_write_nor_read_files(add_mod
     told = {"kind": "preference", "title": "Tabs", "payload": {"statement": "Use tabs"}}
     with pytest.raises(Denied, match="only reads"):
         space.call("query", Envelope(mode="write", input=told))
-    with pytest.raises(TreeringError, match="not name an adapter"):
+    with pytest.raises(TreeringError, match="no adapter"):
         space.call("query", Envelope(mode="files", input={"path": str(tmp_path)}))
 
 
