@@ -253,7 +253,7 @@ def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[
         for one in load(getattr(part, what)) if getattr(part, what) else ():
             name = name_of(one)
             if name in known:
-                leave_out(f"{name!r} of {what} of the part {part.name} is left out: there is one of that name.")
+                leave_out(f"{name!r} of {what} of the part {part.name} is ignored: another one has that name.")
                 continue
             known.add(name)
             yield one

@@ -142,7 +142,7 @@ def test_a_node_for_quality_memory_uses_the_only_model_there_is(talk):
     [
         ({"useVectorForQualityMemry": True}, "Did you mean 'useVectorForQualityMemory'?"),
         ({"useVectorForQualityMemory": True, "vectorMemoryWorkflowName": "nowhere"}, "There is no workflow 'nowhere'"),
-        ({"fileMemoryWorkflowName": "../config"}, "is not the name of a workflow"),
+        ({"fileMemoryWorkflowName": "../config"}, "is not a valid workflow name"),
         ({"fileMemoryWorkflowName": "my-file-memory-workflow"}, "no language model was given for its endpoint"),
         (
             {"prompt": "Say something of [nothing]", "endpointName": "main"},

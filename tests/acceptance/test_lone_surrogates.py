@@ -12,7 +12,7 @@ from treering.sources.documents.structured import NotebookFormat, OpenApiFormat
 
 BAD = "The lamp \ud83d is broken \udca4 here"
 GOOD = "The lamp \ufffd is broken \ufffd here"
-WARNING = "half of a character (a lone surrogate) was replaced in 1 text(s)"
+WARNING = "replaced invalid Unicode (a lone surrogate) in 1 text(s)"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_notebook_loses_only_the_character() -> None:
     found = NotebookFormat().read(json.dumps({"cells": cells}).encode(), FileToRead("n.ipynb", ReadLimits()))
     assert found is not None
     assert [one.text for one in found.segments] == [f"# {GOOD}", "print(1)", "out \ufffd"]
-    assert "half of a character at /cells/0 was replaced" in found.warnings
+    assert "replaced invalid Unicode (a lone surrogate) at /cells/0" in found.warnings
 
 
 def test_an_interface_loses_only_the_character() -> None:

@@ -41,7 +41,7 @@ def commit(space, *operations, reason="", actor=None):
 def test_a_name_that_is_too_long_is_refused_with_its_limit_and_length(space, field, limit, write):
     with pytest.raises(InvalidInput) as caught:
         write(space, "x" * (limit + 1))
-    assert caught.value.message == f"{field}: it has {limit + 1} characters, and {limit} is the most."
+    assert caught.value.message == f"{field}: it has {limit + 1} characters; the maximum is {limit}."
     assert caught.value.details["limit"] == limit
     write(space, "x" * limit)
 
@@ -57,7 +57,7 @@ def node(space, **fields):
 def test_ten_megabytes_of_title_are_no_title(space):
     report = space.ingest("source", input={"items": [{"text": "A note.", "title": "x" * 10_000_000}]})
     (item,) = report.items
-    assert (item.outcome, item.why) == ("failed", "its title has 10000000 characters, and 1000 is the most")
+    assert (item.outcome, item.why) == ("failed", "its title has 10000000 characters; the maximum is 1000")
     assert len(report.model_dump_json()) < 5_000
 
 

@@ -36,7 +36,7 @@ def test_a_scope_has_up_to_64_parts_of_up_to_128_characters() -> None:
 
 
 def test_a_model_says_what_is_wrong_with_a_scope_and_what_one_looks_like() -> None:
-    with pytest.raises(ValidationError, match=r"'a/b' is not a scope\. A scope is a path such as /"):
+    with pytest.raises(ValidationError, match=r"'a/b' is not a valid scope\. A scope is a path such as /"):
         TypeAdapter(Scope).validate_python("a/b")
 
 

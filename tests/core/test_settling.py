@@ -27,7 +27,7 @@ def test_a_comparison_that_contests_and_frees_in_turn_is_our_fault_and_ends(make
     with pytest.raises(Defect) as caught:
         ledger.commit(make.patch(rival))
     assert set(caught.value.details["ids"]) == {known.id, rival.id}
-    assert "fault of Treering" in caught.value.hint
+    assert "bug in Treering" in caught.value.hint
     assert ledger.sequence() == 1
 
 

@@ -271,7 +271,7 @@ class TestScope:
         wiki.middleware = WikiMemoryMiddleware("page_agent", service=WikiMemoryService(Plain()))
         state, seen = wiki.run(says("", stored("New.")), DONE, context=WikiRunContext(FLASK, generation="2"))
         assert "has no memory of the repository" in seen[0][1].text
-        assert "cannot keep generations" in answers(state, "store_memory")[0].text
+        assert "cannot separate generations" in answers(state, "store_memory")[0].text
 
 
 class TestRecallBeforeTheRun:

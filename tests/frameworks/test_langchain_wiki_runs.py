@@ -215,7 +215,7 @@ class TestRetries:
             for name, _, _ in calls:
                 (answer,) = answers(state, name)
                 assert answer.status == "error"
-                assert "The memory could not be reached." in answer.text
+                assert "Cannot reach the memory." in answer.text
                 assert "No relevant" not in answer.text
             assert "hunter2" not in str(seen)
             assert "10.0.0.7" not in str(state)

@@ -207,12 +207,12 @@ for _ in range(300):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"when": date(2026, 1, 1)}, "value.when: date is not JSON."),
-        ({"scores": [1.0, float("nan")]}, r"value.scores\[1\]: nan is not a number of JSON."),
+        ({"when": date(2026, 1, 1)}, "value.when: date cannot be represented in JSON."),
+        ({"scores": [1.0, float("nan")]}, r"value.scores\[1\]: nan is not a JSON number."),
         ({"limit": float("inf")}, "value.limit: inf is not"),
-        ({"tags": {"a", "b"}}, "value.tags: set is not JSON."),
-        ({"raw": b"x"}, "value.raw: bytes is not JSON."),
-        ({"text": "\ud800"}, "value.text: the text has half of a surrogate pair"),
+        ({"tags": {"a", "b"}}, "value.tags: set cannot be represented in JSON."),
+        ({"raw": b"x"}, "value.raw: bytes cannot be represented in JSON."),
+        ({"text": "\ud800"}, "value.text: the text contains a lone surrogate"),
         (DEEP, "nested deeper than 200 levels"),
         ("text", "value: str is not a dictionary."),
         ([1], "value: list is not a dictionary."),

@@ -212,7 +212,7 @@ async def test_a_memory_that_fails_stops_no_run(client, caplog):
 
     assert (await agent.run("hello")).output == "done"
     assert "Recalling memories for an agent failed" in caplog.text
-    assert "was not kept in memory" in caplog.text
+    assert "was not saved in memory" in caplog.text
 
 
 async def test_the_tools_alone_take_what_is_not_given_from_the_dependencies(client):

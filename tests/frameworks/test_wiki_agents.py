@@ -359,7 +359,7 @@ class TestNamesAsAHostTypesThem:
         assert (deleted, left) == (2, [0, 2])
 
     def test_a_vector_of_another_length_is_refused(self, space):
-        with pytest.raises(InvalidInput, match="not a vector of"):
+        with pytest.raises(InvalidInput, match="not a nonzero vector of"):
             asyncio.run(WikiMemoryRepository(space).vector_search("acme", [1.0, 0.0]))
 
     def test_a_tool_of_another_model_is_refused_and_one_of_a_host_is_used(self, space, author):
@@ -371,7 +371,7 @@ class TestNamesAsAHostTypesThem:
                 return [float(one) for one in HashingEmbedder().embed_query(text)]
 
         tool = Tool()
-        with pytest.raises(InvalidInput, match="the embedding tool is another one"):
+        with pytest.raises(InvalidInput, match="the embedding tool is a different one"):
             WikiMemoryService(space, tool)
         with pytest.raises(InvalidInput, match="no method create_embedding"):
             WikiMemoryService(WikiMemoryRepository(), object())

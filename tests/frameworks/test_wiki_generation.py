@@ -59,7 +59,7 @@ def test_a_page_that_only_the_space_keeps_is_told_by_the_check_of_the_change_tha
         commit(folder)
         told = rotten_pages(folder)
         assert [(one["title"], one["path"]) for one in told] == [("app", APP), ("routes", ROUTES)]
-        assert told[0]["reason"].startswith(f"It cites {APP}#L1-L2, which no longer reads as cited.")
+        assert told[0]["reason"].startswith(f"It cites {APP}#L1-L2, which has changed since it was cited.")
         assert told[1]["reason"].startswith(f"It cites {ROUTES}#L1-L2, which is deleted.")
         git(folder, "checkout", "-q", "main")
 
@@ -92,7 +92,7 @@ def test_only_pages_whose_sources_changed_are_written_again_and_the_report_says_
     assert generate(space, writer).kept == 3
     change(folder)
     second = generate(space, writer)
-    assert (dict(second.written), second.kept) == ({"modules/app.md": "what it is made of changed"}, 2)
+    assert (dict(second.written), second.kept) == ({"modules/app.md": "its sources changed"}, 2)
     (folder / ROUTES).unlink()
     third = generate(space, writer)
     assert (set(third.written), third.kept, third.removed) == ({"overview.md"}, 1, ("modules/routes.md",))
@@ -124,7 +124,7 @@ def test_a_folder_outside_of_git_has_a_wiki_too(space, tmp_path):
 
 
 def test_a_folder_inside_of_a_repository_is_refused_by_the_name_of_the_repository(space, folder):
-    with pytest.raises(InvalidInput, match="lies inside the repository"):
+    with pytest.raises(InvalidInput, match="is inside the repository"):
         generate(space, FileWriter(), repository=folder / "src")
 
 
@@ -257,7 +257,7 @@ def test_a_wiki_that_another_run_replaced_is_not_switched_to_and_its_files_are_p
     overtaken, place = [], tmp_path / "wiki.md"
     generate(space, FileWriter("Old"), repository=folder, publisher=OneFile(place))
     before = (bodies(space), place.read_text(encoding="utf-8"))
-    with pytest.raises(Conflict, match="Another run of this wiki has begun"):
+    with pytest.raises(Conflict, match="Another run of this wiki has started"):
         generate(space, FileWriter("New"), force=True, publisher=Overtaken(place))
     assert (bodies(space), place.read_text(encoding="utf-8")) == before
 
@@ -350,6 +350,6 @@ def test_what_is_kept_can_be_published_later_and_rules_do_not_take_its_place(spa
 def test_a_wiki_that_is_not_kept_is_told_and_nothing_is_written(space, folder, tmp_path, monkeypatch, named):
     generate(space, FileWriter(), repository=folder)
     monkeypatch.chdir(folder)
-    with pytest.raises(NotFound, match="keeps no wiki"):
+    with pytest.raises(NotFound, match="has no wiki"):
         space.perform("wiki publish", input={"to": str(tmp_path / "site"), **named})
     assert not (tmp_path / "site").exists()

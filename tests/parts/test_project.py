@@ -189,7 +189,7 @@ def test_triples_are_kept_with_the_document_they_are_stated_by(memory):
 def test_the_text_of_a_document_is_read_besides_its_triples(memory):
     with pytest.raises(InvalidInput, match="triples") as refused:
         memory.index("acme", [CACHE], triples=[])
-    assert "one list for each document" in refused.value.hint
+    assert "one list per document" in refused.value.hint
     memory.index("acme", ["Notes\n\nAda Lovelace worked with Charles Babbage."], triples=[[]])
     with memory.engine("acme") as engine:
         assert set(engine.index.graph.view(Reach("/")).named(["ada lovelace", "charles babbage"])) == {

@@ -277,4 +277,4 @@ def test_a_memory_that_fails_holds_up_no_ticket_and_is_reported_at_the_end(memor
     report = supervisor(Script([go_on("Begin"), done()]), NotingWorker(), memory).run([CACHE])
     assert report.results[0].outcome == "completed"
     assert {failure.step for failure in report.memory_failures} == {"start", "turn", "resume", "keep", "complete"}
-    assert MemoryFailure("start", "These projects were closed.") in report.memory_failures
+    assert MemoryFailure("start", "These projects are closed.") in report.memory_failures

@@ -127,7 +127,7 @@ def test_wrong_place_is_an_error_with_its_reason(tmp_path, monkeypatch, name, pl
     assert result["error_type"] == "InvalidInput"
     assert reason in result["error"]
     assert f"Correct {name}." in result["error"]
-    assert "Make the call again" not in result["error"]
+    assert "Repeat the call" not in result["error"]
     assert "hunter2" not in result["error"]
 
 
@@ -166,4 +166,4 @@ def test_a_store_without_generations_refuses_one_instead_of_mixing_them():
         def purge(self, repository, *, erase=False): ...
 
     result = failed(WikiMemoryService(Plain()).search_memories(FLASK, "routes", generation="2"))
-    assert "cannot keep generations" in result["error"]
+    assert "cannot separate generations" in result["error"]

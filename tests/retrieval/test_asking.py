@@ -99,7 +99,7 @@ def test_a_wrong_answer_is_shown_to_the_model_with_what_is_wrong_and_repaired(an
 )
 def test_a_model_that_stays_wrong_is_asked_twice_and_no_more(answering, text):
     model = answering([text])
-    with pytest.raises(Unavailable, match="did not answer in the form") as failure:
+    with pytest.raises(Unavailable, match="did not answer in the requested format") as failure:
         ask(model, "Which city?", City, budget=Budget(requests=9))
     assert failure.value.hint
     assert len(model.prompts) == 2

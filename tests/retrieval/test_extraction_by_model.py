@@ -206,7 +206,7 @@ def test_an_excerpt_that_cannot_be_read_is_reported_and_costs_the_others_nothing
 
 def test_an_answer_without_any_reading_is_a_failure(extractor):
     report = extractor(lambda prompt: readings()).extract_reporting([ADA])
-    assert "left the excerpt out" in report.failures[0].error.message
+    assert "skipped the excerpt" in report.failures[0].error.message
 
 
 def test_a_spent_budget_ends_the_job_and_keeps_what_was_read(extractor):

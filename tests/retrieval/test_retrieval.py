@@ -90,14 +90,14 @@ def test_the_past_is_not_walked(space):
     for reach in ({"at": then}, {"withdrawn": True}):
         found = ask(space, **reach)
         assert found.association is None
-        assert found.trace["graph"] == "not walked: it knows only what is current"
+        assert found.trace["graph"] == "not walked: it covers only the current state"
         assert origins(found) == ["note:letter"]
 
 
 def test_where_nothing_was_found_there_is_nothing_to_walk_from(space):
     found = ask(space, "Which xylophone does the zebra play?")
     assert (found.hits, found.association) == ((), None)
-    assert found.trace["graph"] == "not walked: nothing was found to begin from"
+    assert found.trace["graph"] == "not walked: there is no starting point"
 
 
 class Generous(HashingEmbedder):

@@ -106,7 +106,7 @@ def test_words_that_are_parted_at_the_end_of_a_line_are_joined():
 
 def test_pages_without_text_are_named():
     draft = read("a.pdf", made.pdf_of("Some words.", "", ""))
-    assert draft.warnings == ["pages 2, 3 without text: perhaps scanned; text in pictures is not read"]
+    assert draft.warnings == ["pages 2, 3 without text: perhaps scanned; text in images is not read"]
 
 
 def test_a_pdf_without_any_text_is_kept_as_a_stub_that_says_so():
@@ -121,7 +121,7 @@ def test_an_encrypted_pdf_is_a_failure_that_says_so():
     writer, out = pypdf.PdfWriter(clone_from=BytesIO(made.pdf_of("A secret."))), BytesIO()
     writer.encrypt("word", algorithm="RC4-128")
     writer.write(out)
-    assert read("a.pdf", out.getvalue()) == Failed("file:a.pdf", "it is encrypted: a password is needed to read it")
+    assert read("a.pdf", out.getvalue()) == Failed("file:a.pdf", "it is encrypted and needs a password")
 
 
 def test_a_pdf_of_two_thousand_pages_is_read_whole():

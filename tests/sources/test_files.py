@@ -68,7 +68,7 @@ def test_a_binary_file_is_a_stub_that_says_what_it_is() -> None:
 
 def test_a_file_over_the_limit_is_skipped_naming_the_limit() -> None:
     reading = draft_file(b"x" * 11, path="a", origin="o", commit=None, limits=ReadLimits(max_file_bytes=10))
-    assert reading == Skipped("o", "11 bytes are over the limit max_file_bytes of 10")
+    assert reading == Skipped("o", "11 bytes exceed the limit max_file_bytes of 10")
 
 
 def test_an_empty_file_has_no_segments() -> None:
@@ -110,7 +110,7 @@ def test_what_no_person_wrote_is_one_short_segment(path: str, text: str, hint: s
     (only,) = draft.segments
     assert (only.role, draft.metadata["generated"]) == ("data", hint)
     assert len(only.text) <= 1_000
-    assert draft.warnings == (f"{hint}: only its first lines are kept",)
+    assert draft.warnings == (f"{hint}: only its first lines are indexed",)
 
 
 def test_a_document_that_speaks_of_generated_files_is_read_in_full() -> None:

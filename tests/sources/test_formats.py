@@ -190,8 +190,8 @@ def test_a_file_that_is_not_of_the_format_after_all_is_read_by_the_next() -> Non
 
 def test_a_format_may_read_longer_files_than_others() -> None:
     assert title_of("a.shout", b"!" + b"o" * 40) == "!" + "O" * 40
-    assert drafted("a.txt", b"!" + b"o" * 40, LOUD) == Skipped("o", "41 bytes are over the limit max_file_bytes of 20")
-    assert drafted("a.shout", b"!" * 51, LOUD) == Skipped("o", "51 bytes are over the limit its format of 50")
+    assert drafted("a.txt", b"!" + b"o" * 40, LOUD) == Skipped("o", "41 bytes exceed the limit max_file_bytes of 20")
+    assert drafted("a.shout", b"!" * 51, LOUD) == Skipped("o", "51 bytes exceed the limit its format of 50")
 
 
 def test_segments_over_the_limit_of_a_format_are_left_out_with_what_they_state() -> None:
@@ -204,7 +204,7 @@ def test_segments_over_the_limit_of_a_format_are_left_out_with_what_they_state()
     assert whole.knowledge
     assert list(first.segments) == list(whole.segments)[:1]
     assert list(first.knowledge) == []
-    assert list(first.warnings) == [f"only its first 1 of {len(whole.segments)} segments are kept"]
+    assert list(first.warnings) == [f"only its first 1 of {len(whole.segments)} segments are indexed"]
 
 
 def test_where_no_format_knows_a_file_it_is_skipped() -> None:
@@ -226,5 +226,5 @@ def test_inline_texts_are_cut_by_the_formats_that_can() -> None:
 
 
 def test_two_formats_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="two formats called 'shouting'"):
+    with pytest.raises(InvalidInput, match="Two formats are named 'shouting'"):
         Formats((Shouting(), Shouting()))

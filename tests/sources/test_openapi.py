@@ -180,7 +180,7 @@ def test_a_description_of_many_megabytes_in_yaml_is_read_whole(tmp_path):
     assert isinstance(document, SourceDraft)
     assert sum(one.locator.pointer.startswith("/paths/") for one in document.segments) == 2_000  # each is cut in two
     assert isinstance(other, Skipped)
-    assert other.why == "3,600,000 bytes are over the limit max_file_bytes of 2,000,000"
+    assert other.why == "3,600,000 bytes exceed the limit max_file_bytes of 2,000,000"
 
 
 def test_yaml_that_says_too_much_through_its_aliases_is_told_and_not_read():

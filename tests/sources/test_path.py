@@ -234,7 +234,7 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
         file.truncate(1_000_000_000)
     (only,) = read(tmp_path)
     assert isinstance(only, Skipped)
-    assert "1,000,000,000 bytes are over the limit max_file_bytes" in only.why
+    assert "1,000,000,000 bytes exceed the limit max_file_bytes" in only.why
 
 
 def test_items_over_the_limit_are_named(tmp_path: Path) -> None:

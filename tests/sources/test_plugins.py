@@ -143,7 +143,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
     found = read(tmp_path / "x", formats, a_logbook="raise", b_logbook="wrong", c_logbook="fine", d_claimbreaker="text")
     assert isinstance(found["a.logbook"], Failed)
     assert found["a.logbook"].why == "the format logbook failed on it: KeyError"
-    assert found["b.logbook"].why == "the format logbook gave int, which is not a document"
+    assert found["b.logbook"].why == "the format logbook returned int, which is not a document"
     assert isinstance(found["c.logbook"], SourceDraft)
     assert isinstance(found["d.claimbreaker"], SourceDraft)
 
@@ -154,7 +154,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
         ("acme_logbook:Nothing", "no attribute"),
         ("nowhere_at_all:Logbook", "No module"),
         ("acme_logbook:Incomplete", "it has no limits, claims, read"),
-        ("acme_logbook:Markdown", "there is one of that name"),
+        ("acme_logbook:Markdown", "another one has that name"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_logged_and_left_out(install, caplog, value, why):
@@ -191,9 +191,9 @@ def test_an_adapter_of_a_package_brings_in_what_it_reads(board):
 @pytest.mark.parametrize(
     ("text", "origin", "why"),
     [
-        ("raise", "board:hive", "the adapter board failed, and what comes after is not read: KeyError"),
-        ("wrong", "board:hive", "the adapter board gave int, which is not a result"),
-        ("foreign", "board:hive", "told of 'file:/etc/passwd': its origins have to begin with board:"),
+        ("raise", "board:hive", "the adapter board failed, and the remaining items were not read: KeyError"),
+        ("wrong", "board:hive", "the adapter board returned int, which is not a result"),
+        ("foreign", "board:hive", "returned 'file:/etc/passwd': its origins must start with board:"),
     ],
 )
 def test_what_an_adapter_of_a_package_does_wrong_is_a_failed_item(board, text, origin, why):
@@ -223,9 +223,9 @@ def test_the_command_line_knows_an_adapter_by_the_name_before_the_colon(board, t
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("url", "acme_logbook:Board", "there is one of that name"),
-        ("file", "acme_logbook:Board", "there is one of that name"),
-        ("A", "acme_logbook:Board", "small letters"),
+        ("url", "acme_logbook:Board", "another one has that name"),
+        ("file", "acme_logbook:Board", "another one has that name"),
+        ("A", "acme_logbook:Board", "lowercase letters"),
         ("deaf", "acme_logbook:Deaf", "it has no count, read"),
     ],
 )

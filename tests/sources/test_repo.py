@@ -180,9 +180,9 @@ def test_links_submodules_large_files_and_lfs_pointers_are_skipped_with_the_reas
     found = by_path(read(scratch.folder, limits=ReadLimits(max_file_bytes=500)))
     why = {path: one.why for path, one in found.items() if isinstance(one, Skipped)}
     assert why == {
-        "large.py": "600 bytes are over the limit max_file_bytes of 500",
+        "large.py": "600 bytes exceed the limit max_file_bytes of 500",
         "link.py": "a symbolic link; links are not followed",
-        "model.bin": "a Git LFS pointer; its content lies on the server",
+        "model.bin": "a Git LFS pointer; its content is on the server",
         "sub": "another repository (a submodule); read it by itself",
     }
 
@@ -225,7 +225,7 @@ def test_what_the_repository_marks_as_vendored_or_generated_is_skipped_and_not_o
 def test_more_files_than_the_limit_are_named_as_left_out(scratch):
     scratch.commit({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
     found = by_path(read(scratch.folder, limits=ReadLimits(max_items=2)))
-    assert found["c.py"] == Skipped(found[""].origin + "#c.py", "over the limit max_items of 2")
+    assert found["c.py"] == Skipped(found[""].origin + "#c.py", "it exceeds the limit max_items of 2")
 
 
 def test_globs_and_a_subfolder_narrow_the_reading_and_say_nothing_of_the_rest(scratch):
@@ -313,7 +313,7 @@ def test_a_shallow_clone_and_a_detached_head_read_as_usual(scratch, tmp_path):
 def test_a_repository_without_commits_says_so_and_can_be_read_as_it_lies(scratch):
     scratch.write("a.py", LONG)
     root = RepoAdapter().origin(str(scratch.folder))
-    why = "the repository has no commit yet; the option worktree reads the files as they lie"
+    why = "the repository has no commit yet; the option worktree reads uncommitted files"
     assert read(scratch.folder) == [Skipped(root, why)]
     found = drafts(read(scratch.folder, worktree=True))
     assert set(found) == {"", "a.py"}
@@ -368,7 +368,7 @@ def test_what_lies_in_the_work_tree_is_held_to_the_same_limits(scratch):
     why = {path: one.why for path, one in found.items() if isinstance(one, Skipped)}
     assert why == {
         "a.py": "a symbolic link; links are not followed",
-        "large.py": "600 bytes are over the limit max_file_bytes of 500",
+        "large.py": "600 bytes exceed the limit max_file_bytes of 500",
     }
 
 

@@ -89,9 +89,9 @@ def test_a_page_in_an_encoding_that_only_the_archive_names_is_read():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (made.mhtml_of(PAGE.encode()).replace(b"text/html;", b"image/png;"), "it holds no page"),
+        (made.mhtml_of(PAGE.encode()).replace(b"text/html;", b"image/png;"), "it contains no page"),
         (made.mhtml_of(b""), "its page is empty"),
-        (made.mhtml_of(PAGE.encode()).replace(b"quoted-printable", b"x-uuencode"), "encoded in a way that is not read"),
+        (made.mhtml_of(PAGE.encode()).replace(b"quoted-printable", b"x-uuencode"), "unsupported encoding"),
         (made.mhtml_of(PAGE.encode(), more=[("image/png", "cid:1", b"")] * 5_001), "more than 5,000 parts"),
     ],
 )

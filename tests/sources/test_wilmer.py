@@ -148,7 +148,7 @@ def test_a_database_without_memories_and_a_file_of_another_name_are_refused(wilm
         content = other.serialize()
     with pytest.raises(InvalidInput, match="memories"):
         wilmer.bring("vector_memory.db", content)
-    with pytest.raises(InvalidInput, match="not a file of WilmerAI"):
+    with pytest.raises(InvalidInput, match="not a WilmerAI file"):
         wilmer.bring("timestamps.json", b"{}")
 
 

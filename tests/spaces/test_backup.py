@@ -81,7 +81,7 @@ def test_a_backup_holds_nothing_of_what_was_erased_and_not_overwritten_yet(open_
 def test_a_file_that_is_there_is_replaced_only_when_asked(space, open_space, tmp_path):
     target = tmp_path / "copy.db"
     target.write_text("mine")
-    with pytest.raises(Conflict, match="exists already") as refused:
+    with pytest.raises(Conflict, match="already exists") as refused:
         space.backup(target)
     assert "--force" in refused.value.hint
     assert target.read_text() == "mine"

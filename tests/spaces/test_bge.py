@@ -120,9 +120,9 @@ def test_a_changed_or_missing_model_file_is_reported_with_what_to_do(tmp_path: P
     with (tmp_path / name).open("r+b") as file:
         file.seek(1_000)
         file.write(b"\x00changed\x00")
-    with pytest.raises(Corrupt, match="changed") as changed:
+    with pytest.raises(Corrupt, match="modified") as changed:
         BgeSmall(folder=tmp_path).embed_query("anything")
-    assert "Install treering again" in changed.value.hint
+    assert "Reinstall treering" in changed.value.hint
     (tmp_path / name).unlink()
     with pytest.raises(Corrupt, match="missing"):
         BgeSmall(folder=tmp_path).embed_query("anything")

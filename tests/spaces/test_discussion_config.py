@@ -48,7 +48,7 @@ def test_without_a_file_and_models_rules_make_memories():
 
 def test_without_a_file_the_only_model_makes_them():
     assert isinstance(plan(None, main=[]).generator, ModelGenerator)
-    with pytest.raises(InvalidInput, match="several models: one, two"):
+    with pytest.raises(InvalidInput, match="Several models can make memories: one, two"):
         plan(None, one=[], two=[])
 
 
@@ -93,10 +93,10 @@ def test_workflows_lie_where_the_file_says(write, tmp_path):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("[1]", "must hold an object"),
+        ("[1]", "must contain an object"),
         ({"lookback": -1}, "lookback"),
         ({"maxMessages": "many"}, "maxMessages"),
-        ({"prompts": {"memory": "x"}}, "there is no such key"),
+        ({"prompts": {"memory": "x"}}, "unknown key"),
         ({"vectorMemoryWorkflow": "x"}, "Did you mean 'vectorMemoryWorkflowName'"),
     ],
 )

@@ -51,7 +51,7 @@ def test_forged_places_are_passed_over_and_named(tmp_path: Path, folder: Path) -
         put(folder, made())
         report = ada.sync()
         assert (forged, report.passed_over) == (forged, (EVIL,))
-        assert report.warnings[0].startswith(f"What {EVIL} left is passed over: ")
+        assert report.warnings[0].startswith(f"Skipped the changes of {EVIL}: ")
         assert len(report.warnings[0]) < 600
     assert ada.words() == {"Ada's note.", "Bob's note."}
 
@@ -95,7 +95,7 @@ def test_known_places_are_read_before_a_crowd(
     bob.sync()
     report = ada.sync()
     assert "Later." in ada.words()
-    assert report.warnings[-1] == "38 places are left out: one sync reads 3."
+    assert report.warnings[-1] == "Skipped 38 copies: one sync reads at most 3."
 
 
 def test_place_is_read_again_whole_once_it_is_mended(tmp_path: Path, folder: Path) -> None:
@@ -175,7 +175,7 @@ def test_signed_place_changed_by_others_is_mended_without_news(tmp_path: Path, f
     ada.sync(SyncWishes(key=key))
     manifest = place_of(folder, ada) / MANIFEST
     manifest.write_bytes(forged_into(manifest))
-    assert "was changed or lost there" in ada.sync(SyncWishes(key=key)).warnings[0]
+    assert "were modified or lost there" in ada.sync(SyncWishes(key=key)).warnings[0]
     bob.sync(SyncWishes(push=False, signers=signers))
     assert bob.words() == {"Ada's note."}
     assert ada.sync(SyncWishes(key=key)).warnings == ()
@@ -189,9 +189,9 @@ def test_bundle_lost_at_the_remote_is_sent_again(tmp_path: Path, folder: Path) -
     ada.tell("Second.", "b.md")
     ada.sync()
     lost.unlink()
-    assert "missing or changed" in bob.sync().warnings[0]
+    assert "missing or was modified" in bob.sync().warnings[0]
     report = ada.sync()
-    assert (report.sent, "was changed or lost there" in report.warnings[0]) == (2, True)
+    assert (report.sent, "were modified or lost there" in report.warnings[0]) == (2, True)
     assert bob.sync().warnings == ()
     assert bob.words() == {"First.", "Second."}
 
@@ -274,7 +274,7 @@ def test_malformed_signature_is_passed_over(tmp_path: Path, folder: Path, signat
 
 def test_signers_that_are_missing_are_an_error(tmp_path: Path, folder: Path) -> None:
     _, ada = honest_and_reader(tmp_path, folder)
-    with pytest.raises(treering.InvalidInput, match="no file of signers"):
+    with pytest.raises(treering.InvalidInput, match="file of allowed signers"):
         ada.sync(SyncWishes(signers=tmp_path / "nowhere"))
 
 

@@ -121,7 +121,7 @@ def test_an_older_state_of_an_object_is_refused_where_the_log_tells_of_a_newer(f
         one for one in new["objects"] if one in old["objects"] and new["objects"][one] != old["objects"][one]
     )
     new["objects"][changed] = old["objects"][changed]
-    with pytest.raises(NotProven, match="is not what its log says"):
+    with pytest.raises(NotProven, match="does not match its log"):
         verified(forged(new))
 
 
@@ -155,7 +155,7 @@ def test_lines_that_say_something_else_in_the_clone_are_told(open_space, clone):
     proof = json.loads(space.perform("prove", input=ASKED).proof)
     for held in proof["objects"].values():
         held["segments"] = {one: text.replace("three", "nine") for one, text in held["segments"].items()}
-    assert any("the lines say something else" in problem for problem in check_clone(proof, clone)[1])
+    assert any("the lines have different text" in problem for problem in check_clone(proof, clone)[1])
 
 
 def test_a_signature_is_of_the_person_and_of_this_proof(text, tmp_path):
@@ -225,7 +225,7 @@ def test_empty_text_is_not_the_same_in_a_clone(open_space, clone, text):
     space = open_space()
     space.ingest("repo", input={"path": str(clone)})
     agree, problems = check_clone(with_cited_lines(space, text=text), clone)
-    assert (agree, [problem.rpartition(": ")[2] for problem in problems[:1]]) == (0, ["it cites no words"])
+    assert (agree, [problem.rpartition(": ")[2] for problem in problems[:1]]) == (0, ["the citation has no text"])
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_deep_json_within_a_proof_proves_nothing(text, tmp_path):
 
 
 def test_a_key_that_is_none_signs_nothing(text, tmp_path):
-    with pytest.raises(InvalidInput, match="no public key"):
+    with pytest.raises(InvalidInput, match=r"public key .* does not exist"):
         signed(text, tmp_path / "nothing")
 
 
@@ -277,17 +277,17 @@ def test_the_checker_runs_by_itself(text, tmp_path):
     command = [sys.executable, "-I", "-S", "check.py", "proof.json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "hold." in done.stdout
+    assert done.stdout.startswith("Verified ")
     (tmp_path / "proof.json").write_text(text.replace("three", "nine"))
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "Not proven: its digest is not that of what it says" in done.stdout
+    assert "Not proven: its digest does not match its content" in done.stdout
 
 
 def test_what_cannot_be_proven_is_refused(filled):
     with pytest.raises(Denied):
         filled.perform("prove", "/repo/a", ASKED)
-    with pytest.raises(InvalidInput, match="stands now"):
+    with pytest.raises(InvalidInput, match="current state"):
         filled.perform("prove", input=ASKED, options={"as_of": 1})
     with pytest.raises(InvalidInput, match="cites nothing"):
         filled.perform("prove", input={"task": "Zebrafish genomics?"})

@@ -259,12 +259,12 @@ LEADING = (
 def test_a_folder_that_leads_to_another_space_is_refused(clone, repository, lead):
     lead(clone, repository.folder)
     for folder in (clone, clone / "deep"):
-        with pytest.raises(InvalidInput, match=r"outside|does not name it") as caught:
+        with pytest.raises(InvalidInput, match=r"outside|does not list it") as caught:
             space_at(folder)
         assert "TREERING_SPACE" in caught.value.hint
         named = str(repository.folder / ".treering/treering.db")
         assert space_at(folder, TREERING_SPACE=named).address == file_address(named)
-    with pytest.raises(InvalidInput, match=r"outside|does not name it"):
+    with pytest.raises(InvalidInput, match=r"outside|does not list it"):
         _ = Settings.read({}, folder=clone).new_space
 
 
@@ -281,7 +281,7 @@ def test_links_within_a_repository_go_on_working(clone, repository, tmp_path):
 def test_a_git_folder_elsewhere_works_if_it_names_its_work_tree(tmp_path):
     here = Scratch(tmp_path / "here")
     here.git("init", "-q", "--separate-git-dir", str(tmp_path / "there"))
-    with pytest.raises(InvalidInput, match="does not name it"):
+    with pytest.raises(InvalidInput, match="does not list it"):
         space_at(here.folder)
     here.git("config", "core.worktree", str(here.folder))
     assert space_at(here.folder).address == file_address(tmp_path / "there/treering/treering.db")

@@ -385,7 +385,7 @@ def test_merge_names_the_clock_of_a_copy_far_ahead(days: int, is_merged: bool) -
     if is_merged:
         one.take(other)
     else:
-        with pytest.raises(InvalidInput, match=r"is dated .* The clock of its author is ahead, or the clock here is"):
+        with pytest.raises(InvalidInput, match=r"is dated .* Its author's clock is ahead, or the clock here is"):
             one.take(other)
     assert (fact.id in one.current()) == is_merged
 

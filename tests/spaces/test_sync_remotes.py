@@ -113,7 +113,7 @@ def test_a_link_to_another_folder_does_not_change_the_kind(tmp_path: Path, data:
 def test_a_repository_of_another_user_is_named_by_its_address(tmp_path: Path, data: Path, file: Path) -> None:
     team = bare(tmp_path / "team", lambda _folder, _marker: None, tmp_path / "ran")
     os.chown(team / "HEAD", 12345, 12345)
-    with pytest.raises(Denied, match="another user's") as refused:
+    with pytest.raises(Denied, match="another user") as refused:
         synced(file, str(team), says="A word seagull")
     assert team.as_uri() in (refused.value.hint or "")
 
@@ -199,12 +199,12 @@ def test_a_space_restored_from_a_copy_reads_again(tmp_path: Path, data: Path, fi
 def test_a_data_folder_others_can_write_is_refused(tmp_path: Path, data: Path, file: Path) -> None:
     (data / "sync").mkdir(parents=True)
     (data / "sync").chmod(0o777)
-    with pytest.raises(Denied, match="Others can write"):
+    with pytest.raises(Denied, match="Other users can write"):
         home_of_syncs(data, file, "log")
     shutil.rmtree(data / "sync")
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (data / "sync").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Denied, match="is a link"):
+    with pytest.raises(Denied, match=r"is a (symbolic )?link"):
         make_own_folder(data / "sync")
 
 

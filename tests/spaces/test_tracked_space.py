@@ -57,7 +57,7 @@ def with_further_flags(scratch: Scratch) -> None:
 def test_a_tracked_space_is_refused(web: Scratch, name: str, form: Callable[[Scratch], None]) -> None:
     space = tracked(web, f".treering/{name}", "b.md")
     form(web)
-    with pytest.raises(Denied, match="comes with the repository") as refused:
+    with pytest.raises(Denied, match="is part of the repository") as refused:
         refuse_tracked(space)
     assert f"git rm -r --cached .treering/{name}" in (refused.value.hint or "")
 
@@ -115,7 +115,7 @@ def test_every_surface_refuses_until_the_user_trusts(
     assert run(["query", "what do the gulls eat"]) == 5
     assert "--trust" in capsys.readouterr().err
     for opens in (treering.open, treering.open_ledger):
-        with pytest.raises(Denied, match="comes with the repository"):
+        with pytest.raises(Denied, match="is part of the repository"):
             opens(".treering/treering.db")
     for words in (["query", "gulls", "--json", "--trust"], ["--trust", "query", "gulls", "--json"]):
         assert run(words) == 0

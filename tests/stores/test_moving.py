@@ -66,11 +66,11 @@ def test_a_move_that_was_killed_goes_on_and_ends_with_the_same_space(address, ol
     killed = subprocess.run(command, check=False, timeout=120)
     assert killed.returncode == -signal.SIGKILL
     for create in (True, False):
-        with pytest.raises(Unavailable, match="copy that a move has begun"):
+        with pytest.raises(Unavailable, match="unfinished copy of a move"):
             treering.open_ledger(target, create=create)
-        with pytest.raises(Unavailable, match="copy that a move has begun"):
+        with pytest.raises(Unavailable, match="unfinished copy of a move"):
             treering.open(target, create=create, background=False, embedder=HashingEmbedder())
-    with pytest.raises(Unavailable, match="copy that a move has begun"):
+    with pytest.raises(Unavailable, match="unfinished copy of a move"):
         treering.move(target, address("file"))
     told = []
     report = treering.move(source, target, progress=lambda *said: told.append(said), embedder=HashingEmbedder())
@@ -223,7 +223,7 @@ def test_a_move_that_is_killed_before_its_first_event_leaves_nothing_that_opens(
     fill(source, patches=1, each=4)
     command = [sys.executable, _PROCESS, source, target, "0"]
     assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
-    with pytest.raises(Unavailable, match="copy that a move has begun"):
+    with pytest.raises(Unavailable, match="unfinished copy of a move"):
         treering.open_ledger(target)
     treering.move(source, target)
     assert content(target) == content(source)
@@ -242,7 +242,7 @@ def test_whoever_has_a_copy_open_writes_nothing_while_it_is_filled_again(address
 
         def write(what, _done, _total):
             if what == "Copying events" and not refused:
-                with pytest.raises(Unavailable, match="copy that a move has begun"):
+                with pytest.raises(Unavailable, match="unfinished copy of a move"):
                     held.commit(make.patch(make.node("Somebody else's")))
                 refused.append(what)
 

@@ -71,8 +71,8 @@ def test_one_database_is_one_server(team):
 @pytest.mark.parametrize(
     ("name", "address", "said"),
     [
-        ("a:b", "postgresql://db/x", "not a name of a server"),
-        ("c", "postgresql://ada:hunter2@db/x", "has a password"),
+        ("a:b", "postgresql://db/x", "not a valid server name"),
+        ("c", "postgresql://ada:hunter2@db/x", "contains a password"),
         ("c", "postgresql://db/x?space=y", "names a space"),
         ("c", "sqlite:x.db", "not a Postgres server"),
     ],
@@ -110,7 +110,7 @@ def test_many_who_make_a_space_at_once_make_one(team):
 
 
 def test_a_directory_without_a_server_says_how_to_add_one(server, databases):
-    with pytest.raises(InvalidInput, match="no server that takes new spaces") as caught:
+    with pytest.raises(InvalidInput, match="no server that accepts new spaces") as caught:
         treering.open_ledger(server.url(databases.new(), space="x", directory="on"))
     assert "servers add" in caught.value.hint
 

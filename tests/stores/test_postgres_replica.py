@@ -169,7 +169,7 @@ def test_a_replica_that_is_away_is_told_of_and_the_primary_answers(server, tmp_p
     with open_space(gone) as space:
         assert found(space) == (["Bees hum."], None)
         assert found(space) == (["Bees hum."], None)
-    assert caplog.text.count("does not answer") == 1
+    assert caplog.text.count("does not respond") == 1
 
 
 def test_the_reads_of_one_call_never_go_back(server, replica, place):

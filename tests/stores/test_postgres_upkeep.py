@@ -134,7 +134,7 @@ def test_damaged_postings_are_told_and_a_rebuild_mends_them(server, clock):
     with indexed(server, space, clock) as opened:
         opened.commit(opened.make.source(*(f"Bees {word(n)} hum." for n in range(_WAITING))))
         change(server, space, "UPDATE postings SET body = '\\x00' WHERE kind = 0")
-        assert opened.index.upkeep.differences() == ["1 runs of postings are not what passages are found by"]
+        assert opened.index.upkeep.differences() == ["1 runs of postings do not match the passages"]
         with pytest.raises(Corrupt) as caught:
             opened.find(word(7))
         assert "reindex" in caught.value.hint

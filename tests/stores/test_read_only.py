@@ -57,7 +57,7 @@ def check_writes(space):
         lambda: space.erase([space.query("search", input={"text": "bees"}).hits[0].object_id]),
         lambda: space.lint("reindex", options={"apply": True}),
     ):
-        with pytest.raises(Unavailable, match="opened for reading only") as refused:
+        with pytest.raises(Unavailable, match="opened read-only") as refused:
             write()
         assert "Copy" in refused.value.hint
 

@@ -148,9 +148,9 @@ def test_differences_name_what_is_missing_changed_or_left_over(space):
     found = space.index.upkeep.differences()
     bees, ants, moths = (f"{source.id} {part.segment_id} (from 1)" for part in source.segments)
     assert f"{bees} is missing" in found
-    assert f"{ants} is not what the ledger says" in found
-    assert f"{moths} is not what the ledger says" in found
-    assert "entries of no passage (from 0) should not be there" in found
+    assert f"{ants} does not match the ledger" in found
+    assert f"{moths} does not match the ledger" in found
+    assert "entries without a passage (from 0) should not be there" in found
     space.index.upkeep.rebuild()
     assert space.index.upkeep.differences() == []
 

@@ -102,7 +102,7 @@ def test_a_record_that_is_rewritten_is_a_stale_decision_at_the_line_that_changed
     told = shop.run("check")
     assert told.code == 1
     assert "docs/decisions/0001-sessions.md:11: fails: stale-decision: Sessions in SQLite" in told.out
-    assert "no longer reads 'Sessions are kept in one SQLite file.'" in told.out
+    assert "no longer contains 'Sessions are kept in one SQLite file.'" in told.out
     assert "$EDITOR +11 docs/decisions/0001-sessions.md" in told.out
     assert not (shop.folder / ".treering").exists()
 
@@ -123,7 +123,7 @@ def test_a_record_and_a_document_that_name_a_deleted_file_are_stale_where_they_n
         ("stale-decision", "docs/decisions/0001-sessions.md", 7, "Sessions in SQLite"),
         ("stale-document", "docs/usage.md", 3, "docs/usage.md"),
     ]
-    assert found[0]["reason"] == "It names 'src/acme/sessions.py', which the change deletes."
+    assert found[0]["reason"] == "It mentions 'src/acme/sessions.py', which the change deletes."
 
 
 def test_of_a_renamed_file_it_is_said_where_it_is_now(shop):
@@ -171,7 +171,7 @@ def test_two_records_that_answer_one_question_differently_are_contested(shop):
         "docs/decisions/0002-sessions.md",
         "Sessions in SQLite",
     )
-    assert "docs/decisions/0001-sessions.md says 'Sessions are kept in one SQLite file.'" in one["reason"]
+    assert "docs/decisions/0001-sessions.md states 'Sessions are kept in one SQLite file.'" in one["reason"]
 
 
 # With a space.
@@ -322,7 +322,7 @@ def test_a_page_that_was_written_on_the_branch_rots_when_the_branch_changes_what
     git(shop, "commit", "-qm", "Remove sessions")
     found = {one["path"]: one["reason"] for one in findings(shop) if one["rule"] == "rotten-page"}
     assert found["wiki/modules/acme-sessions.md"].endswith("which is deleted.")
-    assert found["wiki/modules/acme-fetch.md"].endswith("no longer reads as cited.")
+    assert found["wiki/modules/acme-fetch.md"].endswith("has changed since it was cited.")
     assert found["wiki/modules/acme-retry.md"].startswith("It cites src/acme/retry.py#L1-L2")
 
 
@@ -428,11 +428,12 @@ def test_annotations_of_github_stand_at_the_lines_and_nothing_in_them_is_a_comma
     assert told.out.splitlines() == [
         "::error file=docs/decisions/0003-a%2Cb.md,line=11,"
         "title=stale-decision%3A Use x @all::"
-        "docs/decisions/0003-a,b.md#L5-L11 no longer reads 'Yes, 100%25: all of it.'."
+        "docs/decisions/0003-a,b.md#L5-L11 no longer contains 'Yes, 100%25: all of it.'."
         "%0AMend: $EDITOR +11 docs/decisions/0003-a,b.md",
         "::warning file=docs/usage.md,line=5,title=stale-document%3A docs/usage.md::"
-        "It names 'fetch_quote', which the change removes from 'src/acme/fetch.py'.%0AMend: $EDITOR +5 docs/usage.md",
-        f"::notice title=closes%3A #4::Commit {git_says(shop, 'rev-parse', 'HEAD')[:12]} says that it closes #4.",
+        "It mentions 'fetch_quote', "
+        "which the change removes from 'src/acme/fetch.py'.%0AMend: $EDITOR +5 docs/usage.md",
+        f"::notice title=closes%3A #4::Commit {git_says(shop, 'rev-parse', 'HEAD')[:12]} states that it closes #4.",
         f"2 files changed since {base}; 1 to be mended, 1 to look at, 1 good to know.",
     ]
 

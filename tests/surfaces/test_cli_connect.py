@@ -380,9 +380,9 @@ def test_a_transcript_that_fails_stays_and_holds_up_no_other(folder, tmp_path, c
     (tmp_path / "data/sessions/4.json").write_text("{")
     assert run(["session", "work"]) == 1
     told = capsys.readouterr().err
-    assert "postgresql://ada@db/x, which this environment does not name" in told
-    assert "gone.jsonl is gone" in told
-    assert "4.json says which transcript to keep, and cannot be read" in told
+    assert "postgresql://ada@db/x, which is not the space of this environment" in told
+    assert "gone.jsonl was deleted" in told
+    assert "4.json names a transcript to save, but cannot be read" in told
     assert [one.name for one in waiting_records(tmp_path)] == ["0.json", "4.json"]
     assert discussions(capsys) == {session: 4}
 

@@ -85,7 +85,7 @@ def test_a_file_that_parts_from_what_was_kept_replaces_it(kept):
     told = kept.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines()[:2] == [
         "Recorded in lamp: 1 appended, 6 unchanged, 2 withdrawn; 7 messages now.",
-        "  It parts from what was kept at message 6.",
+        "  It diverges from the stored conversation at message 6.",
     ]
 
 
@@ -111,9 +111,9 @@ def test_of_a_file_with_several_conversations_one_is_named_by_id_or_title(desk):
 @pytest.mark.parametrize(
     ("named", "code", "said", "choices"),
     [
-        ((), 2, "export.json holds 3 conversations.", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
+        ((), 2, "export.json contains 3 conversations.", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
         (("--conversation", "lamps"), 2, "2 conversations called 'lamps'", ["c2  Lamps", "c3  lamps"]),
-        (("--conversation", "chairs"), 3, "holds no conversation 'chairs'", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
+        (("--conversation", "chairs"), 3, "contains no conversation 'chairs'", ["c1  Ports", "c2  Lamps", "c3  lamps"]),
     ],
 )
 def test_a_conversation_that_is_not_clear_is_an_error_that_lists_them(desk, named, code, said, choices):
@@ -127,7 +127,7 @@ def test_a_conversation_that_is_not_clear_is_an_error_that_lists_them(desk, name
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"a": 1}', "No conversation was found: odd.json holds no conversations of a form known here."),
+        ('{"a": 1}', "No conversation was found: odd.json contains no conversations in a known format."),
         ('{"messages": []}', "No conversation was found"),
     ],
 )
@@ -267,7 +267,7 @@ def test_an_edit_of_the_state_document_is_kept_and_merged_with_what_came_since(k
     assert "- [2026-05-01] user: We decided to launch the lamp" in text
     kept.write({"mine.md": text.replace("\n\n<!--", "\n- The stand is red.\n\n<!--")})
     kept.done("discussion", "state", "lamp", "--edit", "-", stdin=text.replace("\n\n<!--", "\n- It is round.\n\n<!--"))
-    assert kept.done("discussion", "state", "lamp", "--edit", "mine.md").out == "Kept as version 6.\n"
+    assert kept.done("discussion", "state", "lamp", "--edit", "mine.md").out == "Saved as version 6.\n"
     document = kept.json("discussion", "state", "lamp")["state"]
     assert "- The stand is red." in document
     assert "- It is round." in document
@@ -284,7 +284,7 @@ def test_an_edit_without_a_change_says_so(kept):
     [
         (b"", 2, "The edited state document is empty."),
         (b"\xff\xfe", 2, "is not UTF-8 text"),
-        (b'- Red.\n\n<!-- treering: {"version": "know:1"} -->\n', 3, "or take the last line out"),
+        (b'- Red.\n\n<!-- treering: {"version": "know:1"} -->\n', 3, "or remove the last line"),
     ],
 )
 def test_an_edit_that_cannot_be_kept_says_why(kept, data, code, said):
@@ -312,7 +312,7 @@ def test_a_discussion_with_messages_takes_only_the_state_document_of_a_folder(ke
     told = kept.done("discussion", "import", "lamp", "files")
     assert told.out.splitlines() == [
         "Imported from files: the state document is new.",
-        "  The discussion holds messages, so nothing else was read.",
+        "  The discussion contains messages, so nothing else was read.",
     ]
     assert "- The stand is red." in kept.json("discussion", "state", "lamp")["state"]
 
@@ -321,7 +321,7 @@ def test_a_folder_without_a_discussion_is_told_of(kept):
     (kept.folder / "empty").mkdir()
     told = kept.run("discussion", "import", "lamp", "empty")
     assert told.code == 3
-    assert "holds no discussion" in told.err
+    assert "does not contain a discussion" in told.err
 
 
 def test_files_of_wilmer_are_imported_once(desk):
@@ -342,7 +342,7 @@ def test_files_of_wilmer_are_imported_once(desk):
 def test_a_file_that_is_not_of_wilmer_is_refused(desk):
     told = desk.run("discussion", "import", "lamp", "chat.json")
     assert told.code == 2
-    assert "is not a file of WilmerAI" in told.err
+    assert "is not a WilmerAI file" in told.err
 
 
 def test_a_deleted_message_stays_away(kept):
@@ -367,7 +367,7 @@ def test_a_position_without_a_message_is_refused(kept, positions):
     told = kept.run("discussion", "delete", "lamp", *positions)
     assert told.code == 2
     assert "There is no message at" in told.err
-    assert "Positions go from 0 to 7." in told.err
+    assert "Positions are 0 to 7." in told.err
 
 
 def test_what_is_written_is_written_in_the_name_that_is_given(kept):
@@ -393,7 +393,7 @@ def test_the_lines_of_an_update_tell_of_everything_that_became_of_it():
         "not used: no title",
     ]
     (busy,) = render_made(MakingReport(busy=True))
-    assert busy.text.plain == "Another process is making memories of it; --wait waits for that."
+    assert busy.text.plain == "Another process is making its memories; use --wait to wait for it."
 
 
 def test_without_a_command_the_help_is_shown(desk):
@@ -416,4 +416,4 @@ def test_folder_in_place_of_a_space_is_refused(stage, folder):
     told = stage.run("status", "--space", folder)
 
     assert told.code != 0
-    assert "is a folder, not the file of a space" in told.err
+    assert "is a folder; a space is a file" in told.err

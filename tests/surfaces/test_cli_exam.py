@@ -87,16 +87,16 @@ def test_what_is_not_found_and_what_must_not_be_is_named(asked: Stage) -> None:
     write(asked, "- ask: How often does acme retry?\n  must: [docs/missing.md]\n  must_not: [README.md]\n")
     told = ran(asked)
     assert "docs/missing.md: not found" in told
-    assert "README.md: must not be found, and is at 1 by " in told
+    assert "README.md: must not be found, but is at 1 by " in told
     assert figures(asked)["clean"] == 0
 
 
 def test_a_figure_below_what_was_asked_for_fails_the_command(asked: Stage) -> None:
     write(asked, "- ask: How often does acme retry?\n  must: [docs/missing.md]\n")
-    assert "recall@5 is 0.0, and has to be 80" in ran(asked, "--least", "recall@5=80", code=1)
+    assert "recall@5 is 0.0; the required minimum is 80" in ran(asked, "--least", "recall@5=80", code=1)
     ran(asked, "--least", "answered=90")
-    assert "There is no figure 'recal@5'" in asked.run("exam", "run", "--words", "--least", "recal@5=80").err
-    assert "names no number" in asked.run("exam", "run", "--words", "--least", "recall@5").err
+    assert "Unknown metric 'recal@5'" in asked.run("exam", "run", "--words", "--least", "recal@5=80").err
+    assert "does not contain a number" in asked.run("exam", "run", "--words", "--least", "recall@5").err
 
 
 def test_a_run_is_compared_with_the_one_before_question_by_question(asked: Stage) -> None:
@@ -152,15 +152,15 @@ def test_a_pull_request_reads_a_table(asked: Stage) -> None:
     ("text", "said"),
     [
         ("- must: [a]\n", "question 1, ask"),
-        ("- ask: x\n", "say what the answer must have"),
-        ("- ask: x\n  refuse: true\n  must: [a]\n", "has nothing to find"),
-        ("- ask: x\n  must: [{file: a, says: b}]\n", "give one of file, object and says"),
+        ("- ask: x\n", "give results that must be found"),
+        ("- ask: x\n  refuse: true\n  must: [a]\n", "has no results to find"),
+        ("- ask: x\n  must: [{file: a, says: b}]\n", "give exactly one of file, object and says"),
         ("- ask: x\n  must: [a]\n  musst: [b]\n", "question 1, musst"),
-        ("- {ask: x, must: [a]}\n- {ask: x, must: [b]}\n", "is there twice"),
+        ("- {ask: x, must: [a]}\n- {ask: x, must: [b]}\n", "appears twice"),
         ("questions: 3\n", "is"),
-        ("other: []\n", "is no exam"),
-        ("[: :", "is no exam"),
-        ("- ask: \xff\n", "must have"),
+        ("other: []\n", "is not an exam"),
+        ("[: :", "is not an exam"),
+        ("- ask: \xff\n", "must be found"),
     ],
 )
 def test_a_file_that_is_no_exam_is_refused_with_its_place(asked: Stage, text: str, said: str) -> None:

@@ -249,7 +249,7 @@ def test_what_a_hook_cannot_share_over_is_refused_and_nothing_is_installed(team,
     ada, *_ = team
     for wrong, why in {
         "nowhere": "no remote 'nowhere'",
-        "https://ada:secret@example.org/x.git": "may hold a password",
+        "https://ada:secret@example.org/x.git": "may contain a password",
     }.items():
         assert run(["hook", "install", "--sync", wrong]) == 2
         assert why in capsys.readouterr().err

@@ -85,10 +85,10 @@ def test_limits_are_kept(desk):
         ("- just a text", "tickets.yaml, entry 1: "),
         ("- titel: One", "tickets.yaml, entry 1: "),
         ("- {id: 1, title: One}\n- {id: 1, title: Two}", "tickets.yaml: entry 2 has the same ticket id as entry 1"),
-        ("title: One", "tickets.yaml must hold a list of entries"),
-        ("", "tickets.yaml must hold a list of entries"),
-        ("- [", "tickets.yaml cannot be read"),
-        ("- !!python/object/apply:os.getcwd []", "tickets.yaml cannot be read"),
+        ("title: One", "tickets.yaml must contain a list of entries"),
+        ("", "tickets.yaml must contain a list of entries"),
+        ("- [", "tickets.yaml is not valid YAML"),
+        ("- !!python/object/apply:os.getcwd []", "tickets.yaml is not valid YAML"),
     ],
 )
 def test_a_file_of_tickets_that_is_wrong_is_refused_by_entry(desk, tickets, problem):

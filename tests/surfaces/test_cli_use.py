@@ -63,7 +63,7 @@ def test_an_import_that_fails_leaves_no_space_behind(stage: Stage) -> None:
         events.write('{"a": 1}\n')
     told = stage.run("import", "damaged", "--space", "sqlite:new.db")
     assert told.code == 2
-    assert "This cannot be read as an export: id: Field required" in told.err
+    assert "Cannot read this as an export: id: Field required" in told.err
     assert "pydantic" not in told.err
     assert {path.name for path in stage.folder.iterdir()} == {path.name for path in before} | {"damaged"}
 
@@ -148,7 +148,7 @@ def keys(stage: Stage) -> Stage:
 
 def test_words_that_are_not_known_are_named_and_those_that_are(keys: Stage) -> None:
     told = " ".join(keys.run("query", "rotate the AWS KMS keys").out.split())
-    assert 'Nothing here speaks of "rotate", "AWS", "KMS". Known here: "keys".' in told
+    assert 'No indexed text mentions "rotate", "AWS", "KMS". Known here: "keys".' in told
     assert 'Not known here: "rotate", "AWS", "KMS". Known here: "keys".' in told
     assert 'Not known here: "zorbl", "frobnicate".' in keys.run("query", "zorbl frobnicate").out
 
@@ -157,11 +157,11 @@ def test_hits_that_are_only_the_nearest_are_told_to_be_that(keys: Stage) -> None
     foreign = keys.json("query", "--mode", "search", "the capital of Mongolia and its oldest monastery")
     assert foreign["hits"]
     assert foreign["warnings"][0] == (
-        "None of the hits speaks of what is asked: they are only the nearest. "
+        "No result answers the question; these are the closest matches. "
         'Not known here: "Mongolia", "oldest", "monastery". Known here: "capital".'
     )
     own = keys.json("query", "--mode", "search", "where are access keys kept")
-    assert not any(one.startswith("None of the hits") for one in own["warnings"])
+    assert not any(one.startswith("No result answers") for one in own["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_rule_of_lint_is_found_in_whatever_mode_it_is(stage: Stage) -> None:
         "structure",
         "semantic",
     ]
-    assert "It is a rule of mode semantic." in stage.run("lint", "structure", "--rule", "stale").err
+    assert "It belongs to mode semantic." in stage.run("lint", "structure", "--rule", "stale").err
     told = stage.run("lint", "--rule", "nope").err
     assert "structure: dangling-reference" in told
     assert "semantic: contradiction" in told

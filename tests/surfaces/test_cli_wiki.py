@@ -173,14 +173,14 @@ def test_forge_addresses_are_refused_where_the_remote_is_no_forge(opened, home):
     given = {"repository": str(home / "shop")}
     with pytest.raises(InvalidInput, match="not a forge"):
         opened.perform(BUILD, input=given, options={"links": "forge"})
-    with pytest.raises(InvalidInput, match="does not lie in the work tree"):
+    with pytest.raises(InvalidInput, match="is not in the work tree"):
         opened.perform(PUBLISH, input={**given, "to": str(home / "out")}, options={"links": "files"})
     with pytest.raises(NotFound, match="no wiki"):
         opened.perform(STATUS, input=given)
 
 
 def test_a_space_without_a_repository_says_what_to_do(space, tmp_path):
-    with pytest.raises(NotFound, match="holds no repository") as caught:
+    with pytest.raises(NotFound, match="contains no repository") as caught:
         space.perform(BUILD, input={"repository": str(tmp_path)})
     assert "treering ingest" in caught.value.hint
 

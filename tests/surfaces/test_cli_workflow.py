@@ -51,7 +51,7 @@ def test_answers_written_beforehand_stand_for_models(desk):
     desk.write({"one.json": '["yes"]'})
     told = desk.run(*asked, "--scripted", "one.json")
     assert told.code == 6
-    assert "node 2 (second) (Standard): scripted has no answer left." in told.err
+    assert "node 2 (second) (Standard): scripted has no answers left." in told.err
 
 
 def test_an_input_may_stand_in_a_file(desk):
@@ -80,10 +80,10 @@ def test_requests_are_bounded(desk):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--discussion", "a", "--messages", "chat.json"), "--discussion and --messages cannot be given together"),
-        (("--endpoint", "main"), "--endpoint needs NAME=MODEL, got 'main'"),
-        (("--scripted", "chat.json"), "must hold a list of answers"),
-        (("--messages", "asking.yaml"), "must hold a list of messages"),
+        (("--discussion", "a", "--messages", "chat.json"), "--discussion and --messages cannot be combined"),
+        (("--endpoint", "main"), "--endpoint needs NAME=MODEL, not 'main'"),
+        (("--scripted", "chat.json"), "must contain a list of answers"),
+        (("--messages", "asking.yaml"), "must contain a list of messages"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(desk, arguments, said):
@@ -112,7 +112,7 @@ def test_a_check_lists_everything_that_is_wrong(desk):
     for place in ("node 1, type", "node 2, txt", "node 2, content"):
         assert place in told.err
     told = desk.run("workflow", "check", "asking.yaml", "--endpoint", "small=openai:gpt-5-mini")
-    assert "node 2 (second), endpointName: there is no endpoint 'large'" in told.err
+    assert "node 2 (second), endpointName: unknown endpoint 'large'" in told.err
 
 
 def test_a_file_that_is_not_there_is_told_of(desk):

@@ -275,7 +275,7 @@ def test_every_mode_of_lint_answers_in_words(address, mode):
         await call("ingest", "source", {"text": "A note."})
         return await call.result("lint", mode)
 
-    assert text_of(talk(address, check)).endswith(("0.", "0 (unchanged).", "A note.", 'what was given inline"'))
+    assert text_of(talk(address, check)).endswith(("0.", "0 (unchanged).", "A note.", 'inline content"'))
 
 
 def test_the_dry_run_of_a_write_shows_what_would_change(address):

@@ -160,7 +160,7 @@ def differing(one: ToyTables, other: ToyTables) -> Iterator[str]:
     left, right = one.contents(), other.contents()
     for place in sorted(left.keys() | right.keys(), key=repr):
         if left.get(place) != right.get(place):
-            yield f"{place} is not what the ledger says"
+            yield f"{place} does not match the ledger"
 
 
 def _graph() -> MemoryGraph:

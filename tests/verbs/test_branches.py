@@ -154,7 +154,7 @@ def test_knowledge_of_a_branch_that_is_deleted_unmerged_is_archived_with_the_rea
     assert report.staled == ()
     assert space.engine.ledger.get(known).status == "archived"
     reasons = [event.reason for event in space.engine.ledger.events_of(known)]
-    assert "which was deleted unmerged" in reasons[-1]
+    assert "which was deleted without a merge" in reasons[-1]
     assert "feature/x" in reasons[-1]
     held = by_path(space)
     assert set(held) == {"", "limits.md", "notes.md"}
@@ -348,7 +348,7 @@ def test_a_clone_that_is_behind_does_not_set_the_branch_back_that_another_one_re
     before = space.engine.ledger.sequence()
     (told,) = ingest(space, clone).items
     assert told.outcome == "skipped"
-    assert f"main was read at {ahead[:12]} in {repository.folder}/.git, and is behind that here" in told.why
+    assert f"main was read at {ahead[:12]} in {repository.folder}/.git, but is behind that commit here" in told.why
     assert space.engine.ledger.sequence() == before
     assert commit_read(space, "main") == ahead
     monkeypatch.chdir(clone.folder)
@@ -368,7 +368,7 @@ def test_of_two_clones_that_parted_on_one_branch_the_last_reading_counts_and_say
     ingest(space, repository)
     told = " ".join(ingest(space, clone).warnings)
     assert f"main was read at {one[:12]} in {repository.folder}/.git before" in told
-    assert f"What was read last counts, which is {other[:12]}." in told
+    assert f"The last read counts: {other[:12]}." in told
     assert commit_read(space, "main") == other
     clone.git("fetch", "-q")
     repository.git("reset", "-q", "--hard", "HEAD~1")
@@ -516,12 +516,12 @@ def test_knowledge_whose_lines_a_revert_brings_back_is_current_again_and_the_aud
     repository.git("revert", "--no-edit", "HEAD")
     report = ingest(space, repository)
     assert report.staled == ()
-    assert any("2 active again" in one for one in report.warnings)
+    assert any("2 reactivated" in one for one in report.warnings)
     assert [ledger_status(space, one) for one in (limit, derived, port)] == ["active"] * 3
     event = last_event(space, limit)
     assert event.event_type == "transitioned"
-    assert event.reason.startswith("The lines that it rests on stand again: limits.md#L")
-    assert last_event(space, derived).reason == "What it was derived from is current again."
+    assert event.reason.startswith("Its evidence is valid again: limits.md#L")
+    assert last_event(space, derived).reason == "The knowledge it was derived from is current again."
     assert "Five attempts at most" in {hit.title for hit in space.query("search", input={"text": "attempts"}).hits}
     before = space.engine.ledger.sequence()
     ingest(space, repository)

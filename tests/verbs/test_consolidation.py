@@ -242,7 +242,7 @@ class TestBudget:
                 note(space, f"Said by Ada, number {n}.", origin=f"n{n}")
             report = consolidate(space, apply=True, keep_passages=0, keep_mb=0)
             assert report.budget.passages_after == 3
-            assert "budget is not met" in report.warnings[0]
+            assert "Still over budget" in report.warnings[0]
 
     def test_files_are_left_to_where_they_lie(self, space, tmp_path):
         (tmp_path / "notes.md").write_text("# Title\n\nSome words.\n")

@@ -38,8 +38,8 @@ def test_a_task_that_nothing_speaks_of_gets_a_short_pack_that_says_so_first(code
     assert report.status == "empty"
     assert report.empty.reason == "unknown_entity"
     assert report.pack.items == ()
-    assert report.pack.summary.startswith('Nothing here speaks of "nationality", "film"')
-    assert report.text.splitlines()[2].startswith("Nothing here speaks of")
+    assert report.pack.summary.startswith('No indexed text mentions "nationality", "film"')
+    assert report.text.splitlines()[2].startswith("No indexed text mentions")
     assert estimate_tokens(report.text) < 250
 
 
@@ -138,7 +138,7 @@ def test_a_question_about_somebody_nobody_mentions_is_refused_in_a_large_space(s
     foreign = "Which pasta does Gwendolyn cook at the lighthouse?"
     assert context(space, foreign, semantic=False).empty.reason == "unknown_entity"
     report = space.query("search", input={"text": foreign}, options={"semantic": False})
-    assert any(warning.startswith("None of the hits speaks of what is asked") for warning in report.warnings)
+    assert any(warning.startswith("No result answers the question") for warning in report.warnings)
     assert all("weak" in hit.flags for hit in report.hits)
     assert (
         context(space, "Which instrument does the sister of Ann play in the orchestra?", semantic=False).status == "ok"

@@ -260,7 +260,7 @@ def test_the_same_is_ingested_anew_where_it_is_asked_for(filled):
 
 def test_work_and_links_to_it_do_not_keep_its_words(space, tmp_path):
     quote = note(space, PHRASE, origin="diary.md")
-    item = task(space, "Look at it", source_refs=[quote["source_id"]])
+    item = task(space, "Fix the embedding model", source_refs=[quote["source_id"]])
     link = {"type": "about", "target": quote["source_id"]}
     space.crystallize("work_item", input={"id": item, "links": [link]})
     space.erase([quote["source_id"]])
@@ -422,7 +422,7 @@ def test_reasons_that_name_one_of_several_by_title_or_origin_are_told_by_their_e
     (first,) = [event.seq for event in events(known) if event.reason == by_title]
     (last,) = [event.seq for event in events(quote["source_id"]) if event.reason == by_origin]
     told = [place for place in space.erase([known, quote["source_id"]]).out_of_reach if "audit events" in place]
-    assert told == [f"the reasons given for audit events {first}, {last}, which name it"]
+    assert told == [f"the reasons of audit events {first}, {last}, which mention it"]
 
 
 def test_a_proof_that_fails_takes_no_erasure_back(filled, monkeypatch):

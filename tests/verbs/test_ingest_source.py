@@ -159,8 +159,8 @@ def test_metadata_and_time_of_capture_are_kept(desk):
     [
         ({"text": ""}, "either text or messages"),
         ({"text": "x", "messages": [{"content": "y"}]}, "either text or messages"),
-        ({"text": "x" * 2_000_001}, "over the limit"),
-        ({"text": "x", "metadata": {"share": float("nan")}}, "JSON cannot write"),
+        ({"text": "x" * 2_000_001}, "exceed the limit"),
+        ({"text": "x", "metadata": {"share": float("nan")}}, "JSON cannot represent"),
     ],
 )
 def test_a_bad_item_fails_and_says_why_and_hides_no_other(desk, item, why):
@@ -183,5 +183,5 @@ def test_nothing_given_is_refused_and_an_empty_list_is_empty(desk):
 
 def test_a_text_nobody_can_cut_is_refused(desk):
     engine = replace(desk.engine, segmenters={})
-    with pytest.raises(InvalidInput, match="content type 'text' is unknown"):
+    with pytest.raises(InvalidInput, match="Unknown content type 'text'"):
         desk.ingest("source", {"text": "x"}, engine=engine)

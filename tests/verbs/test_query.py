@@ -658,7 +658,7 @@ class TestPage:
         for name in ("shop.sessions", "shop/sessions.py", "shop/sessions", "sessions.py"):
             assert space.query("page", input={"name": name}).title.endswith("shop/sessions.py")
         assert space.query("page", input={"name": "shop.rules"}).title.endswith("shop/rules/__init__.py")
-        with pytest.raises(InvalidInput, match="2 files are called 'rules'") as refused:
+        with pytest.raises(InvalidInput, match="2 files are named 'rules'") as refused:
             space.query("page", input={"name": "rules"})
         assert "other/rules.py" in refused.value.hint
         with pytest.raises(NotFound, match=r"No node, file or module .*'shop\.nothing'"):

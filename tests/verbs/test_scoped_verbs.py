@@ -150,7 +150,7 @@ class TestChanges:
             ("knowledge", {"id": above, "status": "archived"}),
             ("supersede", {"id": above, "by": own}),
         ):
-            with pytest.raises(Denied, match=r"A call at the scope /a may not change"):
+            with pytest.raises(Denied, match=r"A call at scope /a may not change"):
                 space.crystallize(mode, scope="/a", input=given)
         assert records(space) == before
 
@@ -226,9 +226,9 @@ class TestIdempotencyKeys:
     def test_stand_for_one_call(self, space, scope):
         self.crystallize(space, "First", scope=scope)
         before = records(space)
-        with pytest.raises(Conflict, match="used for another call"):
+        with pytest.raises(Conflict, match="used for a different call"):
             self.crystallize(space, "Second", scope=scope)
-        with pytest.raises(Conflict, match="used for another call"):
+        with pytest.raises(Conflict, match="used for a different call"):
             self.crystallize(space, "First", scope=scope, mode="activity")
         assert records(space) == before
         assert self.crystallize(space, "First", scope=scope).receipt.replayed
@@ -238,7 +238,7 @@ class TestIdempotencyKeys:
         space = open_space(policy=tmp_path / "p.toml")
         first = self.crystallize(space, "First")
         assert self.crystallize(space, "First").patch_id == first.patch_id
-        with pytest.raises(Conflict, match="used for another call"):
+        with pytest.raises(Conflict, match="used for a different call"):
             self.crystallize(space, "Second")
         assert self.crystallize(space, "Second", scope="/b").patch_id != first.patch_id
 

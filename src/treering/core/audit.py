@@ -93,12 +93,12 @@ class CheckedChain:
                 met = self._anchor == self.head
             yield event
         if self._anchor and not met:
-            raise _broken(self._anchor.seq, f"the log does not pass through the anchor at event {self._anchor.seq}")
+            raise _broken(self._anchor.seq, f"the log does not match the anchor at event {self._anchor.seq}")
 
 
 def _broken(seq: int, what: str) -> Corrupt:
     return Corrupt(
         f"The audit log does not verify: {what}.",
-        hint="Restore the space from a backup or an export made before this; compare with the anchor.",
+        hint="Restore the space from a backup or an export made before the damage, and compare it with the anchor.",
         details={"seq": seq},
     )

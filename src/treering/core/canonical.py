@@ -47,8 +47,8 @@ def kind_of(identity: str) -> str:
     kind = _KINDS.get(prefix)
     if kind is None or len(body) != _BODY or not set(body) <= set(_ALPHABET):
         raise InvalidInput(
-            f"{identity!r} is not an id.",
-            hint="An id is a prefix (src: node: know: act: work:) and 26 characters.",
+            f"{identity!r} is not a valid id.",
+            hint="An id is a prefix (src: node: know: act: work:) followed by 26 characters.",
             details={"given": identity},
         )
     return kind
@@ -99,9 +99,9 @@ def parse_time(text: str) -> datetime:
         # Near the first and the last year an offset can lead out of the calendar.
         moment = time.astimezone(UTC) if time.tzinfo else None
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"{text!r} is not a time.", hint="Write 2026-01-31T12:00:00Z.") from error
+        raise InvalidInput(f"{text!r} is not a valid time.", hint="Write 2026-01-31T12:00:00Z.") from error
     if moment is None:
-        raise InvalidInput(f"{text!r} has no time zone.", hint="End it with Z or an offset such as +02:00.")
+        raise InvalidInput(f"{text!r} has no time zone.", hint="Add Z or an offset such as +02:00.")
     return moment
 
 

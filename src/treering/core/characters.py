@@ -129,7 +129,7 @@ def well_formed_json(data: bytes) -> tuple[bytes, int]:
 
 def replaced_halves(count: int) -> str:
     """Say that halves of characters were replaced; empty if none were."""
-    return f"half of a character (a lone surrogate) was replaced in {count} text(s)" if count else ""
+    return f"replaced invalid Unicode (a lone surrogate) in {count} text(s)" if count else ""
 
 
 def one_line(text: str, *, most: int = _LABEL_CHARS) -> str:
@@ -182,7 +182,7 @@ def digest(text: str, *, salt: str = "") -> str:
         data = text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"A text holds a lone surrogate at character {error.start}, so it is not valid Unicode.",
+            f"Invalid Unicode: a text contains a lone surrogate at character {error.start}.",
             hint="Decode it with errors='replace' before giving it to Treering.",
         ) from error
     return hashlib.blake2b(data, digest_size=20, key=salt.encode()).hexdigest()

@@ -100,8 +100,8 @@ class UnknownProject(NotFound):
 
     def __init__(self, project_id: str) -> None:
         super().__init__(
-            f"There is no project {project_id!r}.",
-            hint="Correct its id, or index something first: that makes the project.",
+            f"Unknown project {project_id!r}.",
+            hint="Check the id, or index something first; indexing creates the project.",
             details={"project_id": project_id},
         )
 

@@ -158,14 +158,14 @@ def _check_limit(count: int, most: int, what: str) -> None:
     if count > most:
         raise InvalidInput(
             f"The filter has {count} {what}; at most {most} are allowed.",
-            hint="Ask with a narrower filter, or several times with a part of it each.",
+            hint="Use a narrower filter, or split it into several queries.",
             details={"count": count, "most": most},
         )
 
 
 def _parse(data: Any, *, depth: int) -> Filter:
     if not isinstance(data, Mapping) or depth > _MAX_DEPTH:
-        raise InvalidInput(f"A filter is an object of fields, not nested deeper than {_MAX_DEPTH}.", hint=_EXAMPLE)
+        raise InvalidInput(f"A filter is an object of fields, nested at most {_MAX_DEPTH} levels deep.", hint=_EXAMPLE)
     parts = tuple(_parse_entry(str(key), value, depth=depth + 1) for key, value in data.items())
     return parts[0] if len(parts) == 1 else And(parts)
 
@@ -215,7 +215,7 @@ def _scalar(field: str, value: Any) -> Scalar:
         return render_time(parse_time(value))
     if isinstance(value, str | int | float | bool):
         return value
-    raise InvalidInput(f"{field}: {_shown(value)} is not a text, number or truth value.", hint=_EXAMPLE)
+    raise InvalidInput(f"{field}: {_shown(value)} is not a string, number or boolean.", hint=_EXAMPLE)
 
 
 def _known_field(key: str) -> str:

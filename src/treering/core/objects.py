@@ -397,7 +397,7 @@ _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less tha
 def no_export(error: Exception) -> InvalidInput:
     """Turn what reading a record raised into our error: this is not an export."""
     said = invalid_fields(error).message if isinstance(error, ValidationError) else f"{error}."
-    return InvalidInput(f"This cannot be read as an export: {said}", hint="Export the space again.")
+    return InvalidInput(f"Cannot read this as an export: {said}", hint="Export the space again.")
 
 
 def title_of(item: Object) -> str:

@@ -300,10 +300,10 @@ def shortened(text: str, most: int) -> str:
 def check_length(field: str, text: str, most: int) -> None:
     """Raise `InvalidInput` naming the field, its limit and its length, where a text is longer than it may be."""
     if len(text) > most:
-        problem = f"it has {len(text)} characters, and {most} is the most"
+        problem = f"it has {len(text)} characters; the maximum is {most}"
         raise InvalidInput(
             f"{field}: {problem}.",
-            hint="Shorten it, or put the long part into the text.",
+            hint="Shorten it, or move the long part into the text.",
             details={"fields": [{"field": field, "problem": problem}], "limit": most, "length": len(text)},
         )
 

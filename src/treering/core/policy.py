@@ -72,8 +72,10 @@ FUNCTIONAL_PREDICATES = frozenset(
 )
 
 
-_PROPOSING = "Propose a candidate instead, or let a person do it; the space's policy file sets this."
-_ERASING = "Erasing is reserved: let a user do it, or add the channel to erasing_channels in the space's policy file."
+_PROPOSING = "Propose a candidate instead, or ask a person to do it; the space's policy file controls this."
+_ERASING = (
+    "Erasing is restricted: ask a user to do it, or add the channel to erasing_channels in the space's policy file."
+)
 
 
 class Policy(BaseModel):
@@ -160,8 +162,8 @@ def check_gate(patch: Patch, policy: Policy) -> None:
     """Raise `Denied` where a patch is to be applied that has to wait for review."""
     if needs_review(patch, policy):
         raise Denied(
-            f"The space's policy asks for review of this patch from {patch.source.channel!r}.",
-            hint="Propose it, and let somebody approve it.",
+            f"The space's policy requires a review of this patch from {patch.source.channel!r}.",
+            hint="Propose the patch and ask someone to approve it.",
             details={"channel": patch.source.channel},
         )
 
@@ -183,7 +185,7 @@ def check_approval(proposer: Author, approver: Author, policy: Policy) -> None:
     if not policy.self_approval and proposer.actor == approver.actor and proposer.channel == approver.channel:
         raise Denied(
             f"{approver.actor} proposed this patch and may not approve it.",
-            hint="Ask somebody else to review it, or set self_approval in the policy file.",
+            hint="Ask someone else to review it, or set self_approval in the policy file.",
         )
 
 
@@ -193,7 +195,7 @@ def check_policy_change(old: Policy, new: Policy, author: Author) -> None:
     if loosened and author.channel not in PERSONS:
         raise Denied(
             f"The channel {author.channel!r} may not loosen the policy: {', '.join(loosened)}.",
-            hint="Let a person open the space with the policy file, once: `treering lint audit`.",
+            hint="Ask a person to open the space once with the policy file: `treering lint audit`.",
             details={"channel": author.channel, "fields": list(loosened)},
         )
 
@@ -319,8 +321,8 @@ def check_transition(item: Object, to: str) -> None:
     allowed = TRANSITIONS[item.type][item.status]
     if to not in allowed:
         raise IllegalTransition(
-            f"{item.type} {item.id} cannot go from {item.status!r} to {to!r}.",
-            hint=f"From {item.status!r} it may go to: {', '.join(sorted(allowed)) or 'nothing'}.",
+            f"{item.type} {item.id} cannot change from {item.status!r} to {to!r}.",
+            hint=f"Allowed from {item.status!r}: {', '.join(sorted(allowed)) or 'nothing'}.",
             details={"id": item.id, "from": item.status, "to": to, "allowed": sorted(allowed)},
         )
 

@@ -46,7 +46,7 @@ def sees(reader: str, scope: str, *, descend: bool = False) -> bool:
 
 def _bad(text: str) -> InvalidInput:
     return InvalidInput(
-        f"{text!r} is not a scope.",
+        f"{text!r} is not a valid scope.",
         hint="A scope is a path such as / or /repo/acme-web: it starts with '/', without '.', '..' or empty parts.",
         details={"given": text},
     )

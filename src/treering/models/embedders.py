@@ -65,7 +65,9 @@ class FunctionEmbedder:
             raise
         except Exception as error:
             # A function of a host raises what it likes.
-            raise Unavailable(f"The embedding model {self._name} failed: {error!r}", hint="Look at it.") from error
+            raise Unavailable(
+                f"The embedding model {self._name} failed: {error!r}", hint="Fix the embedding model, then try again."
+            ) from error
         return unit_vectors(rows, count=len(texts), model=self._name)
 
 
@@ -80,11 +82,11 @@ def unit_vectors(rows: Sequence[Sequence[float]], *, count: int, model: str) -> 
         vectors = np.empty(0, np.float32)
     if vectors.ndim != 2 or len(vectors) != count or not vectors.shape[1]:
         raise Unavailable(
-            f"{model} did not answer with {count} vectors of equal length for {count} texts.", hint="Use another model."
+            f"{model} did not return {count} vectors of equal length for {count} texts.", hint="Use another model."
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
-        raise Unavailable(f"{model} answered with a vector of zeros.", hint="Use another model.")
+        raise Unavailable(f"{model} returned a zero vector.", hint="Use another model.")
     unit: Vector = (vectors / lengths).astype(np.float32)
     return unit
 
@@ -140,7 +142,7 @@ _HIGHEST = 0.99
 
 
 _EMBEDDER_HINT = (
-    "Name a folder that holds tokenizer.json and a sentence transformer as ONNX, as `optimum-cli export onnx` makes it."
+    "Give a folder with tokenizer.json and a sentence transformer as ONNX, as created by `optimum-cli export onnx`."
 )
 
 
@@ -210,7 +212,9 @@ class FolderEmbedder:
         vector = next((one[0] for one in found if one.ndim == 2), None)
         if vector is None:
             if found[0].ndim != 3:
-                raise InvalidInput(f"{self._name} gives {found[0].shape} numbers, no vector.", hint=_EMBEDDER_HINT)
+                raise InvalidInput(
+                    f"{self._name} returns an array of shape {found[0].shape}, not a vector.", hint=_EMBEDDER_HINT
+                )
             vector = found[0][0, 0] if self._first else found[0][0].mean(axis=0)
         length = float(np.linalg.norm(vector))
         unit: Vector = np.asarray(vector / length if length else np.eye(1, len(vector))[0], np.float32)
@@ -248,8 +252,8 @@ LONGEST_CHARS = 8_000
 """Characters of a text that are sent: about 2,000 tokens, which every hosted model takes."""
 
 _HINT = (
-    "Write PROVIDER:MODEL, such as openai:text-embedding-3-small, and set the provider's key; for an "
-    "OpenAI-compatible endpoint give the model's own name and the URL."
+    "Use PROVIDER:MODEL, such as openai:text-embedding-3-small, and set the provider's key; for "
+    "an OpenAI-compatible endpoint give the model's own name and the URL."
 )
 
 
@@ -322,7 +326,7 @@ class PydanticAIEmbedder:
         if len(found.embeddings) != len(texts):
             problem = f"{len(found.embeddings)} vectors for {len(texts)} texts"
             raise Unavailable(
-                f"{self._model.model_name} answered with {problem}.", hint="Check that the URL is that of its API."
+                f"{self._model.model_name} returned {problem}.", hint="Check that the URL points to its API."
             )
         return found.embeddings
 

@@ -197,7 +197,7 @@ def provider_with_key(name: str, api_key: str) -> Provider[object]:
         raise UserError(f"Unknown provider: {name}.") from None
     # A gateway's name gives the class of the provider behind it, which must not be sent the gateway's key.
     if name.startswith("gateway/") or "api_key" not in signature(build).parameters:
-        raise UserError(f"The provider {name} takes no key here; set it as its documentation says.")
+        raise UserError(f"The provider {name} does not take a key here; set it as its documentation describes.")
     return build(api_key=api_key)
 
 
@@ -213,7 +213,7 @@ def endpoint_provider(called: str, model: str, base_url: str, api_key: str | Non
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     if not model or not base_url.startswith(("http://", "https://")):
-        raise UserError("An endpoint needs the model's name and a URL that begins with http:// or https://.")
+        raise UserError("An endpoint needs a model name and a URL that starts with http:// or https://.")
     return OpenAICompatibleProvider(called, base_url=base_url, api_key=api_key)
 
 
@@ -248,7 +248,7 @@ class ScriptedModel:
         messages_of(prompt)
         with self._lock:
             if not self._answers:
-                raise Unavailable(f"{self._name} has no answer left.", hint="Write one answer for each question.")
+                raise Unavailable(f"{self._name} has no answers left.", hint="Provide one answer per question.")
             given = self._answers.popleft()
         text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
         asked = estimate_tokens(system + words_of(prompt, tools))

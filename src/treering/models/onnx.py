@@ -113,10 +113,12 @@ class BgeSmall:
 
     def __init__(self, threads: int = 1, *, max_tokens: int = 256, folder: Traversable | None = None) -> None:
         if threads < 1:
-            raise InvalidInput(f"threads is {threads}; it must be 1 or more.", hint="Give threads=1, or leave it out.")
+            raise InvalidInput(
+                f"threads is {threads}; it must be 1 or more.", hint="Set threads to 1 or more, or omit it."
+            )
         if not 3 <= max_tokens <= LONGEST:
             raise InvalidInput(
-                f"max_tokens is {max_tokens}; it must be from 3 to {LONGEST}.", hint="Leave it out for the longest."
+                f"max_tokens is {max_tokens}; it must be from 3 to {LONGEST}.", hint="Omit it to use the maximum."
             )
         self._threads = threads
         self._max_tokens = max_tokens
@@ -191,7 +193,7 @@ def verified(
     folder: Traversable, name: str, hashes: Mapping[str, str] = SHA256, *, model: str = "embedding model"
 ) -> bytes:
     """Read a file of a model that is shipped. Raises `Corrupt` if it is missing, or has not the hash of its name."""
-    hint = "Install treering again: pip install --force-reinstall --no-deps treering."
+    hint = "Reinstall treering: pip install --force-reinstall --no-deps treering."
     file = folder / name
     if not file.is_file():
         raise Corrupt(f"The {model}'s file {name} is missing.", hint=hint, details={"file": name})
@@ -199,7 +201,7 @@ def verified(
     found = sha256(content).hexdigest()
     if found != hashes[name]:
         details = {"file": name, "expected": hashes[name], "found": found}
-        raise Corrupt(f"The {model}'s file {name} was changed.", hint=hint, details=details)
+        raise Corrupt(f"The {model}'s file {name} was modified.", hint=hint, details=details)
     return content
 
 
@@ -217,7 +219,7 @@ def inputs_of(session: InferenceSession, network_file: Path, hint: str) -> froze
     """Return what a network asks for. Raises `InvalidInput` where that is not what a tokenizer gives."""
     inputs = frozenset(given.name for given in session.get_inputs())
     if unknown := inputs - _INPUTS:
-        raise InvalidInput(f"{network_file} asks for {', '.join(sorted(unknown))}.", hint=hint)
+        raise InvalidInput(f"{network_file} requires unknown inputs: {', '.join(sorted(unknown))}.", hint=hint)
     return inputs
 
 
@@ -225,14 +227,14 @@ MAX_PAIR_TOKENS = 256
 """Of a question and a text together; what is longer is cut at its end."""
 
 _RERANKER_HINT = (
-    "Name a folder that holds tokenizer.json and a cross-encoder with one score, such as ms-marco-MiniLM, as ONNX."
+    "Give a folder with tokenizer.json and a cross-encoder with one score, such as ms-marco-MiniLM, as ONNX."
 )
 
 
 def open_reranker(place: str, threads: int = 1) -> CrossEncoder:
     """Open what `onnx:FOLDER` names. Raises `InvalidInput` for another form, and where a file is missing."""
     if not place.startswith(SCHEME) or place == SCHEME:
-        raise InvalidInput(f"A reranker is named by onnx:FOLDER, got {place!r}.", hint=_RERANKER_HINT)
+        raise InvalidInput(f"A reranker is given as onnx:FOLDER, not {place!r}.", hint=_RERANKER_HINT)
     return CrossEncoder(Path(place.removeprefix(SCHEME)).expanduser(), threads=threads)
 
 
@@ -287,7 +289,8 @@ class _PairNetwork:
         scores = self.session.run(None, rows)[0]
         if scores.size != 1:
             raise InvalidInput(
-                f"{self.file} gives {scores.shape} numbers for a pair, not one score.", hint=_RERANKER_HINT
+                f"{self.file} returns scores of shape {scores.shape} for a pair, not a single score.",
+                hint=_RERANKER_HINT,
             )
         return float(scores.reshape(()))
 
@@ -303,8 +306,8 @@ def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
     if len(chosen) != 1:
         names = ", ".join(str(file.relative_to(folder)) for file in networks)
         raise InvalidInput(
-            f"The folder {folder} of the {what} holds several networks: {names}.",
-            hint=f"Leave one of them, or call one {SMALLEST}.",
+            f"The folder {folder} of the {what} contains several networks: {names}.",
+            hint=f"Keep only one, or name one of them {SMALLEST}.",
         )
     return tokenizer, chosen[0]
 

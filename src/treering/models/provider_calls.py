@@ -93,8 +93,8 @@ async def _end_what_is_left(loop: asyncio.AbstractEventLoop) -> None:
 
 
 HINT = (
-    "Write PROVIDER:MODEL, such as openai:gpt-5-mini or anthropic:claude-haiku-4-5, and set the provider's key; "
-    "for an OpenAI-compatible endpoint give the model's own name and the URL."
+    "Use PROVIDER:MODEL, such as openai:gpt-5-mini or anthropic:claude-haiku-4-5, and set the "
+    "provider's key; for an OpenAI-compatible endpoint give the model's own name and the URL."
 )
 _SHOWN_CHARS = 300
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
@@ -114,7 +114,7 @@ def translating(model: str, secret: str | None) -> Iterator[None]:
     except UserError as error:
         raise InvalidInput(f"{model}: {_shown(str(error), secret)}", hint=HINT) from None
     except NotImplementedError:
-        raise InvalidInput(f"{model} cannot stream its answer.", hint="Ask it for whole answers.") from None
+        raise InvalidInput(f"{model} cannot stream its answer.", hint="Request complete answers instead.") from None
     except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
         # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
         raise _garbled(model) from None
@@ -124,7 +124,7 @@ def missing_setting(error: Exception, secret: str | None) -> str:
     """Name the variable that is not set; what a provider's package advises beside is for programs of its own."""
     said = _shown(str(error), secret)
     variable = _VARIABLE.search(said)
-    return f"Its provider needs the environment variable {variable[1]}." if variable else said
+    return f"The provider needs the environment variable {variable[1]}." if variable else said
 
 
 def _translated(error: AgentRunError, model: str, secret: str | None) -> TreeringError:
@@ -133,16 +133,16 @@ def _translated(error: AgentRunError, model: str, secret: str | None) -> Treerin
 
     match error:
         case theirs.ModelAuthenticationError():  # without the provider's words, which may quote the key
-            return InvalidInput(f"{model} refuses the key.", hint="Check the key, and that it may use this model.")
+            return InvalidInput(f"{model} rejected the key.", hint="Check the key and whether it may use this model.")
         case theirs.ModelNotFoundError():
-            return InvalidInput(f"The provider knows no model {model}, or the URL is not its API's.", hint=HINT)
+            return InvalidInput(f"The provider has no model {model}, or the URL does not point to its API.", hint=HINT)
         case theirs.ModelContextWindowExceededError():
-            return InvalidInput(f"The prompt is too long for {model}.", hint="Give it less text at a time.")
+            return InvalidInput(f"The prompt is too long for {model}.", hint="Send less text per request.")
         case theirs.ContentFilterError():
-            return InvalidInput(f"{model} refuses this text by its content filter.", hint="Leave the text out.")
+            return InvalidInput(f"The content filter of {model} rejected this text.", hint="Remove the text.")
         case theirs.ModelHTTPError() if error.status_code < 500 and error.status_code not in _NOT_NOW:
-            words = f"{model} refuses the request ({error.status_code}). {_words(error, secret)}"
-            return InvalidInput(words, hint="Check that the model takes such requests, and its limits.")
+            words = f"{model} rejected the request ({error.status_code}). {_words(error, secret)}"
+            return InvalidInput(words, hint="Check whether the model supports such requests, and its limits.")
         case _:
             return _unavailable(error, model, secret)
 
@@ -155,21 +155,23 @@ def _unavailable(error: AgentRunError, model: str, secret: str | None) -> Unavai
             return Unavailable(f"The account for {model} has no credit left.", hint="Top it up, or use another model.")
         case theirs.ModelRateLimitError():
             details = {"retry_after_seconds": error.retry_after}
-            return Unavailable(f"{model} takes no more requests now.", hint="Wait, then go on.", details=details)
+            return Unavailable(
+                f"{model} does not accept more requests now (rate limit).", hint="Wait, then continue.", details=details
+            )
         case theirs.ModelRequestTimeout() | theirs.ModelTimeoutError():
-            return Unavailable(f"{model} did not answer in time.", hint="Try again, or ask for less at a time.")
+            return Unavailable(f"{model} did not answer in time.", hint="Try again, or send a smaller request.")
         case theirs.ModelConnectionError():
-            return Unavailable(f"{model} cannot be reached.", hint="Check the network, and the URL where one is set.")
+            return Unavailable(f"Cannot reach {model}.", hint="Check the network, and the URL if one is set.")
         case theirs.ModelAPIError():
-            hint = "Try again later. Where a URL is set, check that it is that of an OpenAI-compatible API."
+            hint = "Try again later. If a URL is set, check that it points to an OpenAI-compatible API."
             return Unavailable(f"{model} failed. {_words(error, secret)}", hint=hint)
         case _:
             return _garbled(model)
 
 
 def _garbled(model: str) -> Unavailable:
-    hint = "Check that the URL is that of an OpenAI-compatible API."
-    return Unavailable(f"{model} answered with something that is not an answer.", hint=hint)
+    hint = "Check that the URL points to an OpenAI-compatible API."
+    return Unavailable(f"{model} returned an invalid response.", hint=hint)
 
 
 def _words(error: ModelAPIError, secret: str | None) -> str:

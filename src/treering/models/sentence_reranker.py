@@ -25,12 +25,12 @@ def open_sentence_reranker(name: str, _threads: int = 1) -> "SentenceReranker":
     if find_spec(_MODULE) is None:
         raise InvalidInput(
             f"The reranker {model!r} needs the package {PACKAGE}.",
-            hint=f"Run: pip install {PACKAGE}. Or name a folder: onnx:FOLDER.",
+            hint=f"Run: pip install {PACKAGE}. Or use a folder: onnx:FOLDER.",
         )
     if Path(model).exists():  # a repository may bring such a folder, and its weights may be code
         raise InvalidInput(
-            f"The reranker {model!r} is a folder here, not a model of Hugging Face.",
-            hint="Name a folder with a network as ONNX: onnx:FOLDER.",
+            f"The reranker {model!r} is a local folder, not a Hugging Face model.",
+            hint="Use onnx:FOLDER, with a folder that contains an ONNX network.",
         )
     encoder = import_module(_MODULE).CrossEncoder
     try:
@@ -38,7 +38,7 @@ def open_sentence_reranker(name: str, _threads: int = 1) -> "SentenceReranker":
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"The reranker {model!r} is not on this machine: {error}",
-            hint=f"Download it once: hf download {model}. Or name a folder: onnx:FOLDER.",
+            hint=f"Download it once: hf download {model}. Or use a folder: onnx:FOLDER.",
         ) from error
 
 
@@ -63,7 +63,7 @@ class SentenceReranker:
         scores = np.asarray(self._encoder.predict(pairs, batch_size=1, show_progress_bar=False), np.float32)
         if scores.shape != (len(texts),):
             raise InvalidInput(
-                f"The reranker {self._model!r} gives {scores.shape[-1]} scores for a pair, not one.",
-                hint="Name a cross-encoder with one score, such as cross-encoder/ms-marco-MiniLM-L-6-v2.",
+                f"The reranker {self._model!r} returns {scores.shape[-1]} scores per pair, not one.",
+                hint="Use a cross-encoder with one score, such as cross-encoder/ms-marco-MiniLM-L-6-v2.",
             )
         return scores

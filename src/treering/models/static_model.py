@@ -86,7 +86,9 @@ class StaticEmbedder:
 
     def __init__(self, threads: int = 1, *, folder: Traversable | None = None) -> None:
         if threads < 1:
-            raise InvalidInput(f"threads is {threads}; it must be 1 or more.", hint="Give threads=1, or leave it out.")
+            raise InvalidInput(
+                f"threads is {threads}; it must be 1 or more.", hint="Set threads to 1 or more, or omit it."
+            )
         self._folder = folder
         self._loading = Lock()
         self._tables: _Tables | None = None

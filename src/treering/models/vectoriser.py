@@ -185,9 +185,9 @@ class BackgroundVectoriser:
         holding = next((one for one in self._leases.held() if one.name == VECTORS), None)
         holder = f"process {holding.process}" if holding else "another process"
         return Unavailable(
-            f"Vectors wait for {holder}, which has the lease for making them and has made none for "
-            f"{_PATIENCE_LEASES * self._lease_seconds:g} seconds.",
-            hint=f"Look at that process, and end it if it hangs; `treering unlock {VECTORS}` takes the lease away.",
+            f"Embedding is delayed: {holder} holds the lease but has made no vectors "
+            f"for {_PATIENCE_LEASES * self._lease_seconds:g} seconds.",
+            hint=f"Check that process, and stop it if it hangs; `treering unlock {VECTORS}` releases the lease.",
             details={"lease": VECTORS, "process": holding.process if holding else None},
         )
 

@@ -67,8 +67,8 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
         target.verify(anchor=head)
         return CopyReport(head, counts)
     raise Conflict(
-        f"The source is being written: event {source.sequence()} came while it was copied.",
-        hint="Let nobody write to it, and call again: only what is new is copied.",
+        f"The source changed during the copy: event {source.sequence()} was added.",
+        hint="Stop all writers and call again; only new events are copied.",
     )
 
 
@@ -81,8 +81,8 @@ def head_of_copy(source: Ledger, target: Ledger) -> Anchor:
     same = next(source.events(after=seq - 1, limit=1), None)
     if same is None or same.hash != head.hash:
         raise Conflict(
-            f"The target is not empty, and it is not a copy of this source: its event {seq} is another one.",
-            hint="Name a new file or another space; where the copy was written to, use it instead of the source.",
+            f"The target is not empty and is not a copy of this source: its event {seq} differs.",
+            hint="Choose a new file or another space; if the copy was written to, use it instead of the source.",
         )
     return Anchor(seq=seq, hash=head.hash)
 
@@ -209,7 +209,7 @@ def _difference(ours: Record | None, theirs: Record | None) -> Exception:
     table = (ours or theirs or Record("record", {})).table
     return Corrupt(
         f"The copy differs from the source in one {table}.",
-        hint="Check both with lint audit at the scope /; remove the copy, and make it anew.",
+        hint="Check both with lint audit at the scope /; delete the copy and create it again.",
     )
 
 

@@ -37,7 +37,7 @@ class Segmenter(Protocol):
 HEAD_BYTES = 4_096
 """How much of a file's beginning a format is shown when it is asked whether a file is its own."""
 
-ONLY_FIRST_LINES = "only its first lines are kept"
+ONLY_FIRST_LINES = "only its first lines are indexed"
 """End of the warning about a file, such as a lock file, of which no more is stored."""
 
 
@@ -191,7 +191,7 @@ class Formats:
         names = Counter([*(one.name for one in self.documents), *(one.name for one in self.collections)])
         twice = [name for name, times in names.items() if times > 1]
         if twice:
-            raise InvalidInput(f"There are two formats called {twice[0]!r}.", hint="Give each a name of its own.")
+            raise InvalidInput(f"Two formats are named {twice[0]!r}.", hint="Give each a unique name.")
 
     def claiming(self, path: str, head: bytes) -> Iterator[Format]:
         """Return the formats that may read a file, the first to be asked first."""

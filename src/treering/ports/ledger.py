@@ -129,7 +129,7 @@ def missing_object(identity: str) -> NotFound:
     """Return the error for an id that leads nowhere; one of another scope is answered in the same words."""
     return NotFound(
         f"There is no object {identity}.",
-        hint="Ids come from reports and hits; it may lie in another scope (name it, or set options.descend), "
+        hint="Reports and hits contain the ids. The object may be in another scope (name it, or set options.descend), "
         "have been erased, or not have existed at that time.",
         details={"id": identity},
     )

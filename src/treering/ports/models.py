@@ -165,15 +165,15 @@ def messages_of(prompt: Prompt) -> tuple[PromptMessage, ...]:
     messages = (UserText(prompt),) if isinstance(prompt, str) else tuple(prompt)
     if not messages or isinstance(messages[-1], ModelText):
         raise InvalidInput(
-            "The last message of a prompt has to be from the user or a tool.",
-            hint="Put what the model has to answer at the end.",
+            "The last message of a prompt must be from the user or a tool.",
+            hint="End with the message that the model should answer.",
         )
     called = {call.id for message in messages if isinstance(message, ModelText) for call in message.tool_calls}
     strays = [one.call for one in messages if isinstance(one, ToolResult) and one.call.id not in called]
     if strays:
         raise InvalidInput(
-            f"The result of {strays[0].name!r} belongs to no call.",
-            hint="Give the model's answer that made the call (`Answer.message`) before it.",
+            f"The tool result {strays[0].name!r} has no matching call.",
+            hint="Put the model's answer with the call (`Answer.message`) before it.",
         )
     return messages
 

@@ -85,10 +85,10 @@ class Connector:
         try:
             addresses = self.resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise FetchRefused(f"{host} has no address: {error}") from None
+            raise FetchRefused(f"cannot resolve {host}: {error}") from None
         inner = next((one for one in addresses if not self.allowed(one)), None)
         if inner is not None or not addresses:
-            raise FetchRefused(f"{host} is at {inner or 'no address'}, which is not on the public internet")
+            raise FetchRefused(f"{host} resolves to {inner or 'no address'}, which is not on the public internet")
         connection = HTTPConnection(host, port)
         connection.sock = self._socket(addresses, host, port, secure=secure)
         return connection
@@ -125,7 +125,7 @@ def _connected(address: str, port: int, seconds: float) -> socket.socket:
 def _check_reached(reached: socket.socket, address: str) -> None:
     peer = str(reached.getpeername()[0])
     if ip_address(peer.partition("%")[0]) != ip_address(address.partition("%")[0]):
-        raise FetchRefused(f"{peer} answers instead of {address}")
+        raise FetchRefused(f"{peer} responded instead of {address}")
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ def answered(connection: HTTPConnection, path: str, headers: dict[str, str]) -> 
         connection.request("GET", path, headers=headers)
         return connection.getresponse()
     except HTTPException as error:
-        raise FetchRefused(f"its answer is not HTTP that can be read ({type(error).__name__})") from None
+        raise FetchRefused(f"its response is not valid HTTP ({type(error).__name__})") from None
 
 
 AGENT = f"Treering/{version('treering')} (+https://pypi.org/project/treering/)"
@@ -265,9 +265,9 @@ class Fetcher:
             if not isinstance(found, WebAddress):
                 return found
             if address.secure and not found.secure:
-                raise FetchRefused(f"it leads from https to {found.text}")
+                raise FetchRefused(f"it redirects from https to {found.text}")
             address = found
-        raise FetchRefused(f"it leads from one address to another more than {self.bounds.redirects} times")
+        raise FetchRefused(f"it redirects more than {self.bounds.redirects} times")
 
     def _asked(
         self,
@@ -287,7 +287,7 @@ class Fetcher:
         if answer.status in _GONE:
             return Missing(answer.status)
         if answer.status != 200:
-            raise FetchRefused(f"the server answers {answer.status} {answer.reason}".strip(), status=answer.status)
+            raise FetchRefused(f"the server responded {answer.status} {answer.reason}".strip(), status=answer.status)
         return self._page(answer, address, types, deadline)
 
     def _page(
@@ -295,13 +295,13 @@ class Fetcher:
     ) -> FetchedPage:
         kind = answer.headers.get_content_type() if answer.headers.get("Content-Type") else ""
         if types is not None and kind not in types:
-            raise FetchRefused(f"it is of the type {kind or 'none'}, which is not read")
+            raise FetchRefused(f"its type {kind or 'none'} is not supported")
         data = _body(answer, answer.headers.get("Content-Encoding", ""), self.bounds.max_bytes)
         if deadline.over:
             raise FetchRefused(self._late())
         whole = answer.headers.get("Content-Length", "")
         if answer.length:  # what the server announced and did not send
-            raise FetchRefused(f"it ends before the {whole} bytes that were announced")
+            raise FetchRefused(f"it ends before the announced {whole} bytes")
         validators = Validators(_short(answer.headers.get("ETag")), _short(answer.headers.get("Last-Modified")))
         return FetchedPage(address, data, kind, answer.headers.get_content_charset() or "", validators)
 
@@ -337,7 +337,7 @@ def _body(answer: Reading, encoding: str, most: int) -> bytes:
     while piece := answer.read(_CHUNK):
         came += len(piece)
         if came > most:
-            raise FetchRefused(f"it is over {most:,} bytes")
+            raise FetchRefused(f"it is larger than {most:,} bytes")
         parts.append(unpacking.add(piece))
     return b"".join([*parts, unpacking.add(b"", last=True)])
 
@@ -347,7 +347,7 @@ class _Unpacked:
 
     def __init__(self, encoding: str, most: int) -> None:
         if encoding not in _ENCODINGS:
-            raise FetchRefused(f"its body is packed in a way that is not read ({encoding[:40]})")
+            raise FetchRefused(f"its body has an unsupported compression ({encoding[:40]})")
         self._window = _ENCODINGS[encoding]
         self._unpacker = zlib.decompressobj(self._window) if self._window else None
         self._left = most
@@ -364,7 +364,7 @@ class _Unpacked:
             raise FetchRefused("its packed body has more than one part")
         self._left -= len(made)
         if self._left < 0:
-            raise FetchRefused(f"its body is over {self._most:,} bytes when it is unpacked")
+            raise FetchRefused(f"its body is larger than {self._most:,} bytes when decompressed")
         if last and not self._unpacker.eof:
             raise FetchRefused("its packed body ends too early")
         return made

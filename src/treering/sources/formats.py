@@ -314,7 +314,7 @@ def is_read_in_part(fingerprint: str) -> bool:
 def over_limit(size: int, most: int, limits: ReadLimits) -> str:
     """Say that a file of `size` bytes is larger than is read, naming the limit."""
     name = "max_file_bytes" if most == limits.max_file_bytes else "its format"
-    return f"{size:,} bytes are over the limit {name} of {most:,}"
+    return f"{size:,} bytes exceed the limit {name} of {most:,}"
 
 
 def _bounded(document: DocumentDraft, one: Format) -> DocumentDraft:
@@ -322,7 +322,7 @@ def _bounded(document: DocumentDraft, one: Format) -> DocumentDraft:
     most = one.limits.max_segments
     if most is None or len(document.segments) <= most:
         return document
-    left_out = f"only its first {most:,} of {len(document.segments):,} segments are kept"
+    left_out = f"only its first {most:,} of {len(document.segments):,} segments are indexed"
     return replace(
         document,
         segments=document.segments[:most],

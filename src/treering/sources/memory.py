@@ -327,7 +327,7 @@ def read(found: Record) -> Iterator[Told]:
     names = {words(one.get("uuid")): words(one.get("name")) for one in nodes}
     yield from facts(_edges(found), names)
     for place, node in enumerate(nodes):
-        yield _entity(node) if _summary(node) else LeftOut(f"nodes/{place}", "an entity of which nothing is told")
+        yield _entity(node) if _summary(node) else LeftOut(f"nodes/{place}", "an entity without any facts")
     for place, one in enumerate(_listed(found, "episodes")):
         episode = record(one)
         yield _episode(episode) if _content(episode) else LeftOut(f"episodes/{place}", "an episode without content")

@@ -53,7 +53,7 @@ def read_letta(found: Record) -> Iterator[Told]:
         else:
             yield _block(block, owners.get(name) or words(found.get("name")))
     spoken = sum(len(listed(agent.get("messages"))) for agent in agents)
-    yield from left_out("messages", spoken, "message(s) of the agents are no memories of theirs and were left out")
+    yield from left_out("messages", spoken, "message(s) of the agents are not memories and were skipped")
 
 
 def _is_block(value: object) -> bool:
@@ -96,15 +96,15 @@ def read_claude_mem(found: Record) -> Iterator[Told]:
         if text:
             yield _observation(observed, text, place)
         else:
-            yield LeftOut(f"observations/{place}", "an observation that says nothing")
+            yield LeftOut(f"observations/{place}", "an observation without content")
     for place, one in enumerate(listed(found.get("summaries"))):
         summary = record(one)
         text = under_headings([(name.replace("_", " "), words(summary.get(name))) for name in _PARTS])
         if text:
             yield _summary(summary, text, place)
         else:
-            yield LeftOut(f"summaries/{place}", "a summary that says nothing")
-    yield from left_out("prompts", len(listed(found.get("prompts"))), "prompt(s) are no memories and were left out")
+            yield LeftOut(f"summaries/{place}", "a summary without content")
+    yield from left_out("prompts", len(listed(found.get("prompts"))), "prompt(s) are not memories and were skipped")
 
 
 _PARTS = ("request", "investigated", "learned", "completed", "next_steps", "notes")
@@ -287,7 +287,7 @@ def _reading(told: Told, reader: InlineReader, origin: str) -> SourceDraft | Ski
     if item is None:
         return Failed(
             place,
-            "it holds something besides its text that cannot be kept: it is nested too deeply, or is not valid Unicode",
+            "it contains data besides its text that cannot be stored: nested too deeply, or not valid Unicode",
         )
     draft = reader.read(item)
     if not isinstance(draft, SourceDraft) or draft.metadata.get("flags"):

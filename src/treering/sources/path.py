@@ -329,7 +329,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
     for place, entry in enumerate(plan.entries):
         origin = plan.origin(entry.relative)
         if place >= plan.reader.limits.max_items:
-            yield Skipped(origin, f"over the limit max_items of {plan.reader.limits.max_items:,}")
+            yield Skipped(origin, f"it exceeds the limit max_items of {plan.reader.limits.max_items:,}")
         elif origin not in left_out:
             yield from _item(plan, entry, origin)
 

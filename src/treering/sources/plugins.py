@@ -57,7 +57,7 @@ class ForeignFormat:
             return Unreadable(f"the format {self.name} failed on it: {type(error).__name__}")
         if found is None or isinstance(found, DocumentDraft | Unreadable):
             return found
-        return Unreadable(f"the format {self.name} gave {type(found).__name__}, which is not a document")
+        return Unreadable(f"the format {self.name} returned {type(found).__name__}, which is not a document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ class ForeignAdapter:
         except Exception as error:
             raise InvalidInput(
                 f"The adapter {self.name} failed on {target!r}: {type(error).__name__}.",
-                hint="Tell those who maintain its package.",
+                hint="Report this to the maintainers of its package.",
             ) from error
         if not self._is_own(origin):
             raise InvalidInput(
-                f"The adapter {self.name} gave the origin {origin!r}.",
-                hint=f"Its origins have to begin with {self.name}: - tell those who maintain its package.",
+                f"The adapter {self.name} returned the origin {origin!r}.",
+                hint=f"Its origins must start with {self.name}: - report this to the maintainers of its package.",
             )
         return str(origin)
 
@@ -106,7 +106,7 @@ class ForeignAdapter:
         except Exception as error:  # noqa: BLE001 - code of others may raise anything
             _tell_once(set(), "reading", f"The adapter {self.name}", target, error)
             yield Failed(
-                root, f"the adapter {self.name} failed, and what comes after is not read: {type(error).__name__}"
+                root, f"the adapter {self.name} failed, and the remaining items were not read: {type(error).__name__}"
             )
 
     def _may_tell(self, one: object) -> bool:
@@ -117,8 +117,8 @@ class ForeignAdapter:
 
     def _refused(self, one: object) -> str:
         if not isinstance(one, _READINGS):
-            return f"the adapter {self.name} gave {type(one).__name__}, which is not a result"
-        return f"the adapter {self.name} told of {one.origin!r}: its origins have to begin with {self.name}:"
+            return f"the adapter {self.name} returned {type(one).__name__}, which is not a result"
+        return f"the adapter {self.name} returned {one.origin!r}: its origins must start with {self.name}:"
 
     def _is_own(self, origin: object) -> bool:
         return isinstance(origin, str) and origin.startswith(f"{self.name}:")
@@ -150,7 +150,7 @@ def _installed(
             _LOG.warning("The %s %s of %s cannot be used: %s", what, point.name, package, error)
             continue
         if one.name in names:
-            _LOG.warning("The %s %s of %s is left out: there is one of that name.", what, one.name, package)
+            _LOG.warning("The %s %s of %s is ignored: another one has that name.", what, one.name, package)
             continue
         names.add(one.name)
         yield one
@@ -165,7 +165,7 @@ def _format(point: EntryPoint) -> ForeignFormat:
 
 def _adapter(point: EntryPoint) -> ForeignAdapter:
     if not _ADAPTER_NAME.fullmatch(point.name):
-        raise ValueError("its name is not two or more small letters, digits, hyphens or underscores")
+        raise ValueError("its name is not two or more lowercase letters, digits, hyphens or underscores")
     return ForeignAdapter(point.name, _made(point, _ADAPTER_PARTS))
 
 
@@ -182,7 +182,7 @@ def _tell_once(told: set[str], doing: str, who: str, what: str, error: Exception
     """Log the first failure of a kind as a warning; the traceback of each is for those who debug."""
     if doing not in told:
         told.add(doing)
-        _LOG.warning("%s failed %s %s: %s. More of these are not told.", who, doing, what, _said(error))
+        _LOG.warning("%s failed %s %s: %s. Further failures are not logged.", who, doing, what, _said(error))
     _LOG.debug("%s failed %s %s", who, doing, what, exc_info=error)
 
 

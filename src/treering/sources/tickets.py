@@ -103,7 +103,7 @@ def _reading(told: TicketResult, reader: InlineReader, origin: str) -> SourceDra
     try:
         item = _item(told, place)
     except ValidationError:
-        return Failed(place, "something in it is nested too deeply, or is not valid Unicode")
+        return Failed(place, "part of it is nested too deeply, or is not valid Unicode")
     draft = reader.read(item)
     if not isinstance(draft, SourceDraft) or draft.metadata.get("flags") or not told.state:
         return draft

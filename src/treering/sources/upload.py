@@ -34,9 +34,9 @@ _BROKEN = (
     ValueError,
     ArithmeticError,
 )
-_HINT = "Nothing of it was kept. Send its files one by one, or in several archives."
+_HINT = "Nothing of it was stored. Send its files one by one, or in several archives."
 _SHOWN = 80
-_NO_PATH = Refused("its name is not a path that could be kept")
+_NO_PATH = Refused("its name is not a path that can be stored")
 
 Limit = Callable[[str], int]
 """Says by its name how many bytes of a file are read."""
@@ -300,7 +300,7 @@ def _size(stream: BinaryIO) -> int:
 
 
 def _over(size: int, most: int) -> str:
-    return f"{size:,} bytes are over the limit of {most:,}"
+    return f"{size:,} bytes exceed the limit of {most:,}"
 
 
 def _refused(name: str, why: str) -> InvalidInput:
@@ -308,11 +308,11 @@ def _refused(name: str, why: str) -> InvalidInput:
 
 
 def _too_much(name: str, most: int) -> InvalidInput:
-    return _refused(name, f"unpacked it is over the limit of {most:,} bytes")
+    return _refused(name, f"its unpacked size exceeds the limit of {most:,} bytes")
 
 
 def _leads_out(name: str, member: str) -> InvalidInput:
-    return _refused(name, f"its entry {shown(member[:_SHOWN])!r} points outside of it")
+    return _refused(name, f"its entry {shown(member[:_SHOWN])!r} points outside it")
 
 
 class UploadAdapter:

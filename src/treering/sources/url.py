@@ -74,7 +74,7 @@ class _SitemapReader:
         self._places: list[str] = []
 
     def refuse(self, *_: object) -> None:
-        raise FetchRefused("it is a sitemap with a DOCTYPE, which sitemaps do not have")
+        raise FetchRefused("it is a sitemap with a DOCTYPE, which sitemaps must not have")
 
     def start(self, name: str, _attributes: object) -> None:
         local = name.rpartition(":")[2]
@@ -82,7 +82,7 @@ class _SitemapReader:
         self._depth.append(local)
         self._elements += 1
         if len(self._depth) > _DEEPEST or self._elements > _MOST_ELEMENTS:
-            raise FetchRefused("it is a sitemap with more elements, or deeper nesting, than a sitemap may have")
+            raise FetchRefused("it is a sitemap with too many elements, or too deep nesting")
         self._parts, self._length = [], 0
 
     def text(self, data: str) -> None:
@@ -191,7 +191,7 @@ class UrlAdapter:
             return parse_address(target).text
         first = next((place for place in _addresses(target) if isinstance(place, WebAddress)), None)
         if first is None:
-            raise InvalidInput("The list names no address.", hint="Give one address of http or https per line.")
+            raise InvalidInput("The list contains no addresses.", hint="Give one http or https address per line.")
         return first.text
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
@@ -206,7 +206,7 @@ class UrlAdapter:
         self.origin(target)
         redact_secrets = options.get("redact_secrets", True)
         if not isinstance(redact_secrets, bool):
-            raise InvalidInput("`redact_secrets` must be true or false.", hint="Correct it, or leave it out.")
+            raise InvalidInput("`redact_secrets` must be true or false.", hint="Correct or omit it.")
         asked = _Asked(known, limits, redact_secrets)
         if _APART_IN_LIST in target:
             return self._visited(_addresses(target), {}, asked)
@@ -248,12 +248,12 @@ class UrlAdapter:
                 continue
             looked_at += 1
             if read >= self.pace.pages or looked_at > self.pace.looked_at:
-                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap or list")
+                yield Skipped(place.text, f"it exceeds the limit of {self.pace.pages:,} pages per sitemap or list")
                 continue
             if place.root not in sites:
                 sites[place.root] = self._politeness(place)
             if not sites[place.root].allows(place.text):
-                yield Skipped(place.text, "robots.txt of its host asks not to read it, or cannot be read")
+                yield Skipped(place.text, "the robots.txt of its host forbids reading it, or cannot be read")
                 continue
             self.pace.pause(self._wait(sites[place.root]))
             read += 1
@@ -271,7 +271,7 @@ class UrlAdapter:
                     yield place
                     continue
                 if at >= _MOST_SITEMAPS or place.root != address.root:
-                    yield Failed(place.text, f"only {_MOST_SITEMAPS} sitemaps of one host are read")
+                    yield Failed(place.text, f"only {_MOST_SITEMAPS} sitemaps per host are read")
                     continue
                 self.pace.pause(wait)
                 inner = _sitemap_of(self.fetcher.fetch(place, types=tuple(_ENDINGS)))
@@ -286,7 +286,7 @@ class UrlAdapter:
         try:
             page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=asked.validators(address))
             if _sitemap_of(page) is not None:
-                return Failed(address.text, "it is a sitemap: give its address by itself")
+                return Failed(address.text, "it is a sitemap: give its address on its own")
             return self._reading(address, page, asked)
         except FetchRefused as error:
             return Failed(address.text, str(error))
@@ -301,7 +301,7 @@ class UrlAdapter:
                 del status
                 return Vanished(origin)
             case Missing(status):
-                return Failed(origin, f"nothing stands there: the server answers {status}")
+                return Failed(origin, f"the page does not exist: the server responded {status}")
         digest = sha256(page.data).hexdigest()
         if before.partition(_APART)[0] == digest:
             return Unchanged(origin)
@@ -375,7 +375,7 @@ def _distinct(places: Iterator[WebAddress | Failed], most: int) -> Iterator[WebA
             yield place
         elif place.text not in told:
             if len(told) >= most:
-                yield Skipped(place.text, f"over the limit max_items of {most:,}, as all after it")
+                yield Skipped(place.text, f"it exceeds the limit max_items of {most:,}, like all items after it")
                 return
             told.add(place.text)
             yield place

@@ -252,7 +252,7 @@ def install_hooks(top: Path, common: Path, commands: HookCommands) -> list[GitHo
     folder, lines = hooks_folder(top), commands.lines()
     if not any(folder.resolve().is_relative_to(inside.resolve()) for inside in (top, common)):
         raise InvalidInput(
-            f"The hooks of this repository are kept in {shown(folder)}, which other repositories use too.",
+            f"The hooks of this repository are in {shown(folder)}, which other repositories use too.",
             hint=f"Put this line into {', '.join(HOOKS)} there: {shlex.join(commands.ingest)}",
         )
     files = {name: folder / name for name in lines}

@@ -35,13 +35,13 @@ UNBOUNDED_BYTES = 16 << 20
 """A bundle that unpacks to no more than this may have any ratio."""
 
 _PIECE_BYTES = 1 << 16
-_AGAIN = "Let its author sync again."
+_AGAIN = "Ask its author to sync again."
 
 
 def _plausible(head: Anchor) -> Anchor:
     is_hash = len(head.hash) == _HASH_CHARS and set(head.hash) <= set("0123456789abcdef")
     if not (0 <= head.seq <= MAX_SEQUENCE and is_hash):
-        raise ValueError("it is the head of no log")
+        raise ValueError("it is not the head of any log")
     return head
 
 
@@ -88,8 +88,8 @@ def packed(leaving: Iterable[MergeEntry]) -> bytes:
         data = zlib.compress(text, 0)
     if len(text) > MAX_UNPACKED_BYTES or len(data) > MAX_BUNDLE_BYTES:
         raise InvalidInput(
-            f"What is to be sent has {len(text):,} bytes, and {MAX_UNPACKED_BYTES:,} is the most.",
-            hint="Put a large scope into private_scopes of the policy file.",
+            f"The changes to send have {len(text):,} bytes; the maximum is {MAX_UNPACKED_BYTES:,}.",
+            hint="Add large scopes to private_scopes in the policy file.",
         )
     return data
 
@@ -97,7 +97,7 @@ def packed(leaving: Iterable[MergeEntry]) -> bytes:
 def unpacked(data: bytes, note: BundleNote, budget: ReadBudget) -> list[MergeEntry]:
     """Read a bundle. Raises `Corrupt` where it is not what the manifest says, no bundle, or beyond the budget."""
     if hashlib.sha256(data).hexdigest() != note.sha256:
-        raise Corrupt(f"The bundle {note.name} is missing or changed.", hint=_AGAIN)
+        raise Corrupt(f"The bundle {note.name} is missing or was modified.", hint=_AGAIN)
     found: dict[str, MergeEntry] = {}  # by event: a line over and over takes the memory of one
     count = 0
     try:
@@ -109,7 +109,9 @@ def unpacked(data: bytes, note: BundleNote, budget: ReadBudget) -> list[MergeEnt
     except (zlib.error, ValidationError, OverflowError) as error:
         raise Corrupt(f"The bundle {note.name} cannot be read.", hint=_AGAIN) from error
     if count != note.entries:
-        raise Corrupt(f"The bundle {note.name} has not the {note.entries} changes that it should have.", hint=_AGAIN)
+        raise Corrupt(
+            f"The bundle {note.name} does not contain the {note.entries} changes that it should.", hint=_AGAIN
+        )
     return list(found.values())
 
 
@@ -125,7 +127,7 @@ def _lines(data: bytes, note: BundleNote, budget: ReadBudget) -> Iterator[bytes]
         left -= len(text)
         budget.left -= len(text)
         if left < 0 or budget.left < 0:
-            raise Corrupt(f"The bundle {note.name} is too large.", hint="Let its author sync again, or more often.")
+            raise Corrupt(f"The bundle {note.name} is too large.", hint="Ask its author to sync again, or more often.")
         first, *others = text.split(b"\n")
         parts.append(first)
         for line in others:
@@ -163,12 +165,12 @@ def read_manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -
     except (ValueError, AttributeError, RecursionError) as error:
         raise Corrupt("its manifest cannot be read.", hint=_AGAIN) from error
     if manifest.format != FORMAT or manifest.version > VERSION:
-        raise InvalidInput("it is not of a version this Treering can read.", hint="Upgrade Treering.")
+        raise InvalidInput("this Treering does not support its version.", hint="Upgrade Treering.")
     if manifest.replica != name or content.get("digest") != digest(canonical_json(body)):
-        raise Corrupt("its manifest was changed.", hint=_AGAIN)
+        raise Corrupt("its manifest was modified.", hint=_AGAIN)
     if signers:
         try:
             check_signature(content, signers)
         except NotProven as error:
-            raise Denied(f"{error}.", hint="Add its author to the file of signers.") from error
+            raise Denied(f"{error}.", hint="Add its author to the file of allowed signers.") from error
     return manifest

@@ -102,8 +102,8 @@ def _kind_of(path: Path) -> Kind:
         return "folder"
     if os.name == "posix" and any(one.stat().st_uid != os.geteuid() for one in (path, *heads)):
         raise Denied(
-            f"{path} looks like a git repository, and it is another user's.",
-            hint=f"Name it {path.as_uri()} if it is a repository you trust; else name another folder.",
+            f"{path} looks like a git repository and belongs to another user.",
+            hint=f"If you trust this repository, use {path.as_uri()}; otherwise choose another folder.",
         )
     return "git"
 
@@ -134,7 +134,7 @@ def sync_place(remote: str, *, folder: Path) -> tuple[str, bool]:
         return str(path), True
     if _URL.match(remote):
         raise InvalidInput(
-            "The address of a remote may hold a password, and a hook can be read by others.",
+            "The address of a remote may contain a password, and others can read a hook.",
             hint="Give it a name: git remote add memory ADDRESS.",
         )
     _url_of(remote, folder)
@@ -155,7 +155,8 @@ def _url_of(name: str, folder: Path) -> str:
     url = done.stdout.decode(errors="replace").strip()
     if done.returncode or not url:
         raise InvalidInput(
-            f"This repository has no remote {name!r}.", hint="Name a remote, its address, or a shared folder."
+            f"This repository has no remote {name!r}.",
+            hint="Give the name or the address of a remote, or a shared folder.",
         )
     return url
 
@@ -175,12 +176,16 @@ class FolderDepot:
         """Return the names of the places that are there."""
         if not self._folder.is_dir():
             if not self._folder.parent.is_dir():
-                raise NotFound(f"There is no folder {self._folder}.", hint="Make it, or name another one.")
+                raise NotFound(
+                    f"The folder {self._folder} does not exist.", hint="Create it, or choose another folder."
+                )
             return []
         try:
             listed = [one.name for one in islice(self._folder.iterdir(), MAX_LISTED_PLACES)]
         except OSError as error:
-            raise Unavailable(f"{self._folder} cannot be read: {reason(error)}.", hint="Look at its rights.") from error
+            raise Unavailable(
+                f"{self._folder} cannot be read: {reason(error)}.", hint="Check its permissions."
+            ) from error
         return sorted(name for name in listed if _PLACE.fullmatch(name))
 
     def read(self, place: str, names: Sequence[str]) -> Mapping[str, bytes]:
@@ -197,7 +202,7 @@ class FolderDepot:
         """Put bundles first, then the manifest; what it does not name any more goes last."""
         folder = self._folder / place
         if folder.is_symlink():
-            raise Unavailable(f"{folder} is a link.", hint="Remove it: it leads out of the shared folder.")
+            raise Unavailable(f"{folder} is a symbolic link.", hint="Remove it: it points outside the shared folder.")
         try:
             make_folder(folder)
             for name in (name for name in files if (folder / name).is_symlink()):
@@ -208,7 +213,9 @@ class FolderDepot:
                 if _FILE.fullmatch(old.name) and old.name not in (*keep, *files):
                     old.unlink()
         except OSError as error:
-            raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Look at its rights.") from error
+            raise Unavailable(
+                f"{folder} cannot be written: {error.strerror}.", hint="Check its permissions."
+            ) from error
 
     def forget(self) -> None:
         """Do nothing: nothing was copied."""
@@ -216,7 +223,7 @@ class FolderDepot:
 
 def _check_folder(folder: Path) -> None:
     if folder.is_symlink() or not folder.is_dir():
-        raise Corrupt("it is a link or no folder.", hint="Remove it from the shared folder.")
+        raise Corrupt("it is a link or not a folder.", hint="Remove it from the shared folder.")
 
 
 def _read_file(file: Path) -> bytes | None:
@@ -226,7 +233,7 @@ def _read_file(file: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Corrupt(f"{file.name} cannot be read: {reason(error)}.", hint="Look at its rights.") from error
+        raise Corrupt(f"{file.name} cannot be read: {reason(error)}.", hint="Check its permissions.") from error
     if data is None or len(data) > most:
         raise _not_a_file(file.name)
     return data
@@ -237,7 +244,9 @@ def _limit(name: str) -> int:
 
 
 def _not_a_file(name: str) -> Corrupt:
-    return Corrupt(f"{name} is no file, or has more than {_limit(name):,} bytes.", hint="Let its author sync again.")
+    return Corrupt(
+        f"{name} is not a file, or is larger than {_limit(name):,} bytes.", hint="Ask its author to sync again."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +309,7 @@ class GitDepot:
         """Push a commit without a parent: what is not in it is not at the remote any more, once that is cleaned."""
         tree = {name: blob.id for name, blob in self._listing(place, keep).items()}
         if lost := [name for name in keep if name not in tree]:
-            raise Unavailable(f"{lost[0]} was lost at {self.name}.", hint="Sync again: it is sent again then.")
+            raise Unavailable(f"{lost[0]} is missing at {self.name}.", hint="Sync again to send it again.")
         for name, data in files.items():
             tree[name] = self._git("hash-object", "-w", "--stdin", given=data).decode().strip()
         lines = "".join(f"100644 blob {blob}\t{name}\n" for name, blob in sorted(tree.items()))
@@ -325,7 +334,9 @@ class GitDepot:
         try:
             listed = self._git("ls-tree", "-z", "-l", f"{_REFS}/{place}", "--", *wanted).decode(errors="replace")
         except Unavailable as error:
-            raise Corrupt("its ref holds no files.", hint="Let its author sync again, or delete the ref.") from error
+            raise Corrupt(
+                "its ref contains no files.", hint="Ask its author to sync again, or delete the ref."
+            ) from error
         found: dict[str, _Blob] = {}
         for line in filter(None, listed.split("\0")):
             told, _, name = line.partition("\t")
@@ -351,6 +362,6 @@ class GitDepot:
             said = printable(done.stderr.strip()).replace(self._url, self.name)
             raise Unavailable(
                 f"git {verb} failed for {self.name}: {said[:500]}",
-                hint="Check that `git ls-remote` reaches it, and that you may push there.",
+                hint="Check that `git ls-remote` reaches it and that you may push to it.",
             )
         return done.stdout

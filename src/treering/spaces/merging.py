@@ -96,7 +96,7 @@ def merge(space: str | Address, other: str | Address) -> MergeReport:
         settings = Settings.read()
         places = [one if isinstance(one, Address) else settings.space_address(one) for one in (space, other)]
         if places[0].url == places[1].url:
-            raise InvalidInput(f"{places[0]} is the space itself.", hint="Name another space to merge.")
+            raise InvalidInput(f"{places[0]} is the space itself.", hint="Choose another space to merge.")
         target, source = (_opened(place, closing) for place in places)
         return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
 
@@ -116,7 +116,7 @@ def merge_into(
     """Merge another space into a ledger that is open. Raises as `merge` does."""
     place = other if isinstance(other, Address) else Settings.read().space_address(other)
     if place.url == address.url:
-        raise InvalidInput(f"{place} is the space itself.", hint="Name another space to merge.")
+        raise InvalidInput(f"{place} is the space itself.", hint="Choose another space to merge.")
     with ExitStack() as closing:
         return merge_ledger(target, _opened(place, closing), by=by, name=str(place), erasing=erasing)
 
@@ -231,7 +231,7 @@ def receive(
             continue
         warnings = target.compact() if merged.erased else ()
         return _report(merged, warnings)
-    raise Conflict("The space is being written all the time.", hint="Merge when fewer others write.")
+    raise Conflict("Other processes keep writing to the space.", hint="Merge when fewer processes are writing.")
 
 
 def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:

@@ -52,7 +52,7 @@ class FileAnchor:
         except (OSError, InvalidInput, ValidationError) as error:
             raise Corrupt(
                 f"The anchor {self._path} cannot be read.",
-                hint="Restore it from a backup. To start a new anchor, remove it.",
+                hint="Restore it from a backup, or delete it to start a new anchor.",
             ) from error
 
     def write(self, anchor: Anchor) -> None:
@@ -103,8 +103,8 @@ def policy_file(path: str, named: Path | None) -> PolicyFile | None:
         policy = read_policy(named)
         if policy is None:
             raise NotFound(
-                f"There is no policy file {named}.",
-                hint="Correct its path, or name none: then the policy that the space holds stays in force.",
+                f"The policy file {named} does not exist.",
+                hint="Correct the path, or omit it to use the policy stored in the space.",
             )
         return PolicyFile(named.name, policy)
     beside = Path(path).with_suffix(".policy.toml")
@@ -136,4 +136,4 @@ def read_policy(path: Path) -> Policy | None:
         problem = invalid_fields(error, model=Policy)
         raise InvalidInput(f"{path}: {problem.message}", hint=problem.hint, details=problem.details) from error
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} cannot be read as TOML: {error}.", hint="Correct it, or remove it.") from error
+        raise InvalidInput(f"{path} cannot be read as TOML: {error}.", hint="Correct the file or delete it.") from error

@@ -45,13 +45,13 @@ def prove(call: Call, given: ContextInput, options: SearchOptions) -> Proven:
     answer of the past, for one that cites nothing, and where the log behind the oldest thing cited is too long.
     """
     if call.scope != ROOT:
-        raise Denied("A proof holds the log of the whole space.", hint="Ask at the scope /.")
+        raise Denied("A proof contains the log of the whole space.", hint="Use the scope /.")
     if options.as_of is not None:
-        raise InvalidInput("A proof is of what stands now.", hint="Leave as_of out.")
+        raise InvalidInput("A proof covers only the current state.", hint="Omit as_of.")
     report = context(call, given, options)
     if not report.pack.citations:
         raise InvalidInput(
-            "The answer cites nothing, so there is nothing to prove.", hint="Ask for what is known here."
+            "The answer cites nothing, so there is nothing to prove.", hint="Ask about something that the space knows."
         )
     sequence = call.engine.ledger.sequence()
     ids = tuple(dict.fromkeys((*(item.object_id for item in report.pack.items), *_cited(report))))
@@ -86,11 +86,11 @@ def signed(proof: str, key: Path) -> str:
         done = subprocess.run(command, input=said["digest"].encode(), capture_output=True)  # noqa: S603 - the words are ours, and a path
     except FileNotFoundError as error:
         if error.filename == command[0]:
-            raise Unavailable("There is no ssh-keygen here.", hint="Install OpenSSH.") from error
-        raise InvalidInput(f"There is no public key {error.filename}.", hint="Name a key of ssh.") from error
+            raise Unavailable("ssh-keygen is not installed.", hint="Install OpenSSH.") from error
+        raise InvalidInput(f"The public key {error.filename} does not exist.", hint="Give an SSH key.") from error
     if done.returncode:
         said_why = done.stderr.decode().strip()
-        raise InvalidInput(f"ssh-keygen cannot sign with {key}: {said_why}", hint="Name a key of ssh.")
+        raise InvalidInput(f"ssh-keygen cannot sign with {key}: {said_why}", hint="Give an SSH key.")
     signer = public[2].strip() if len(public) > 2 else login_name()
     return canonical_json({**said, "signature": {"signer": signer, "ssh": done.stdout.decode()}}) + "\n"
 
@@ -118,8 +118,8 @@ def _log(call: Call, objects: Mapping[str, Object], sequence: int) -> Mapping[st
     first = min(_newest(call.engine.ledger.events_of(identity), sequence) for identity in objects)
     if (count := sequence - first + 1) > _MOST_EVENTS:
         raise InvalidInput(
-            f"The log has {count:,} events since the oldest thing cited; a proof holds {_MOST_EVENTS:,}.",
-            hint="Ask for less, with --limit or --max-tokens.",
+            f"The log has {count:,} events since the oldest cited object; a proof contains at most {_MOST_EVENTS:,}.",
+            hint="Request less, with --limit or --max-tokens.",
         )
     events = [one.model_dump(mode="json") for one in call.engine.ledger.events(after=first - 1, limit=count)]
     return {"log": events, "head": {"seq": sequence, "hash": events[-1]["hash"]}}
@@ -131,7 +131,7 @@ def _newest(events: Sequence[AuditEvent], sequence: int) -> int:
 
 PROVE = Operation(
     "prove",
-    "Gather context for a task, with a proof of what it cites that can be checked without the space.",
+    "Gather context for a task, with a proof of its citations that can be checked without the space.",
     ContextInput,
     SearchOptions,
     Proven,

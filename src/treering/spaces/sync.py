@@ -121,9 +121,11 @@ def sync(ledger: Ledger, home: Path, remote: str, *, by: Author, folder: Path, w
 
 def _check_signers(signers: Path) -> None:
     if not signers.is_file():
-        raise InvalidInput(f"There is no file of signers {signers}.", hint="Name a file of allowed signers of ssh.")
+        raise InvalidInput(
+            f"The file of allowed signers {signers} does not exist.", hint="Give an allowed_signers file of SSH."
+        )
     if not shutil.which("ssh-keygen"):
-        raise Unavailable("There is no ssh-keygen here, so no signature can be checked.", hint="Install OpenSSH.")
+        raise Unavailable("ssh-keygen is not installed, so signatures cannot be checked.", hint="Install OpenSSH.")
 
 
 def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes: SyncWishes) -> SyncReport:
@@ -244,11 +246,11 @@ def _merge(
 
 def _told(reasons: dict[str, str], more: int) -> Iterator[str]:
     for name, why in list(reasons.items())[:MAX_PLACES_TOLD]:
-        yield f"What {name} left is passed over: {why}"
+        yield f"Skipped the changes of {name}: {why}"
     if len(reasons) > MAX_PLACES_TOLD:
-        yield f"{len(reasons) - MAX_PLACES_TOLD} more places are passed over."
+        yield f"Skipped {len(reasons) - MAX_PLACES_TOLD} more copies."
     if more > 0:
-        yield f"{more} places are left out: one sync reads {MAX_PLACES}."
+        yield f"Skipped {more} copies: one sync reads at most {MAX_PLACES}."
 
 
 def _left_here(
@@ -267,7 +269,9 @@ def _left_here(
     if _is_of_another(ledger, files, state.replica):
         state.take_new_name()
     elif left:
-        warnings.append(f"What this copy left at {depot.name} was changed or lost there; all of it is sent again.")
+        warnings.append(
+            f"The changes stored by this copy at {depot.name} were modified or lost there; sending all of them again."
+        )
     return None
 
 
@@ -347,7 +351,7 @@ def _check_secrets(leaving: Iterable[MergeEntry]) -> None:
     if found:
         shown = ", ".join(f"{target} ({', '.join(sorted(set(kinds)))})" for target, kinds in found.items())
         raise Denied(
-            f"{len(found)} objects hold what looks like a secret, so nothing was sent: {shown}.",
-            hint="Erase them (`treering erase`), or put their scope into private_scopes of the policy file.",
+            f"{len(found)} objects may contain secrets, so nothing was sent: {shown}.",
+            hint="Erase them (`treering erase`), or add their scope to private_scopes in the policy file.",
             details={"ids": list(found)},
         )

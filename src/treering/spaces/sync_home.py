@@ -49,7 +49,7 @@ def make_own_folder(folder: Path) -> None:
     state = folder.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != user or state.st_mode & 0o022:
         raise Denied(
-            f"Others can write {folder}, or it is a link, so what was synced is not remembered there.",
+            f"Other users can write to {folder}, or it is a link, so the sync state is not saved there.",
             hint="Remove it, or set TREERING_DATA_DIR to another folder.",
         )
     if state.st_mode & 0o077:
@@ -99,6 +99,6 @@ def _translated(data_dir: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise Unavailable(
-            f"What was synced cannot be remembered in {data_dir}: {error.strerror}.",
+            f"Cannot save the sync state in {data_dir}: {error.strerror}.",
             hint="Check that you may write there, or set TREERING_DATA_DIR to another folder.",
         ) from error

@@ -53,7 +53,7 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     the ledger does not verify: a damaged space makes no export that could be taken for a whole one.
     """
     if folder.exists():
-        raise Conflict(f"{folder} exists already.", hint="Name a new folder for the export.")
+        raise Conflict(f"{folder} already exists.", hint="Choose a new folder for the export.")
     ledger.verify()
     partial = folder.with_name(folder.name + ".partial")
     try:
@@ -106,7 +106,7 @@ def _import(call: Call, given: FolderInput, _options: Nothing) -> Moved:
 
 EXPORT = Operation(
     "export",
-    "Write a space as plain files into a new folder.",
+    "Export a space as plain files into a new folder.",
     FolderInput,
     Nothing,
     Moved,
@@ -115,7 +115,7 @@ EXPORT = Operation(
 )
 IMPORT = Operation(
     "import",
-    "Fill an empty space from an export, with the same ids and the same audit log.",
+    "Import an export into an empty space, with the same ids and the same audit log.",
     FolderInput,
     Nothing,
     Moved,
@@ -168,13 +168,13 @@ def _write_blob(folder: Path, text: str) -> str:
 def _read_manifest(folder: Path) -> _Manifest:
     path = folder / _MANIFEST
     if not path.is_file():
-        raise NotFound(f"{folder} is not an export.", hint=f"Name a folder with a {_MANIFEST}.")
+        raise NotFound(f"{folder} is not an export.", hint=f"Give a folder with a {_MANIFEST}.")
     try:
         manifest = _Manifest.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         raise Corrupt(f"{path} cannot be read.", hint=_AGAIN) from error
     if manifest.format != FORMAT or manifest.version > VERSION:
-        raise InvalidInput(f"{path} is not an export this Treering can read.", hint="Upgrade Treering.")
+        raise InvalidInput(f"{path} is not an export that this Treering can read.", hint="Upgrade Treering.")
     return manifest
 
 
@@ -186,9 +186,9 @@ def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
             count += 1
             yield last
         if count != manifest.counts.get(table):
-            raise Corrupt(f"{name} has {count} lines, not {manifest.counts.get(table)}.", hint=_AGAIN)
+            raise Corrupt(f"{name} has {count} lines instead of {manifest.counts.get(table)}.", hint=_AGAIN)
         if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != _place_of(manifest.head):
-            raise Corrupt(f"{name} does not end at the event that {_MANIFEST} names.", hint=_AGAIN)
+            raise Corrupt(f"{name} does not end at the event named in {_MANIFEST}.", hint=_AGAIN)
 
 
 def _read_table(folder: Path, table: str) -> Iterator[Record]:
@@ -214,7 +214,7 @@ def _read_blob(folder: Path, name: str) -> str:
     path = folder / _BLOBS / name[:2] / name
     data = path.read_bytes() if _BLOB_NAME.fullmatch(name) and path.is_file() else b""
     if hashlib.sha256(data).hexdigest() != name:
-        raise Corrupt(f"The blob {name} is missing or changed.", hint=_AGAIN)
+        raise Corrupt(f"The blob {name} is missing or was modified.", hint=_AGAIN)
     return data.decode()
 
 
@@ -280,10 +280,10 @@ def _check_places(source: Address, target: Address) -> None:
     for place in (source, target):
         if place.in_memory:
             raise InvalidInput(
-                "A space in memory cannot be moved: it ends with its process.", hint="Name a file or a database."
+                "A space in memory cannot be moved: it ends with its process.", hint="Give a file or a database."
             )
     same = source.url == target.url
     if source.file and target.file and target.file.exists():
         same = same or (source.file.exists() and source.file.samefile(target.file))
     if same:
-        raise InvalidInput(f"{source} is the space itself.", hint="Name another place to move it to.")
+        raise InvalidInput(f"{source} is the space itself.", hint="Choose another target.")

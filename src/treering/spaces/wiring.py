@@ -279,8 +279,8 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
     """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
     if address.scheme != "postgresql":
         raise InvalidInput(
-            f"{address} is not in a database of many spaces.",
-            hint="Name one: postgresql://USER@HOST/DATABASE?space=ANY.",
+            f"{address} does not name a database with several spaces.",
+            hint="Use one: postgresql://USER@HOST/DATABASE?space=ANY.",
         )
     with _postgres_needed("Work for spaces on Postgres"):
         from treering.stores.postgres.connection.target import target_of
@@ -288,8 +288,8 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
     target = target_of(address)
     if target.directory:
         raise InvalidInput(
-            f"{address} is a directory of servers, and work is done for the spaces of one server.",
-            hint="Name a server, without directory=on, and run one such process for each.",
+            f"{address} is a directory of servers, but background work runs for the spaces of one server.",
+            hint="Give one server, without directory=on, and run one such process per server.",
         )
     return WaitingSpaces(target)
 
@@ -320,7 +320,7 @@ def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
     except NotFound as error:
         raise NotFound(
             f"There are no access keys at {address}.",
-            hint="Make one with `treering key create NAME`, or name the place of the keys with --keys.",
+            hint="Create one with `treering key create NAME`, or give the location of the keys with --keys.",
         ) from error
 
 
@@ -378,9 +378,9 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
         return EMBEDDERS[name](settings.threads)
     if ":" not in name and not settings.embedder_url:
         raise InvalidInput(
-            f"There is no embedder {name!r}.",
-            hint=f"Known are {', '.join(EMBEDDERS)}; write onnx:FOLDER, or PROVIDER:MODEL such as "
-            "ollama:nomic-embed-text or sentence-transformers:all-MiniLM-L6-v2; another package adds one.",
+            f"Unknown embedder {name!r}.",
+            hint=f"Available: {', '.join(EMBEDDERS)}; onnx:FOLDER; PROVIDER:MODEL such as ollama:nomic-embed-text "
+            "or sentence-transformers:all-MiniLM-L6-v2; or an embedder of an installed package.",
             details={"field": "TREERING_EMBEDDER"},
         )
     # Imported for who names one: most spaces use the built-in model.
@@ -409,8 +409,8 @@ def _require_no_folder(address: Address) -> None:
     """Raise `InvalidInput` for a folder in place of the file of a space: no other try will open it."""
     if address.file is not None and address.file.is_dir():
         raise InvalidInput(
-            f"{address.file} is a folder, not the file of a space.",
-            hint=f"Name a file, such as {address.file / 'treering.db'}.",
+            f"{address.file} is a folder; a space is a file.",
+            hint=f"Give a file, such as {address.file / 'treering.db'}.",
         )
 
 

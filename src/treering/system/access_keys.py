@@ -65,12 +65,13 @@ def make_key(
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{name[:100]!r} is not a name of a key.",
-            hint="Write 1 to 64 letters (A-Z), digits, spaces, '.', '_', '@', '+' or '-', a letter or digit first.",
+            f"{name[:100]!r} is not a valid key name.",
+            hint="Use 1 to 64 letters (A-Z), digits, spaces, '.', '_', '@', '+' or '-', and start with a letter "
+            "or digit.",
         )
     now = clock.now()
     if expires is not None and expires <= now:
-        raise InvalidInput(f"The key would have expired already, on {expires:%Y-%m-%d %H:%M} UTC.", hint="Say later.")
+        raise InvalidInput(f"The key would already have expired on {expires:%Y-%m-%d %H:%M} UTC.", hint="Say later.")
     key_id = clock.random_bytes(8).hex()
     secret = b32encode(clock.random_bytes(32)).decode().rstrip("=").lower()
     kept = AccessKey(
@@ -100,7 +101,7 @@ def expiry(text: str, *, now: datetime) -> datetime:
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"--expires {text[:100]!r} is not a time.", hint="Write 12h, 90d, 4w, 1y, or a date such as 2027-01-31."
+            f"--expires {text[:100]!r} is not a valid time.", hint="Use 12h, 90d, 4w, 1y, or a date such as 2027-01-31."
         ) from error
     return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
 
@@ -147,7 +148,7 @@ def _right(text: str) -> KeyRight:
     for known in GRANTED:
         if text == known:
             return known
-    raise InvalidInput(f"There is no right {text[:100]!r}.", hint=nearest(text, GRANTED))
+    raise InvalidInput(f"Unknown right {text[:100]!r}.", hint=nearest(text, GRANTED))
 
 
 def _digest(secret: str) -> bytes:
@@ -186,7 +187,7 @@ def key_of(row: Sequence[Any]) -> AccessKey:
 def taken_name(name: str) -> Conflict:
     """Say that a key has a name already."""
     return Conflict(
-        f"There is a key {name!r} already.",
+        f"The key {name!r} already exists.",
         hint="Choose another name, or revoke it first: treering key revoke NAME.",
         details={"name": name},
     )

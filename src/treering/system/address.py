@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/?#,\s]*)(?::[0-9]{1,5})?")
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|api_?key|access_?key", re.IGNORECASE)
-_HINT = f"Write {FILES}:PATH, a path without a colon, the name of a space, or {MEMORY}."
+_HINT = f"Use {FILES}:PATH, a path without a colon, the name of a space, or {MEMORY}."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -93,7 +93,7 @@ def parse_address(text: str, *, named: Path) -> Address:
     if text and (not colon or PureWindowsPath(text).drive):
         return file_address(text)
     if not _SCHEME.fullmatch(scheme):
-        raise InvalidInput(f"{scheme[:_SHOWN]!r} is not a kind of space.", hint=_HINT)
+        raise InvalidInput(f"Unknown kind of space {scheme[:_SHOWN]!r}.", hint=_HINT)
     return _with_scheme(scheme.lower(), rest)
 
 
@@ -114,9 +114,9 @@ def _server(scheme: str, rest: str) -> Address:
     # A "/" or "@" that belongs to a password would make the rest of it a path, which is printed.
     if set(behind) & {"@", "#"} or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
         raise InvalidInput(
-            f"What follows '{scheme}:' is not a host, path and options.",
-            hint="In a user name, a password and an option, write @ : / ? # % in percent-encoding: %40 %3A %2F %3F "
-            "%23 %25. Behind a host there may be a port, a number.",
+            f"'{scheme}:' must be followed by a host, a path and options.",
+            hint="In a user name, password or option, percent-encode @ : / ? # %: %40 %3A %2F %3F %23 %25. "
+            "The host may be followed by a port number.",
         )
     path, _, options = behind.partition("?")
     user, _, password = (_decoded(scheme, part) for part in secret.partition(":"))
@@ -130,7 +130,9 @@ def _decoded(scheme: str, text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeError:
         pass  # what is wrong with it would be told with the text itself
-    raise InvalidInput(f"What follows '{scheme}:' is not UTF-8, percent-encoded.", hint="Correct its percent-encoding.")
+    raise InvalidInput(
+        f"The part after '{scheme}:' is not valid percent-encoded UTF-8.", hint="Correct its percent-encoding."
+    )
 
 
 def _written(address: Address) -> str:

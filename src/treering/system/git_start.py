@@ -143,7 +143,7 @@ def objects_of(clone: Path, *, sha256: bool = False) -> Iterator[Callable[..., t
                     output, _ = process.communicate(timeout=SECONDS)
                 except subprocess.TimeoutExpired as error:
                     process.kill()
-                    raise TimeoutError("git does not answer") from error
+                    raise TimeoutError("git does not respond") from error
                 except BaseException:  # Ctrl-C too: git must not outlive its caller
                     process.kill()
                     raise

@@ -147,7 +147,7 @@ def shared_secret(file: Path) -> bytes:
             sync_folder(file.parent)
         secret = file.read_bytes()
     if len(secret) != _SECRET_BYTES:
-        raise OSError(errno.EINVAL, f"{file} does not hold {_SECRET_BYTES} bytes")
+        raise OSError(errno.EINVAL, f"{file} does not contain {_SECRET_BYTES} bytes")
     return secret
 
 

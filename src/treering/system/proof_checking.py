@@ -53,10 +53,10 @@ def read_proof(text: str) -> dict[str, Any]:
         written = canonical(proof) + "\n"
     except (ValueError, RecursionError) as error:
         raise NotProven(f"it is not JSON: {error}") from error
-    _need(isinstance(proof, dict) and proof.get("format") == FORMAT, "it is no proof of Treering")
-    _need(proof.get("version") == VERSION, f"it is of version {proof.get('version')!r}, not of version {VERSION}")
-    _need(set(proof) | {"signature"} == KEYS and written == text, "it is not written as proofs are, or is not whole")
-    _need(proof["digest"] == digest_of(proof, "digest", "signature"), "its digest is not that of what it says")
+    _need(isinstance(proof, dict) and proof.get("format") == FORMAT, "it is not a Treering proof")
+    _need(proof.get("version") == VERSION, f"its version is {proof.get('version')!r} instead of {VERSION}")
+    _need(set(proof) | {"signature"} == KEYS and written == text, "it is incomplete, or not in the canonical format")
+    _need(proof["digest"] == digest_of(proof, "digest", "signature"), "its digest does not match its content")
     return proof
 
 
@@ -67,22 +67,28 @@ def check_proof(proof: Mapping[str, Any], anchor: Mapping[str, Any] | None = Non
         for before, event in pairwise([None, *log]):
             _need(event["hash"] == digest_of(event, "hash"), f"event {event['seq']} of its log was changed")
             follows = not before or (event["seq"], event["prev_hash"]) == (before["seq"] + 1, before["hash"])
-            _need(follows, f"event {event['seq']} of its log does not follow the one before")
+            _need(follows, f"event {event['seq']} of its log does not follow the previous event")
         _need({key: log[-1][key] for key in ("seq", "hash")} == proof["head"], "its log does not end at its head")
         heads = {(e["seq"], e["hash"]) for e in log} | {(e["seq"] - 1, e["prev_hash"]) for e in log}
-        _need(anchor is None or (int(anchor["seq"]), str(anchor["hash"])) in heads, "its log does not pass the anchor")
+        _need(anchor is None or (int(anchor["seq"]), str(anchor["hash"])) in heads, "its log does not match the anchor")
         states = ((event, event["after"] or {}) for event in log)
         newest = {e["target"]: state for e, state in states if "hash" in state or e["event_type"] == "erased"}
         for identity, held in objects.items():
             said = json.loads(held["stored"])
             is_kept = newest.get(identity, {}).get("hash") == digest(held["stored"], salt=said["salt"])
-            _need(is_kept and said["id"] == identity, f"{identity} is not what its log says of it")
+            _need(is_kept and said["id"] == identity, f"{identity} does not match its log")
             hashes = {segment["segment_id"]: segment["hash"] for segment in said.get("segments", ())}
             for name, text in held["segments"].items():
-                _need(hashes.get(name) == digest(text, salt=said["salt"]), f"{identity} {name} is not the text held")
+                _need(
+                    hashes.get(name) == digest(text, salt=said["salt"]),
+                    f"{identity} {name} does not match the stored text",
+                )
         for mark, identity, name in ((one["mark"], one["object_id"], one["segment_id"]) for one in proof["cited"]):
             is_held = identity in objects and (not name or name in objects[identity]["segments"])
-            _need(is_held and mark in proof["answer"], f"{mark} cites what it does not hold, or is not in its answer")
+            _need(
+                is_held and mark in proof["answer"],
+                f"{mark} cites an object that is not in the proof, or is not in the answer",
+            )
     except MALFORMED as error:
         raise NotProven(f"it is malformed: {error!r}") from error
 
@@ -144,11 +150,13 @@ def verify(proof: Path, anchor: Path | None, clone: Path | None, signers: Path |
     try:
         read = read_proof(proof.read_bytes().decode())
         check_proof(read, json.loads(anchor.read_bytes()) if anchor else None)
-        told.append(f"{len(read['cited'])} citations, {len(read['objects'])} objects, {len(read['log'])} events hold.")
-        told.append("The log passes through the anchor." if anchor else "No anchor: the log may be cut or made up.")
+        told.append(
+            f"Verified {len(read['cited'])} citations, {len(read['objects'])} objects and {len(read['log'])} events."
+        )
+        told.append("The log matches the anchor." if anchor else "No anchor: the log may be truncated or forged.")
         told += [f"Signed by {check_signature(read, signers)}."] if signers else []
         agree, problems = check_clone(read, clone) if clone else (0, problems)
-        told += [f"{agree} of {agree + len(problems)} cited places are the same in the clone."] if clone else []
+        told += [f"{agree} of {agree + len(problems)} cited places are identical in the clone."] if clone else []
     except (NotProven, OSError, RecursionError, ValueError) as error:
         problems.append(f"Not proven: {error}.")
     return told, problems
@@ -169,11 +177,11 @@ def _differences(mark: str, clone: Path, blob: str, lines: Mapping[str, Any], te
     if missing:
         yield f"{spot}: the clone has no blob {blob[:12]}"
     elif not unknown and named.decode().strip() != blob:
-        yield f"{spot}: at commit {at[:12]} the file has another content"
+        yield f"{spot}: at commit {at[:12]} the file has different content"
     elif not plain:
-        yield f"{spot}: it cites no words"
+        yield f"{spot}: the citation has no text"
     elif plain not in plain_there:
-        yield f"{spot}: the lines say something else{' (a secret was taken out)' if '[redacted:' in text else ''}"
+        yield f"{spot}: the lines have different text{(' (a secret was taken out)' if '[redacted:' in text else '')}"
 
 
 if __name__ == "__main__":

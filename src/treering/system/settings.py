@@ -110,12 +110,12 @@ class Settings:
         threads = given.get("TREERING_THREADS", "1")
         if not threads.isdigit() or not 1 <= int(threads) <= 64:
             raise InvalidInput(
-                f"TREERING_THREADS must be a number from 1 to 64, not {threads!r}.", hint="Set it, or leave it unset."
+                f"TREERING_THREADS must be a number from 1 to 64, not {threads!r}.", hint="Correct or unset it."
             )
         minutes = given.get("TREERING_RESIDENT_MINUTES", "") or "10"
         if not _MINUTES.fullmatch(minutes):
             raise InvalidInput(
-                f"TREERING_RESIDENT_MINUTES must be a number, not {minutes!r}.", hint="Such as 10, or 0.5."
+                f"TREERING_RESIDENT_MINUTES must be a number, not {minutes!r}.", hint="Use a number such as 10 or 0.5."
             )
         return cls(
             space=given.get("TREERING_SPACE", ""),
@@ -260,7 +260,7 @@ def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
     key = given.get(name or COMMON_KEY, "")
     if name and not key:
         raise InvalidInput(
-            f"The environment variable {name} is not set, and the model needs its key from there.",
+            f"The environment variable {name} is not set; the model reads its key from it.",
             hint=f"Set the environment variable {name}.",
         )
     return key

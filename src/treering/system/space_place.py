@@ -9,7 +9,7 @@ from treering.system.machine import own_user
 from treering.system.repository_place import GitPlace
 
 _FOR_ALL = 0o002
-_HINT = "If this is the space you want, name it with --space or in TREERING_SPACE: what is named is not checked."
+_HINT = "If this is the space you want, name it with --space or in TREERING_SPACE; named spaces are not checked."
 
 
 def check_space_place(file: Path, *roots: Path) -> None:
@@ -20,11 +20,11 @@ def check_space_place(file: Path, *roots: Path) -> None:
     """
     real = Path(os.path.realpath(file))
     if not any(real.is_relative_to(os.path.realpath(root)) for root in roots):
-        raise InvalidInput(f"{file} leads to {real}, which is outside {roots[0]}.", hint=_HINT)
+        raise InvalidInput(f"{file} points to {real}, which is outside {roots[0]}.", hint=_HINT)
     if _is_of_another_user(real):
         raise InvalidInput(
-            f"{real} belongs to another user, and every user could have put it there.",
-            hint=f"{_HINT} Or remove the right of all users to write there.",
+            f"{real} belongs to another user, and any user could have created it.",
+            hint=f"{_HINT} Or remove write permission for all users there.",
         )
 
 
@@ -32,10 +32,10 @@ def check_work_tree(place: GitPlace) -> None:
     """Raise `InvalidInput` if a work tree leads to a repository that does not name the work tree in turn."""
     if not place.names_back:
         raise InvalidInput(
-            f"{place.top or place.git_dir} leads to the repository {place.common}, which does not name it as one of "
-            "its work trees.",
-            hint=f"{_HINT} `git worktree repair` mends a work tree that was moved; of a git folder elsewhere, "
-            "`git config core.worktree PATH` names the work tree.",
+            f"{place.top or place.git_dir} points to the repository {place.common}, which does not list "
+            "it as one of its work trees.",
+            hint=f"{_HINT} `git worktree repair` repairs a work tree that was moved; for a git folder elsewhere, "
+            "set the work tree with `git config core.worktree PATH`.",
         )
 
 

@@ -33,9 +33,9 @@ def refuse_tracked(space: Path) -> None:
     if (name := _tracked(place, own, os.fsencode(space.name))) is None:
         return
     raise Denied(
-        f"The space {shown(space)} comes with the repository: git tracks {shown(os.fsdecode(name))}.",
-        hint="If you trust its author, add --trust or set TREERING_TRUST=1. If it is your own, take it out of git: "
-        f"git rm -r --cached {shown(os.fsdecode(name))}",
+        f"The space {shown(space)} is part of the repository: git tracks {shown(os.fsdecode(name))}.",
+        hint="If you trust its author, add --trust or set TREERING_TRUST=1. If it is your own, remove "
+        f"it from git: git rm -r --cached {shown(os.fsdecode(name))}",
     )
 
 

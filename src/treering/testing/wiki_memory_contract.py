@@ -207,7 +207,7 @@ class WikiMemoryContract:
         assert "structural_decision, pattern_found" in failed(service.store_memory(FLASK, "x", "idea", "a"))["error"]
         assert "repository" in failed(service.store_memory(" ", "x", DECISION, "a"))["error"]
         assert "empty" in failed(service.store_memory(FLASK, "  ", DECISION, "a"))["error"]
-        assert "leads out" in failed(call(["../etc/passwd"]))["error"]
+        assert "points outside" in failed(call(["../etc/passwd"]))["error"]
         assert "limit" in failed(service.search_memories(FLASK, "x", limit=0))["error"]
         assert "list" in failed(service.get_memories_by_files(FLASK, "app.py"))["error"]
 

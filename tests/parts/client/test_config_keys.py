@@ -168,7 +168,7 @@ def test_a_reranking_model_that_is_not_there_is_said_not_to_be_used(caplog, mode
     (told,) = found.trace["not_used"]
     assert told.startswith("reranking: ")
     assert model.removeprefix("onnx:") in told
-    assert f"memory.retrieval.reranking_model {model!r} is not used" in caplog.text
+    assert f"memory.retrieval.reranking_model {model!r} is ignored" in caplog.text
     assert len(found) == 2
 
 
@@ -204,7 +204,7 @@ def test_a_folder_of_the_working_tree_is_no_reranking_model(tmp_path, monkeypatc
     (tmp_path / "cross-encoder" / "ms-marco-MiniLM-L-6-v2").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     found = retrieved(retrieval={"reranking_model": "cross-encoder/ms-marco-MiniLM-L-6-v2"})
-    assert "is a folder here" in found.trace["not_used"][0]
+    assert "is a local folder" in found.trace["not_used"][0]
 
 
 @pytest.mark.usefixtures("sentence_transformers")
@@ -249,7 +249,7 @@ def test_the_database_of_mongodb_may_stand_in_its_address_or_beside_it():
 
     assert address(url="mongodb://host:1", database="own") == "mongodb://host:1/own"
     assert address(url="mongodb://host:1/own") == "mongodb://host:1/own"
-    with pytest.raises(treering.InvalidInput, match=r"mongodb\.database is 'other', and memory\.mongodb\.url names"):
+    with pytest.raises(treering.InvalidInput, match=r"mongodb\.database is 'other', but memory\.mongodb\.url names"):
         address(url="mongodb://host:1/own", database="other")
 
 

@@ -162,7 +162,7 @@ def test_a_memory_that_fails_leaves_the_node_alone(caplog, monkeypatch, fault):
 
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(work()) == ("planned", [""])
-    assert any("the run goes on without it" in one.message for one in caplog.records)
+    assert any("the run continues without it" in one.message for one in caplog.records)
 
 
 def test_a_node_class_is_decorated_and_names_what_comes_next():

@@ -43,21 +43,21 @@ def test_a_file_changes_those_its_defaults_name():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"bakend": "sqlite"}, "memory: there is no key 'bakend' here. Did you mean 'backend'?"),
-        ({"retrieval": {"topk": 3}}, "memory.retrieval: there is no key 'topk' here. Did you mean 'top_k'?"),
+        ({"bakend": "sqlite"}, "memory: unknown key 'bakend'. Did you mean 'backend'?"),
+        ({"retrieval": {"topk": 3}}, "memory.retrieval: unknown key 'topk'. Did you mean 'top_k'?"),
         (
             {"profiles": {"prime": {"max_item": 3}}},
-            "memory.profiles.prime: there is no key 'max_item' here. Did you mean 'max_items'?",
+            "memory.profiles.prime: unknown key 'max_item'. Did you mean 'max_items'?",
         ),
-        ({"backend": "sqlit"}, "memory.backend: there is no backend 'sqlit'. Did you mean 'sqlite'?"),
+        ({"backend": "sqlit"}, "memory.backend: unknown backend 'sqlit'. Did you mean 'sqlite'?"),
         (
             {"vector_store": {"backend": "quadrant"}},
-            "memory.vector_store.backend: there is no backend 'quadrant'. Did you mean 'qdrant'?",
+            "memory.vector_store.backend: unknown backend 'quadrant'. Did you mean 'qdrant'?",
         ),
         (
             {"vector_store": {"backend": "sqlite"}, "backend": "postgres"},
-            "memory: vector_store.backend is 'sqlite', which searches its own vectors only, and memories lie in "
-            "'postgres'. Name an engine (faiss, redis, neo4j, mongodb, postgres), or leave it out.",
+            "memory: vector_store.backend is 'sqlite', which searches only its own vectors, but memories are in "
+            "'postgres'. Name an engine (faiss, redis, neo4j, mongodb, postgres), or omit it.",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_profile_is_changed_key_by_key_and_others_are_added():
         ({"backend": "postgres"}, "memory.postgres.url is not set, and no connection was given."),
         (
             {"vector_store": {"backend": "qdrant"}},
-            "memory.vector_store.backend: 'qdrant' is a vector store of the host, and none was given.",
+            "memory.vector_store.backend: 'qdrant' is a vector store of the host, but none was given.",
         ),
         (
             {
@@ -108,16 +108,16 @@ def test_what_cannot_be_had_is_refused_before_anything_is_opened(given, named, t
 
 
 def test_a_dimension_that_the_model_does_not_have_is_refused():
-    with pytest.raises(treering.InvalidInput, match="has vectors of 384 numbers, not 768"):
+    with pytest.raises(treering.InvalidInput, match="has vectors of 384 components, not 768"):
         MemoryConfig.read({"vector_store": {"embedding_dimension": 768}})
-    with pytest.raises(treering.InvalidInput, match="embedding_dimension: it is 7"):
+    with pytest.raises(treering.InvalidInput, match="embedding_dimension is 7"):
         BlockingMemoryClient(
             {"vector_store": {"embedding_model": "own", "embedding_dimension": 7}}, embedder=HashingEmbedder()
         )
 
 
 def test_a_connection_for_a_backend_that_takes_none_is_refused():
-    with pytest.raises(treering.InvalidInput, match="takes no connection"):
+    with pytest.raises(treering.InvalidInput, match="does not accept a connection"):
         MemorySystemClient(client_parts.config(), connection=object())
 
 
@@ -194,7 +194,7 @@ def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend,
     client = client_parts.blocking(client_parts.config(backend=backend))
     with pytest.raises(treering.Unavailable) as refused:
         client.store("A finding")
-    assert f"memory.{backend}.url is not set, so that the usual address was tried" in refused.value.message
+    assert f"memory.{backend}.url is not set, so the default address was tried" in refused.value.message
     assert f"set memory.{backend}.url" in refused.value.hint
     client.close()
 

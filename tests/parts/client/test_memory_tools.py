@@ -166,13 +166,13 @@ def test_a_profile_is_named_and_its_threshold_holds():
     assert with_memory(work) == with_memory(work, memory_config=nothing) == []
     assert len(with_memory(work, memory_config=anything)) == 1
     assert len(with_memory(work, memory_config=nothing, agent_profile=lax)) == 1
-    with pytest.raises(treering.InvalidInput, match="There is no profile 'planer'"):
+    with pytest.raises(treering.InvalidInput, match="Unknown profile 'planer'"):
         with_memory(work, agent_profile="planer")
 
 
 def test_a_blocking_client_among_the_dependencies_is_refused():
     deps = MemoryDependencies(memory_client=BlockingMemoryClient({"backend": "in_memory"}))
-    with pytest.raises(treering.InvalidInput, match="memory_client: it is a BlockingMemoryClient"):
+    with pytest.raises(treering.InvalidInput, match="memory_client is a BlockingMemoryClient"):
         asyncio.run(retrieve_memory(Context(deps), "BWA"))
 
 

@@ -215,7 +215,7 @@ def test_a_pool_of_ones_own_is_said_not_to_be_used_beside_a_driver(bolt, open_cl
     assert bolt.ask("MATCH (v:Memory) RETURN count(v)") == [[3]]
     assert bolt.ask(FOLLOWED.format("FOLLOWS")) == [["The run", "The plan"]]
     for key in ("neo4j.connection_pool_size", "neo4j.url"):
-        assert f"memory.{key} is not used: a connection was given" in caplog.text
+        assert f"memory.{key} is ignored: a connection was given" in caplog.text
 
 
 def test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ(bolt, open_client):
@@ -224,7 +224,7 @@ def test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ(bolt, o
         told(client)
     with open_client(database="treering") as client:
         assert client.catch_up().vectors == 3
-    with pytest.raises(treering.InvalidInput, match=r"neo4j\.database is 'other', and memory\.neo4j\.url names"):
+    with pytest.raises(treering.InvalidInput, match=r"neo4j\.database is 'other', but memory\.neo4j\.url names"):
         open_client(database="other")
 
 
@@ -233,10 +233,10 @@ def test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ(bolt, o
     [
         (
             {"graph": {"relationship_types": ["FOLOWS"]}},
-            "memory.neo4j.graph.relationship_types: there is no relation 'FOLOWS'. Did you mean 'FOLLOWS'?",
+            "memory.neo4j.graph.relationship_types: unknown relation 'FOLOWS'. Did you mean 'FOLLOWS'?",
         ),
-        ({"vector_index": {"node_label": "My label"}}, "memory.neo4j: label='My label' is not a name."),
-        ({"vector_index": {"vector_property": "x`y"}}, "memory.neo4j: property='x`y' is not a name."),
+        ({"vector_index": {"node_label": "My label"}}, "memory.neo4j: label='My label' is not a valid name."),
+        ({"vector_index": {"vector_property": "x`y"}}, "memory.neo4j: property='x`y' is not a valid name."),
         (
             {"vector_index": {"node_label": "TreeringObject"}},
             "memory.neo4j: label='TreeringObject' is a label of the graph.",
@@ -253,15 +253,15 @@ def test_names_that_cannot_be_used_are_refused_before_anything_is_opened(neo4j, 
 
 def test_a_dimension_of_the_index_that_the_vectors_do_not_have_is_refused(bolt):
     index = {"backend": "neo4j", "neo4j": {"url": bolt.url(), "vector_index": {"dimensions": 768}}}
-    with pytest.raises(treering.InvalidInput, match=r"dimensions is 768, and the vectors have 384 numbers"):
+    with pytest.raises(treering.InvalidInput, match=r"dimensions is 768, but the vectors have 384 components"):
         BlockingMemoryClient(index)
-    with pytest.raises(treering.InvalidInput, match=r"dimensions is 768, and the vectors have 12 numbers"):
+    with pytest.raises(treering.InvalidInput, match=r"dimensions is 768, but the vectors have 12 components"):
         MemoryConfig.read({**index, "vector_store": {"embedding_model": "own", "embedding_dimension": 12}})
     own = HashingEmbedder().dimension
-    with pytest.raises(treering.InvalidInput, match=rf"dimensions is 768, and the vectors have {own} numbers"):
+    with pytest.raises(treering.InvalidInput, match=rf"dimensions is 768, but the vectors have {own} components"):
         BlockingMemoryClient(index, embedder=HashingEmbedder())
     client = BlockingMemoryClient(index, embedder=lambda texts: [[1.0, 0.0] for _ in texts], background=False)
-    with pytest.raises(treering.InvalidInput, match="dimensions is 768, and the vectors have 2 numbers"):
+    with pytest.raises(treering.InvalidInput, match="dimensions is 768, but the vectors have 2 components"):
         client.store("A finding")
     client.close()
 

@@ -150,7 +150,7 @@ def test_a_time_is_read_however_it_is_told(told):
 
 
 def test_a_time_that_is_none_is_refused(client):
-    with pytest.raises(treering.InvalidInput, match="timestamp: 'tomorrow' is not a time"):
+    with pytest.raises(treering.InvalidInput, match="timestamp: 'tomorrow' is not a valid time"):
         client.store("Ran an alignment", {"timestamp": "tomorrow"})
 
 
@@ -466,7 +466,7 @@ def test_a_memory_that_nobody_awaits_is_stored_all_the_same(caplog):
 
     assert asyncio.run(use()) == 40
     gc.collect()
-    assert "nobody waited for was not stored: The content is empty." in caplog.text
+    assert "in the background failed: The content is empty." in caplog.text
 
 
 def test_what_storing_returns_is_awaited_run_as_a_task_or_waited_for():

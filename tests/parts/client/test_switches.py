@@ -60,7 +60,7 @@ def test_reranking_turns_the_order_round():
 def test_reranking_without_a_model_is_said_not_to_be_done(client):
     client.store("BWA alignment run")
     found = client.retrieve("BWA alignment", profile=with_switch("enable_reranking"))
-    assert found.trace["not_used"] == ["reranking: no reranking model is there"]
+    assert found.trace["not_used"] == ["reranking: no reranking model is available"]
     assert client.retrieve("BWA alignment", profile=PLAIN).trace["not_used"] == []
 
 

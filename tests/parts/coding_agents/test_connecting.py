@@ -147,7 +147,7 @@ def test_where_somebody_rewrote_our_part_nothing_is_guessed(tmp_path):
     kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None))
     file = client.file(folder=folder, home=home)
     file.write_text(file.read_text().replace("--files", "--else"))
-    with pytest.raises(Conflict, match=r"was changed where"):
+    with pytest.raises(Conflict, match=r"The Treering entry in"):
         kept.undo("cursor", folder)
     assert "--else" in file.read_text()
 
@@ -167,7 +167,7 @@ def test_connecting_twice_and_disconnecting_what_is_not_connected_are_told(tmp_p
     kept = ConnectionRecords(tmp_path / "data")
     planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None)
     kept.make(planned)
-    with pytest.raises(Conflict, match="connected here already"):
+    with pytest.raises(Conflict, match="already connected here"):
         kept.make(planned)
     assert plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None).changes == ()
     with pytest.raises(NotFound):
@@ -200,7 +200,7 @@ def test_a_file_that_changed_between_plan_and_change_is_not_overwritten(tmp_path
     file = client.file(folder=folder, home=home)
     file.parent.mkdir(parents=True)
     file.write_text("{}")
-    with pytest.raises(Conflict, match="changed meanwhile"):
+    with pytest.raises(Conflict, match="changed in the meantime"):
         ConnectionRecords(tmp_path / "data").make(planned)
     assert file.read_text() == "{}"
 
@@ -245,7 +245,7 @@ def test_a_link_of_a_project_that_leads_out_of_it_is_not_followed(client, tmp_pa
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(own / file.name)
     before = bytes_below(tmp_path)
-    with pytest.raises(InvalidInput, match="outside of the project"):
+    with pytest.raises(InvalidInput, match="outside the project"):
         plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
     assert bytes_below(tmp_path) == before
 
@@ -297,7 +297,7 @@ def test_another_file_where_the_plugin_of_opencode_belongs_is_left_alone(tmp_pat
     file = client.hooks_file(folder=folder, home=home)
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = async () => ({})\n")
-    with pytest.raises(Conflict, match=r"treering\.js is there already"):
+    with pytest.raises(Conflict, match=r"treering\.js already exists"):
         plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
     assert [*folder.rglob("*.json*")] == []
 

@@ -118,7 +118,7 @@ def test_an_answer_in_the_wrong_shape_is_asked_for_once_again_and_both_calls_cou
     assert [item.title for item in found.items] == ["The move"]
     assert found.usage.requests == len(model.prompts) == 2
     assert "I would rather not." in model.prompts[1]
-    assert "there is no JSON in it" in model.prompts[1]
+    assert "it contains no JSON" in model.prompts[1]
 
 
 def test_a_model_that_stays_wrong_is_a_failure_after_two_calls():

@@ -147,7 +147,7 @@ def test_memories_alone_are_of_no_messages_and_a_state_document_alone_is_brought
         (folder / name).unlink()
     again = opened(other)
     imported = read_discussion(again, folder)
-    assert imported.rejected == ("memories.jsonl: 6 tell of messages that are not here",)
+    assert imported.rejected == ("memories.jsonl: 6 refer to messages that are missing",)
     assert again.state() == "\n".join(f"- {text}" for text in TALK)
 
 
@@ -175,7 +175,7 @@ def test_a_state_document_of_another_discussion_changes_nothing(space, folder):
     discussion = talked(space, "Something else")
     imported = read_discussion(discussion, folder)
     assert not imported.state
-    assert imported.rejected == ("state.md: it was written from a version that this discussion does not have",)
+    assert imported.rejected == ("state.md: it is based on a version that this discussion does not have",)
     assert discussion.state() == "- Something else"
 
 

@@ -144,7 +144,7 @@ def test_an_answer_whose_items_all_do_not_fit_is_no_answer():
 def test_of_an_answer_that_was_cut_off_the_whole_items_are_kept_and_the_loss_is_named():
     found = parse_items(f'[{ITEM}, {{"title": "Cut", "entities": [], "summary": "Ada w')
     assert found.items == (MOVE,)
-    assert found.rejected == ("an item that is cut off or no valid JSON",)
+    assert found.rejected == ("an item that is truncated or not valid JSON",)
 
 
 def test_an_empty_list_inside_an_item_that_was_cut_off_does_not_say_that_there_is_nothing():
@@ -170,7 +170,7 @@ def test_sizes_are_bounded():
     many = {"title": "t" * 900, "summary": "s" * 90_000, "entities": [f"{n}" for n in range(900)]}
     found = parse_items(json.dumps([{**many, "topics": f"{n}"} for n in range(90)]))
     assert len(found.items) == 50
-    assert "too many" in found.rejected[-1]
+    assert "were ignored" in found.rejected[-1]
     item = found.items[0]
     assert (len(item.title), len(item.summary), len(item.entities)) == (200, 6_000, 40)
 

@@ -142,7 +142,7 @@ def test_an_edit_that_changes_nothing_writes_nothing_and_an_unknown_base_is_refu
 
 def test_a_state_document_has_a_most_of_lines_which_the_error_names(space):
     discussion, _ = stated(space)
-    with pytest.raises(InvalidInput, match=f"20001 lines; {MOST_LINES} are the most"):
+    with pytest.raises(InvalidInput, match=f"20001 lines; the maximum is {MOST_LINES}"):
         discussion.edit_state("- x\n" * (MOST_LINES + 1))
     assert discussion.state() == DOCUMENT
 

@@ -91,7 +91,7 @@ def test_the_same_edit_is_proposed_once_and_not_again_when_it_was_turned_down(op
     space.reject(patch.id)
     report = ingested(space, tree)
     assert space.proposals() == ()
-    assert ("skipped", "a person turned it down as it is") in outcomes(report).values()
+    assert ("skipped", "rejected by a reviewer, and unchanged since") in outcomes(report).values()
     edit(tree, "hosts and paths", "hosts alone")
     ingested(space, tree)
     assert len(space.proposals()) == 1
@@ -117,7 +117,7 @@ def test_passages_that_a_person_removed_state_nothing(space, tree):
     edit(tree, "Rules match paths.\n\n", "")
     report = ingested(space, tree)
     assert space.proposals() == ()
-    assert any("passages are missing" in why for _, why in outcomes(report).values())
+    assert any("deleted passages" in why for _, why in outcomes(report).values())
 
 
 def test_a_manifest_that_cannot_be_read_hides_no_file(space, tree):

@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_replaced_as_a_whole_is_refused(place, kind):
 def test_the_home_folder_and_the_root_are_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder in (tmp_path, Path("/")):
-        with pytest.raises(InvalidInput, match="cannot take the place"):
+        with pytest.raises(InvalidInput, match="cannot replace"):
             WikiFolder(folder).publish(*small_wiki())
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_changes_while_the_wiki_is_published_stays(published, monkey
         swap(new, folder)
 
     monkeypatch.setattr("treering.parts.wiki.files.folder.swap_folders", edited_meanwhile)
-    with pytest.raises(Conflict, match="changed while"):
+    with pytest.raises(Conflict, match="changed during"):
         WikiFolder(published).publish(*small_wiki("Other rules."))
     assert (published / "mine.txt").read_text() == "mine"
     assert "Rules match paths." in (published / "modules/routing.md").read_text()

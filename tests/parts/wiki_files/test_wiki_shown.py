@@ -38,12 +38,12 @@ def test_no_link_of_a_published_wiki_is_broken(tree):
 @pytest.mark.parametrize(
     ("link", "why"),
     [
-        ("none.md", "there is no such file"),
+        ("none.md", "the file does not exist"),
         ("overview.md#none", "the page has no such heading"),
         ("../src/app.py#L1-L10", "the file has 9 lines"),
-        ("../../outside.md", "it leads out of the wiki and its work tree"),
-        ("page:overview.md", "its scheme leads nowhere"),
-        ("javascript:alert(1)", "its scheme leads nowhere"),
+        ("../../outside.md", "it points outside the wiki and its work tree"),
+        ("page:overview.md", "its scheme is not supported"),
+        ("javascript:alert(1)", "its scheme is not supported"),
     ],
 )
 def test_a_link_that_leads_nowhere_is_found_with_the_reason(tree, link, why):
@@ -134,7 +134,7 @@ def test_a_server_shows_pages_with_a_strict_policy_and_only_to_this_machine(tree
 
 
 def test_what_is_not_there_is_not_served(tmp_path):
-    with pytest.raises(NotFound, match="no folder"), wiki_server(tmp_path / "none"):
+    with pytest.raises(NotFound, match="does not exist"), wiki_server(tmp_path / "none"):
         pass
 
 

@@ -10,17 +10,17 @@ from treering.parts.workflows.registry import NodeType, NodeTypes
 CASES = {
     "a type nobody knows": (
         [{"type": "Standart", "prompt": "x"}],
-        ["node 1, type: there is no type 'Standart'. Did you"],
+        ["node 1, type: unknown type 'Standart'. Did you"],
     ),
     "no type": ([{"id": "a"}], ["node 1 (a), type: it has no type; known: Standard"]),
-    "a type that is not text": ([{"type": ["Standard"]}], ["node 1, type: there is no type ['Standard']"]),
+    "a type that is not text": ([{"type": ["Standard"]}], ["node 1, type: unknown type ['Standard']"]),
     "no object": (["Standard"], ["node 1: it is not an object"]),
     "a key nobody knows": (
         [say("x", contents="y")],
-        ["node 1, contents: there is no such key. Did you mean 'content'?"],
+        ["node 1, contents: unknown key. Did you mean 'content'?"],
     ),
     "a missing key": ([{"type": "Standard"}], ["node 1, prompt: Field required"]),
-    "a number instead of a text": ([say(7)], ["node 1, content: it has to be a text"]),
+    "a number instead of a text": ([say(7)], ["node 1, content: it must be a text"]),
     "a truth that is a word": (
         [say("x", returnToUser="yes")],
         ["node 1, returnToUser: Input should be a valid boolean"],
@@ -44,25 +44,25 @@ CASES = {
     "a lone brace": ([say("{x")], ["node 1, content: the brace at character 0"]),
     "an output that comes later": (
         [say("{agent2Output}"), say("x")],
-        ["node 1, content: {agent2Output} is not there yet: that node comes later"],
+        ["node 1, content: {agent2Output} is not available yet: that node comes later"],
     ),
     "a node's own output": (
         [say("{agent1Output}")],
-        ["node 1, content: {agent1Output} is not there yet: it is this node"],
+        ["node 1, content: {agent1Output} is not available yet: it is this node"],
     ),
     "an output of no node": (
         [say("x"), say("{agent7Output}")],
-        ["node 2, content: there is no variable {agent7Output}. Did you mean 'agent1Output'?"],
+        ["node 2, content: unknown variable {agent7Output}. Did you mean 'agent1Output'?"],
     ),
     "a variable nobody knows": (
         [say("{todays_dat}")],
-        ["node 1, content: there is no variable {todays_dat}. Did you mean 'todays_date'?"],
+        ["node 1, content: unknown variable {todays_dat}. Did you mean 'todays_date'?"],
     ),
-    "a variable of another type": ([say("{chunk}")], ["node 1, content: there is no variable {chunk}."]),
-    "a key of the workflow": ({"nodes": [say("x")], "node": 1}, ["node: there is no such key."]),
+    "a variable of another type": ([say("{chunk}")], ["node 1, content: unknown variable {chunk}."]),
+    "a key of the workflow": ({"nodes": [say("x")], "node": 1}, ["node: unknown key."]),
     "a key of a preset": (
         {"nodes": [say("x")], "presets": {"p": {"maxOutputToken": 1}}},
-        ["presets.p.maxOutputToken: there is no such key. Did you mean 'maxOutputTokens'?"],
+        ["presets.p.maxOutputToken: unknown key. Did you mean 'maxOutputTokens'?"],
     ),
     "a variable with a taken name": (
         {"nodes": [say("x")], "variables": {"todays_date": "never", "agent1Output": "x", "a-b": ""}},
@@ -70,15 +70,15 @@ CASES = {
     ),
     "a preset that is not there": (
         {"nodes": [ask("x", preset="shrt")], "presets": {"short": {}}},
-        ["node 1, preset: there is no preset 'shrt'. Did you mean 'short'?"],
+        ["node 1, preset: unknown preset 'shrt'. Did you mean 'short'?"],
     ),
     "an endpoint that is not there": (
         {"nodes": [ask("x", endpointName="man")], "endpoints": {"main": ""}},
-        ["node 1, endpointName: there is no endpoint 'man'. Did you mean 'main'?"],
+        ["node 1, endpointName: unknown endpoint 'man'. Did you mean 'main'?"],
     ),
     "no word on which endpoint": (
         {"nodes": [ask("x")], "endpoints": {"main": "", "other": ""}},
-        ["node 1, endpointName: it has to say which endpoint to ask: main, other"],
+        ["node 1, endpointName: it must name its endpoint: main, other"],
     ),
 }
 
@@ -129,9 +129,7 @@ def test_inputs_are_checked_where_their_number_is_known():
     nodes = [say("{agent1Input} {agent3Input}")]
     assert problems(nodes) == []
     assert problems(nodes, WorkflowEnvironment(inputs=3)) == []
-    assert problems(nodes, WorkflowEnvironment(inputs=2)) == [
-        "node 1, content: there is no {agent3Input}: inputs given: 2"
-    ]
+    assert problems(nodes, WorkflowEnvironment(inputs=2)) == ["node 1, content: unknown {agent3Input}; inputs given: 2"]
 
 
 def test_endpoints_are_checked_where_they_are_known():
@@ -146,9 +144,9 @@ def test_without_a_conversation_nothing_may_speak_of_one():
     data = [{"type": "RecentMemory"}, say("{chat_user_prompt_last_one} {todays_date} {agent1Output}")]
     assert problems(data) == []
     assert problems(data, WorkflowEnvironment(chat=False)) == [
-        "node 1: a node of type RecentMemory needs a conversation, and the workflow runs without one",
-        "node 2, content: {chat_user_prompt_last_one} speaks of a conversation, and the workflow runs without one",
-        "node 2, content: {todays_date} speaks of a conversation, and the workflow runs without one",
+        "node 1: a node of type RecentMemory needs a conversation, but the workflow runs without one",
+        "node 2, content: {chat_user_prompt_last_one} needs a conversation, but the workflow runs without one",
+        "node 2, content: {todays_date} needs a conversation, but the workflow runs without one",
     ]
 
 
@@ -161,7 +159,7 @@ def test_new_types_are_added_to_a_table_which_stays_as_it_was():
     types = NODE_TYPES.with_types(loud)
     assert problems([{"type": "Shout", "text": "a"}], types=types) == []
     assert "Shout" not in NODE_TYPES
-    with pytest.raises(InvalidInput, match="taken"):
+    with pytest.raises(InvalidInput, match="already used"):
         types.with_types(loud)
     with pytest.raises(InvalidInput, match="not a single word"):
         NodeTypes([NodeType("two words", "", Shouting, lambda told, step: "")])

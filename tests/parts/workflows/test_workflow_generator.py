@@ -75,7 +75,7 @@ def test_what_has_no_workflow_is_made_by_the_other_generator():
 
 def test_an_empty_list_is_a_success_and_an_answer_without_memories_is_a_failure():
     assert generator(memories=[say("[]")]).memories(CHUNK, BACKGROUND).items == ()
-    with pytest.raises(Unavailable, match="no memories that can be read"):
+    with pytest.raises(Unavailable, match="returned no valid memories"):
         generator(memories=[say("I cannot do that.")]).memories(CHUNK, BACKGROUND)
 
 
@@ -87,7 +87,7 @@ def test_an_answer_of_a_model_that_cannot_be_read_is_repaired_once():
     assert CHUNK.text in model.prompts[1]
     assert "Noted: they launch on Tuesday." in model.prompts[1]
     assert model.lengths == [77, 77]
-    with pytest.raises(Unavailable, match="no memories that can be read"):
+    with pytest.raises(Unavailable, match="returned no valid memories"):
         generator(NotingModel(["I cannot.", "I can't."]), memories=[ask("x")]).memories(CHUNK, BACKGROUND)
 
 
@@ -123,7 +123,7 @@ def test_a_summary_that_says_that_there_is_none_yet_is_empty():
         ([say("{agent2Input}")], "inputs given: 1"),
         ([say("{todays_date}")], "runs without one"),
         ([{"type": "RecentMemory"}], "needs a conversation"),
-        ([ask("x", endpointName="z")], "no endpoint 'z'"),
+        ([ask("x", endpointName="z")], "unknown endpoint 'z'"),
     ],
 )
 def test_a_workflow_that_uses_what_it_is_not_given_is_refused_when_the_generator_is_made(nodes, said):
@@ -132,7 +132,7 @@ def test_a_workflow_that_uses_what_it_is_not_given_is_refused_when_the_generator
 
 
 def test_memories_are_made_by_one_workflow():
-    with pytest.raises(InvalidInput, match="cannot be given together"):
+    with pytest.raises(InvalidInput, match="cannot be combined"):
         generator(memories=[say("[]")], file_memories=[say("[]")])
 
 

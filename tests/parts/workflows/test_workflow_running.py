@@ -81,10 +81,10 @@ def test_a_preset_and_a_node_say_how_long_an_answer_may_be():
 def test_what_is_not_there_is_told_before_anything_runs():
     model = NotingModel(["x"])
     workflow = from_data([ask("x"), ask("{agent1Input}", endpointName="b")])
-    with pytest.raises(InvalidInput, match=r"no \{agent1Input\}: inputs given: 0") as refused:
+    with pytest.raises(InvalidInput, match=r"unknown \{agent1Input\}; inputs given: 0") as refused:
         runner(model).run(workflow)
     assert len(refused.value.details["fields"]) == 2
-    with pytest.raises(InvalidInput, match="no endpoint 'b'"):
+    with pytest.raises(InvalidInput, match="unknown endpoint 'b'"):
         runner(model).run(workflow, inputs=["i"])
     assert model.prompts == []
 

@@ -33,7 +33,7 @@ def test_what_is_filled_in_is_never_read_for_variables_again():
 
 @pytest.mark.parametrize("text", ["{", "}", "{ a }", "{a", "a}", '{"a": 1}', "{a-b}", "{1a}", "{a}}"])
 def test_a_brace_that_belongs_to_no_variable_is_refused_with_its_place(text):
-    with pytest.raises(ValueError, match=r"the brace at character \d+ .* write it twice"):
+    with pytest.raises(ValueError, match=r"the brace at character \d+ .* double it"):
         Template.parse(text)
 
 

@@ -23,7 +23,7 @@ def test_branches_beside_the_current_node_are_left_out_and_counted() -> None:
     tea = chatgpt(("user", "Green or black?"), ("assistant", "Black."))
     tea["mapping"]["other"] = node("n0", message("assistant", "Green.", at=9))
     assert told(found := only([tea], "c.json")) == [("user", "Green or black?"), ("assistant", "Black.")]
-    assert found.notes == ("1 message(s) on branches that are not the current one were left out",)
+    assert found.notes == ("1 message(s) on inactive branches were skipped",)
     tea["current_node"] = "other"
     assert told(only([tea], "c.json"))[-1] == ("assistant", "Green.")
 
@@ -86,7 +86,7 @@ def test_parts_that_are_no_text_are_named_where_they_stand() -> None:
     tea["mapping"]["n0"]["message"] = message("user", picture, "What is this?", spoken, kind="multimodal_text")
     found = only([tea], "c.json")
     assert told(found) == [("user", "[image]\n\nWhat is this?\n\nAnd this?")]
-    assert found.notes == ("1 part(s) that are no text are only named where they stand",)
+    assert found.notes == ("1 part(s) without text are only named",)
 
 
 def test_a_circle_of_parents_ends() -> None:

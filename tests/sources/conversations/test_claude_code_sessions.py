@@ -52,7 +52,7 @@ def test_notes_of_the_program_are_left_out() -> None:
         "s.jsonl",
     )
     assert told(found) == [("user", "/review src"), ("user", "Hi")]
-    assert found.notes == ("1 message(s) that retell what was said were left out",)
+    assert found.notes == ("1 message(s) that summarize earlier messages were skipped",)
 
 
 def test_what_helpers_say_is_left_out_unless_the_file_is_theirs() -> None:
@@ -60,7 +60,7 @@ def test_what_helpers_say_is_left_out_unless_the_file_is_theirs() -> None:
     found = only(lines(claude_line("user", "Hi"), aside), "s.jsonl")
     assert (told(found), found.notes) == (
         [("user", "Hi")],
-        ("1 message(s) among helpers of the assistant were left out",),
+        ("1 message(s) between subagents were skipped",),
     )
     alone = only(lines(aside), "agent-a1.jsonl")
     assert (told(alone), alone.id, alone.known_as) == ([("user", "Search the code")], f"{ONE}/a1", "")
@@ -89,4 +89,4 @@ def test_a_row_written_again_with_other_words_counts_last():
     rows = [claude_line("user", text, uuid="a") for text in ("Fix the tst", "Fix the test")]
     found = only(lines(rows[0], claude_line("assistant", "Done.", uuid="b"), rows[1]), "session.jsonl")
     assert told(found) == [("user", "Fix the test"), ("assistant", "Done.")]
-    assert found.notes == ("1 message(s) were written again with other words: the last ones count",)
+    assert found.notes == ("1 message(s) were rewritten: the last version counts",)

@@ -42,4 +42,4 @@ def test_of_answers_made_anew_the_last_one_counts() -> None:
     ]
     found = only(export(*messages), "c.json")
     assert told(found) == [("user", "Green?"), ("assistant", "Yes.")]
-    assert found.notes == ("1 message(s) on branches that are not the current one were left out",)
+    assert found.notes == ("1 message(s) on inactive branches were skipped",)

@@ -194,7 +194,7 @@ def test_what_is_too_large_to_be_parsed_fails_alone(tmp_path: Path, name: str) -
     adapter = PathAdapter(built_in_formats(exports=ExportBounds(max_part_bytes=200)))
     found = list(adapter.read(str(tmp_path / name), known=AlreadyRead(), limits=ReadLimits(), options={}))
     assert [type(one) for one in found] in ([SourceDraft, Failed, SourceDraft], [SourceDraft, SourceDraft, Failed])
-    assert [one.why for one in found if isinstance(one, Failed)] == ["it is over the limit max_part_bytes of 200 bytes"]
+    assert [one.why for one in found if isinstance(one, Failed)] == ["it exceeds the limit max_part_bytes of 200 bytes"]
 
 
 def test_other_files_of_a_folder_are_read_as_before(space, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_only_some_endings_are_worth_a_look() -> None:
 
 
 def test_a_file_that_holds_none_is_told_so() -> None:
-    assert read({"a": 1}, "package.json").problems == ("package.json holds no conversations of a form known here",)
+    assert read({"a": 1}, "package.json").problems == ("package.json contains no conversations in a known format",)
 
 
 def test_a_byte_order_mark_and_other_encodings_are_no_hindrance() -> None:

@@ -39,7 +39,7 @@ def test_joining_is_left_out_and_programs_speak_by_their_attachments() -> None:
     built = {**bot, "attachments": [{"pretext": "Build 7", "text": "passed", "fallback": "no"}]}
     (tea,) = read(slack({MORNING: [post("joined", subtype="channel_join"), built]}), "s.zip").conversations
     assert told(tea) == [("ci", "Build 7\npassed")]
-    assert tea.notes == ("1 message(s) that only tell of joining and the like were left out",)
+    assert tea.notes == ("1 message(s) about joining and leaving were skipped",)
 
 
 def test_a_broken_day_does_not_hide_the_others() -> None:

@@ -50,7 +50,7 @@ def test_a_sitemap_of_elements_in_elements_is_refused_before_they_fill_the_memor
     with site({"/s.xml.gz": page(bomb, "application/gzip")}) as (root, _):
         (found,) = read(adapter(), f"{root}/s.xml.gz")
     assert isinstance(found, Failed)
-    assert "deeper nesting" in found.why
+    assert "too deep nesting" in found.why
 
 
 def test_an_address_without_end_in_a_sitemap_is_passed_over() -> None:

@@ -34,7 +34,7 @@ def server():
     neo4j_server.remove(started)
 
 
-@pytest.fixture(params=["searched here", "vector index"])
+@pytest.fixture(params=["searched locally", "vector index"])
 def searching(request):
     return request.param
 
@@ -292,7 +292,7 @@ _steps = st.lists(
 )
 
 
-@pytest.mark.parametrize("searching", ["searched here"], indirect=True)
+@pytest.mark.parametrize("searching", ["searched locally"], indirect=True)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=_steps)
 def test_a_graph_that_followed_the_space_is_that_of_a_rebuild(open_composed, clock, ask, empty, steps):
@@ -311,7 +311,7 @@ def test_a_graph_that_followed_the_space_is_that_of_a_rebuild(open_composed, clo
 
 
 def test_a_server_tells_how_it_searches(open_new_engine, searching):
-    told = {"searched here": "Neo4j, searched here", "vector index": "Neo4j vector index"}
+    told = {"searched locally": "Neo4j, searched locally", "vector index": "Neo4j vector index"}
     assert open_new_engine().kind == told[searching]
 
 

@@ -216,4 +216,4 @@ def test_half_a_character_in_a_body_is_replaced(client):
     answer = client.post("/v1/wiki/query", content=body, headers={"Content-Type": "application/json"})
 
     assert answer.status_code == 200
-    assert "half of a character" in answer.json()["warnings"][-1]
+    assert "a lone surrogate" in answer.json()["warnings"][-1]

@@ -247,7 +247,7 @@ def test_health_lists_what_needs_somebody_with_the_command_that_mends_it(site):
         assert ids[name] in text, name
     assert "treering lint repair --apply" in text
     assert "server port 8080" in text
-    assert "These cannot all hold" in shown(client, "/web/health?check=1")
+    assert "These contradict each other" in shown(client, "/web/health?check=1")
 
 
 def test_the_graph_says_the_same_as_a_list(site):

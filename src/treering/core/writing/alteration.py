@@ -42,8 +42,8 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
     if fixed:
         raise InvalidPatch(
             f"{', '.join(sorted(fixed))} cannot be changed by an update.",
-            hint="A status changes by a transition, a scope by a move, merged_into by a merge; ids, revisions, times "
-            "and disputes are the ledger's.",
+            hint="Change a status by a transition, a scope by a move, merged_into by a merge. The ledger sets "
+            "ids, revisions, times and disputes.",
             details={"fields": sorted(fixed)},
         )
     revised = rename_references(revise(item, operation.changes), draft.renamed)
@@ -93,7 +93,7 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
             if operation.to == "superseded":
                 raise InvalidPatch(
                     f"{item.id} cannot become superseded without a successor.",
-                    hint="Use a supersede operation, which names it.",
+                    hint="Use a supersede operation, which names the successor.",
                 )
         case Node() if operation.to == "merged":
             raise InvalidPatch(
@@ -115,7 +115,7 @@ def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
     if item.status == "contested" and against:
         raise InvalidPatch(
             f"{item.id} is contradicted by {against[0].id}.",
-            hint="Supersede the claim that lost, naming this one as its successor.",
+            hint="Supersede the losing claim, naming this one as its successor.",
             details={"id": item.id, "rivals": [rival.id for rival in against]},
         )
     return {"last_verified_at": draft.now, "disputed": False}
@@ -126,7 +126,7 @@ def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
         resolution = operation.resolution or item.resolution
         if not resolution:
             raise InvalidPatch(
-                f"{item.id} cannot become resolved without a resolution.", hint="Give resolution: what solved it."
+                f"{item.id} cannot become resolved without a resolution.", hint="Set resolution: how it was solved."
             )
         return {"resolution": resolution}
     return {"resolution": operation.resolution} if operation.resolution else {}
@@ -149,7 +149,7 @@ def merge(operation: Merge, draft: Draft) -> OperationResult:
     if not isinstance(item, Node) or not isinstance(into, Node) or item.id == into.id:
         raise InvalidPatch(
             f"{item.id} cannot be merged into {into.id}: both must be nodes, and different ones.",
-            hint="Name two node: ids.",
+            hint="Give the ids of two nodes (node:…).",
         )
     if into.status != "active":
         raise InvalidPatch(
@@ -167,12 +167,15 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
     if item.id == by.id:
         raise InvalidPatch(
             f"{item.id} cannot supersede itself.",
-            hint="What replaces it has another payload or another valid_from. To change its words or evidence, "
-            "correct it: `crystallize` in mode `knowledge` with its id.",
+            hint="A replacement has a different payload or valid_from. To change wording or evidence, correct "
+            "it: `crystallize` in mode `knowledge` with its id.",
             details={"id": item.id},
         )
     if not isinstance(item, Knowledge) or not isinstance(by, Knowledge):
-        raise InvalidPatch(f"{by.id} cannot supersede {item.id}: both must be knowledge.", hint="Name two know: ids.")
+        raise InvalidPatch(
+            f"{by.id} cannot supersede {item.id}: both must be knowledge.",
+            hint="Give the ids of two knowledge objects (know:…).",
+        )
     if by.status not in {"active", "contested"}:
         raise InvalidPatch(
             f"{by.id} is {by.status}; only active knowledge can replace other knowledge.",
@@ -229,11 +232,11 @@ def erase(operation: Erase, draft: Draft, *, named: Collection[str]) -> Operatio
 def create(item: Object, draft: Draft) -> OperationResult:
     """Put a new object into the draft, or find what stands for it already."""
     if not draft.is_fresh(item.id):
-        raise Conflict(f"{item.id} exists already, or was erased.", hint="Make a fresh id.", details={"id": item.id})
+        raise Conflict(f"{item.id} already exists or was erased.", hint="Generate a new id.", details={"id": item.id})
     if item.status not in INITIAL[item.type]:
         raise IllegalTransition(
-            f"A {item.type} cannot start as {item.status!r}.",
-            hint=f"It may start as: {', '.join(sorted(INITIAL[item.type]))}.",
+            f"A {item.type} cannot be created as {item.status!r}.",
+            hint=f"Allowed: {', '.join(sorted(INITIAL[item.type]))}.",
             details={"to": item.status, "allowed": sorted(INITIAL[item.type])},
         )
     check_object(item)
@@ -353,7 +356,7 @@ def check_segments(item: Source, *, earlier: Sequence[Segment]) -> None:
         if segment.segment_id in seen or not right or not same:
             raise InvalidPatch(
                 f"Segment {segment.segment_id} of {item.origin!r} is repeated, or its hash does not match its text.",
-                hint="A segment id names one text for ever; a changed text is a new segment.",
+                hint="A segment id always names the same text; changed text needs a new segment id.",
                 details={"segment_id": segment.segment_id},
             )
         seen.add(segment.segment_id)
@@ -368,8 +371,8 @@ def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
             segment.excerpt,
         ):
             raise InvalidPatch(
-                f"Segment {segment.segment_id} of {item.origin!r} named another text before.",
-                hint="A segment id names one text for ever; a changed text is a new segment.",
+                f"Segment {segment.segment_id} of {item.origin!r} was already used for a different text.",
+                hint="A segment id always names the same text; changed text needs a new segment id.",
                 details={"segment_id": segment.segment_id},
             )
 
@@ -385,21 +388,21 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
     source = draft.find(ref.source_id)
     if not isinstance(source, Source) or source.status != "active":
         raise InvalidPatch(
-            f"The evidence names {ref.source_id}, which is not an active source in this scope.",
+            f"The evidence cites {ref.source_id}, which is not an active source in this scope.",
             hint="Ingest the source first; take source_id and segment_id from a hit.",
             details={"source_id": ref.source_id},
         )
     segment = next((part for part in source.segments if part.segment_id == ref.segment_id), None)
     if segment is None:
         raise InvalidPatch(
-            f"{ref.source_id} has no segment {ref.segment_id} now.",
-            hint="Query again: the source may have been ingested anew.",
+            f"{ref.source_id} no longer has segment {ref.segment_id}.",
+            hint="Query again; the source may have been ingested again.",
             details={"source_id": ref.source_id, "segment_id": ref.segment_id},
         )
     if ref.quote_hash not in ("", segment.hash):
         raise InvalidPatch(
             f"The quote hash does not match segment {ref.segment_id} of {ref.source_id}.",
-            hint="Leave quote_hash out to take the segment as it stands, or read it again.",
+            hint="Omit quote_hash to cite the segment as it is now, or read it again.",
             details={"segment_id": ref.segment_id},
         )
     if ref.lines and not ref.lines[0] <= ref.lines[1] <= len(segment.excerpt.splitlines()):
@@ -438,8 +441,8 @@ def check_lineage(item: Knowledge, draft: Draft) -> None:
             queue += parent.derived_from
     if summaries and item.id in seen:
         raise InvalidPatch(
-            f"{item.title!r} would rest on itself.",
-            hint="Leave out of derived_from what derives from it.",
+            f"{item.title!r} would be derived from itself.",
+            hint="Remove its own descendants from derived_from.",
             details={"id": item.id},
         )
 
@@ -448,8 +451,8 @@ def require_support(item: Knowledge, draft: Draft) -> None:
     """Raise `InvalidPatch` where nothing that holds supports the knowledge."""
     if not is_backed(item, draft):
         raise InvalidPatch(
-            f"{item.title!r} has no evidence that holds, so it cannot be active.",
-            hint="Add evidence_refs (source_id and segment_id of a hit), or leave it a candidate.",
+            f"{item.title!r} has no valid evidence, so it cannot be active.",
+            hint="Add evidence_refs (source_id and segment_id of a hit), or leave it as a candidate.",
             details={"id": item.id},
         )
 

@@ -52,8 +52,8 @@ def append(session: Session, part: LedgerPart) -> None:
     """Keep a part of another ledger. Raises `Conflict` where the log does not end where the part begins."""
     if session.head() != part.after:
         raise Conflict(
-            f"The copy does not end at event {part.after.seq} any more: somebody else wrote to it.",
-            hint="Let one process at a time fill a copy; where another one does, wait for it.",
+            f"The copy no longer ends at event {part.after.seq}: another process wrote to it.",
+            hint="Let only one process fill a copy; wait until the other one has finished.",
         )
     run: list[tuple[Write, AuditEvent]] = []
     for entry in part.entries:
@@ -141,7 +141,7 @@ class Account:
         """Check one stored revision, and the words of its segments."""
         said = self.revisions.get((item.id, item.revision))
         if said != (seq, content_hash(stored_form(item), salt=item.salt)):
-            raise _wrong(f"revision {item.revision} of {item.id} is not what the audit log says", item.id)
+            raise _wrong(f"revision {item.revision} of {item.id} does not match the audit log", item.id)
         if isinstance(item, Source):
             for segment in item.segments:
                 if segment.hash != segment_hash(segment.excerpt, salt=item.salt):
@@ -155,17 +155,17 @@ class Account:
     def check_links(self, found: Iterable[LinkRow]) -> None:
         """Check all links, also those that were removed."""
         for kind, source, target, *_ in sorted(self.links.symmetric_difference(found), key=lambda link: link[:5]):
-            raise _wrong(f"the link {source} {kind} {target} is not what the audit log says", source)
+            raise _wrong(f"the link {source} {kind} {target} does not match the audit log", source)
 
     def check_patch(self, record: PatchRecord) -> None:
         """Check what became of a patch, and the rest of its record: who made it, why, what it did or proposes."""
         if record.status != self.statuses.get(record.id, "applied"):
-            raise _wrong(f"{record.id} is {record.status}, which is not what the audit log says", record.id)
+            raise _wrong(f"{record.id} is {record.status}, which does not match the audit log", record.id)
         if self.records.get(record.id, record_hash(record)) != record_hash(record):
-            raise _wrong(f"the record of {record.id} is not what the audit log says", record.id)
+            raise _wrong(f"the record of {record.id} does not match the audit log", record.id)
         # A patch that changed nothing leaves no event.
         if record.id not in self.patches and (record.effects or record.operations):
-            raise _wrong(f"no event of the audit log tells of {record.id}", record.id)
+            raise _wrong(f"the audit log has no event for {record.id}", record.id)
 
     def check_patches_complete(self, found: Iterable[str]) -> None:
         """Check that no record of a patch is missing: `found` are the ids of all that are stored."""

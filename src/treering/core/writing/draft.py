@@ -197,7 +197,7 @@ class Draft:
             current = base.revision if base else item.revision
             raise Conflict(
                 f"{identity} is at revision {current}, not {revision}.",
-                hint="Read it again, look at what changed, and retry with the current revision.",
+                hint="Read it again, check what changed, and retry with the current revision.",
                 details={"id": identity, "expected": revision, "current": current},
             )
         return item
@@ -284,16 +284,16 @@ class Draft:
 def _unknown(identity: str) -> NotFound:
     return NotFound(
         f"There is no object {identity}.",
-        hint="Query for it first; ids come from reports and hits.",
+        hint="Search for it first; reports and hits contain the ids.",
         details={"id": identity},
     )
 
 
 def _unsettled(identities: list[str]) -> Defect:
     return Defect(
-        f"What the patch brings with it does not settle: {', '.join(identities)} keep changing.",
-        hint="This is a fault of Treering, not of the patch. Nothing was changed. Report it with the patch and these "
-        "objects; a patch without them is not affected.",
+        f"The side effects of the patch do not converge: {', '.join(identities)} keep changing.",
+        hint="This is a bug in Treering, not in the patch. Nothing was changed. Report it with the patch "
+        "and these objects; a patch without them is not affected.",
         details={"ids": identities},
     )
 

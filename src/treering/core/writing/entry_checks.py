@@ -41,9 +41,9 @@ def _problem_of_names(entry: MergeEntry) -> str:
         return "it has no kind"
     named = (entry.event, entry.patch, *(entry.knew or ()), *([entry.before] if isinstance(entry.before, str) else []))
     if len(named) > MAX_READINGS_KNOWN or not all(map(_ID.fullmatch, named)) or not is_object(entry.target):
-        return "it names something by what is no id"
+        return "it contains an invalid id"
     if not 0 < entry.seq <= MAX_SEQUENCE:
-        return "its number is none of an event"
+        return "its number is not a valid event number"
     if not 0 < len(entry.actor) <= MAX_ACTOR_CHARS or len(entry.reason) > MAX_REASON_CHARS:
         return "its author or its reason is empty or too long"
     return ""
@@ -56,20 +56,20 @@ def _problem_of_times(times: Iterable[datetime], latest: datetime) -> str:
     if wrong < _FIRST:
         return f"it is dated {render_time(wrong)}, which is far in the past"
     return (
-        f"it is dated {render_time(wrong)}, and changes dated after {render_time(latest)} are not merged yet. "
-        "The clock of its author is ahead, or the clock here is behind"
+        f"it is dated {render_time(wrong)}, and changes dated after {render_time(latest)} cannot be "
+        "merged yet. Its author's clock is ahead, or the clock here is behind"
     )
 
 
 def _problem_of_form(entry: MergeEntry) -> str:
     changes = (entry.kind == ERASED, entry.kind in _LINKING, entry.kind not in (ERASED, *_LINKING))
     if changes != (entry.after is None and entry.link is None, entry.link is not None, entry.after is not None):
-        return "it says neither what came nor what went"
+        return "it contains neither an old nor a new state"
     if entry.link is None:
         return ""
     kind, source, target = entry.link
     is_link = kind in get_args(LinkType) and source == entry.target and is_object(target)
-    return "" if is_link and entry.added == (entry.kind == "linked") else "its link is none"
+    return "" if is_link and entry.added == (entry.kind == "linked") else "its link is invalid"
 
 
 def _states(entry: MergeEntry) -> list[Object]:
@@ -80,7 +80,7 @@ def _problem_of_state(item: Object, entry: MergeEntry, view: View, latest: datet
     if item.id != entry.target:
         return "it is about another object"
     if not _SALT.fullmatch(item.salt) or item.revision > MAX_SEQUENCE:
-        return "its object has a salt or a revision that no object has"
+        return "its object has an invalid salt or revision"
     if problem := _problem_of_times((item.created_at, item.updated_at), latest):
         return problem
     return _problem_of_texts(item, view) if isinstance(item, Source) else ""
@@ -88,12 +88,12 @@ def _problem_of_state(item: Object, entry: MergeEntry, view: View, latest: datet
 
 def _problem_of_texts(item: Source, view: View) -> str:
     if len({part.segment_id for part in item.segments}) < len(item.segments):
-        return "two of its texts have one name"
+        return "two of its texts have the same name"
     is_known = bool(item.segments) and view.exists(item.id)
     for part in item.segments:
         words = view.segment_text(item.id, part.segment_id) if is_known else None
         if part.position > MAX_SEQUENCE or len(part.segment_id) > MAX_ACTOR_CHARS:
-            return "the place or the name of a text is none"
+            return "the place or the name of a text is invalid"
         if part.hash != segment_hash(part.excerpt, salt=item.salt) or words not in (None, part.excerpt):
-            return f"the text of {part.segment_id} is not what was hashed"
+            return f"the text of {part.segment_id} does not match its hash"
     return ""

@@ -182,8 +182,8 @@ def require_new(patch: Patch, known: PatchRecord | None) -> None:
     check_patch(patch)
     if known:
         raise Conflict(
-            f"There is a patch {patch.id} already, which is {known.status}.",
-            hint="Make a fresh id; to retry a commit safely, give it an idempotency key.",
+            f"Patch {patch.id} already exists and is {known.status}.",
+            hint="Generate a new id; to retry a commit safely, give it an idempotency key.",
             details={"id": patch.id, "status": known.status},
         )
 
@@ -209,8 +209,8 @@ def require_same_request(known: Remembered | None, key: str, request: str) -> No
     """Raise `Conflict` where an idempotency key was used for another request before."""
     if known and known.request and request and known.request != request:
         raise Conflict(
-            f"The idempotency key {key!r} was used for another call.",
-            hint="Repeat a call exactly as it was first made, or use another key.",
+            f"The idempotency key {key!r} was already used for a different call.",
+            hint="Repeat the call exactly as it was first made, or use another key.",
             details={"patch_id": known.patch_id},
         )
 

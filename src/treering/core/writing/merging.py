@@ -97,7 +97,7 @@ def merge(session: Session, incoming: Incoming) -> Merged:
     Raises `Conflict` where somebody wrote since `incoming.after`, and `InvalidInput` for entries that no space made.
     """
     if incoming.after is not None and session.head() != incoming.after:
-        raise Conflict("Somebody wrote to the space while it was merged.", hint="Merge again.")
+        raise Conflict("The space changed during the merge.", hint="Merge again.")
     _check(incoming.entries, session)
     now = _time(session, incoming.entries)
     erased, unsettled = _erase(session, incoming)
@@ -118,7 +118,7 @@ def _check(entries: Sequence[MergeEntry], session: Session) -> None:
     if malformed:
         raise InvalidInput(
             next(iter(malformed.values())),
-            hint="Nothing was merged. Let its author check their space with `treering lint audit`, and their clock.",
+            hint="Nothing was merged. Ask its author to check their space with `treering lint audit`, and their clock.",
             details={"malformed": malformed},
         )
 

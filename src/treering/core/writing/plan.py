@@ -160,7 +160,7 @@ def check_revertible(record: PatchRecord, draft: Draft) -> None:
     if changed:
         raise Conflict(
             f"{len(changed)} of {len(last)} objects have changed since {record.id}, first {changed[0]['id']}.",
-            hint="Revert the later patches first, or correct the objects by a new patch.",
+            hint="Revert the later patches first, or correct the objects with a new patch.",
             details={"changed": changed},
         )
 
@@ -187,7 +187,7 @@ def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
     if earlier is None:
         raise InvalidPatch(
             f"{record.id} cannot be reverted: revision {first.before} of {target} was erased.",
-            hint="Correct the object by a new patch.",
+            hint="Correct the object with a new patch.",
         )
     fields = {name: getattr(earlier, name) for name in type(earlier).model_fields}
     restored = draft.change(item, "reverted", **fields)
@@ -203,8 +203,8 @@ def restore_link(link: Link, *, was_added: bool, draft: Draft) -> None:
     for end in (link.source, link.target):
         if not draft.exists(end):
             raise InvalidPatch(
-                f"The link from {link.source} to {link.target} cannot be added again: {end} was erased.",
-                hint="Correct the links that are left by a new patch.",
+                f"The link from {link.source} to {link.target} cannot be restored: {end} was erased.",
+                hint="Correct the remaining links with a new patch.",
             )
     draft.link(link)
 
@@ -253,8 +253,8 @@ def _check_place(operation: Operation, scope: str, found: Mapping[str, str]) -> 
 def _require(identity: str, where: str, scope: str) -> None:
     if not is_within(where, scope):
         raise Denied(
-            f"A call at the scope {scope} may not change {identity}, which lies in {where}.",
-            hint=f"Repeat the call at the scope {where}.",
+            f"A call at scope {scope} may not change {identity}, which is in {where}.",
+            hint=f"Repeat the call at scope {where}.",
             details={"id": identity, "scope": where},
         )
 

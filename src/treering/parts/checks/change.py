@@ -95,7 +95,7 @@ class BranchChange:
         fork = repository.merge_base(_resolve(repository, base), tip)
         if fork is None:
             raise InvalidInput(
-                f"{base} and {head} have no commit in common here.",
+                f"{base} and {head} have no common commit in this clone.",
                 hint="Fetch the whole history: `git fetch --unshallow`, or fetch-depth: 0 in a workflow.",
             )
         change = cls(repository, fork, tip, tuple(repository.touched(fork, tip)))
@@ -383,12 +383,16 @@ def mentions(
             if what and what not in told:
                 told.add(what)
                 now = f"moves to {named(gone[what])}" if gone[what] else "deletes"
-                yield what, number, f"It names {named(token)}, which the change {now}."
+                yield what, number, f"It mentions {named(token)}, which the change {now}."
         for code in NAMED_CODE.findall(line) if names else ():
             for word in _IDENTIFIER.findall(code):
                 if word in names and word not in told:
                     told.add(word)
-                    yield word, number, f"It names {named(word)}, which the change removes from {named(names[word])}."
+                    yield (
+                        word,
+                        number,
+                        f"It mentions {named(word)}, which the change removes from {named(names[word])}.",
+                    )
 
 
 def _gone_path(path: str, token: str, places: Mapping[str, Sequence[str]], lasting: Iterable[str]) -> str:

@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 Level = Literal["error", "warning", "note"]
 
 RULES: Mapping[str, tuple[Level, str]] = {
-    "stale-decision": ("warning", "A decision rests on lines, or names files, that the change takes away."),
-    "stale-rule": ("warning", "A rule rests on lines, or names files, that the change takes away."),
-    "stale-knowledge": ("warning", "Other knowledge rests on lines that the change takes away."),
-    "partly-changed": ("warning", "A part of the evidence for something believed is taken away."),
-    "contested": ("warning", "The change states what contradicts something believed."),
-    "stale-document": ("warning", "A document names a file or a definition that the change takes away."),
-    "rotten-page": ("warning", "A page of a wiki cites lines that the change takes away."),
-    "withdrawn": ("note", "The change says itself that a decision is no longer in force."),
-    "governs": ("note", "A decision or a rule speaks of the touched lines or files."),
-    "closes": ("note", "A commit says that it closes a work item."),
+    "stale-decision": ("warning", "A decision cites lines or mentions files that the change removes."),
+    "stale-rule": ("warning", "A rule cites lines or mentions files that the change removes."),
+    "stale-knowledge": ("warning", "Other knowledge cites lines that the change removes."),
+    "partly-changed": ("warning", "Part of the evidence for a belief is removed."),
+    "contested": ("warning", "The change contradicts a belief."),
+    "stale-document": ("warning", "A document mentions a file or a definition that the change removes."),
+    "rotten-page": ("warning", "A wiki page cites lines that the change removes."),
+    "withdrawn": ("note", "The change itself marks a decision as no longer in force."),
+    "governs": ("note", "A decision or a rule is about the changed lines or files."),
+    "closes": ("note", "A commit states that it closes a work item."),
 }
 """The rules: how serious what each finds is by itself, and what it finds."""
 
@@ -161,7 +161,7 @@ class Checked:
         there = {line.strip() for line in after.splitlines()}
         lines = [line.strip() for line in segment.excerpt.splitlines()]
         words = " ".join(line for line in lines if line and line not in there) or " ".join(lines)
-        return f"{proof.path}#L{first}-L{last} no longer reads {_quoted(words)}."
+        return f"{proof.path}#L{first}-L{last} no longer contains {_quoted(words)}."
 
 
 def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFinding]:
@@ -277,7 +277,8 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
             for belief in checked.beliefs:
                 rival, kept = belief.item, belief.item.id not in checked.lost
                 if kept and contradict(_in_scope(item, rival.scope), _live(rival)):
-                    said = f"The change says {_quoted(_said(item))}, and {_where(belief)} says {_quoted(_said(rival))}."
+                    rivals = f"{_where(belief)} states {_quoted(_said(rival))}"
+                    said = f"The change states {_quoted(_said(item))}, but {rivals}."
                     yield finding("contested", at, rival.title, said, _mend(belief, at), belief.id)
 
 
@@ -389,21 +390,21 @@ def _governed(
     for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
         for number, line in added[file.change.path]:
             if said := next((term for term in terms if term.rstrip("()") in line), ""):
-                return (file.change.path, number), f"It speaks of {named(said)}, and so does this line."
+                return (file.change.path, number), f"It is about {named(said)}, and so is this line."
     for token in NAMED_PATH.findall(text):
         plain = token.removeprefix("./")
         for file in touched:
             path = file.change.path
             if path != belief.record and (path == plain or ("/" in plain and path.endswith(f"/{plain}"))):
-                return (path, _first(file)), f"It names {named(token)}, which the change touches."
+                return (path, _first(file)), f"It mentions {named(token)}, which the change touches."
     if scope and scope != "repository" and inside:
         others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        return (inside[0].change.path, _first(inside[0])), f"It holds for {named(scope)}: this file{others}."
+        return (inside[0].change.path, _first(inside[0])), f"It applies to {named(scope)}: this file{others}."
     for proof in belief.proofs:
         touching = checked.change.by_old_path.get(proof.path)
         before = checked.change.text(touching.old) if touching else None
         if not belief.record and touching and touching.new and proof.segment.excerpt in (before or ""):
-            return (touching.change.path, _first(touching)), "It rests on lines of this file, which stand."
+            return (touching.change.path, _first(touching)), "It cites lines of this file, which are unchanged."
     return None
 
 
@@ -459,10 +460,10 @@ def _closes(checked: Checked) -> Iterator[CheckFinding]:
         for item in matching:
             kind = f"--kind {item.kind} --status resolved --resolution"
             mend = f'treering crystallize {item.id} {kind} "Merged"'
-            yield finding("closes", ("", 1), item.title, f"{who} says that it closes {reference}.", mend, item.id)
+            yield finding("closes", ("", 1), item.title, f"{who} states that it closes {reference}.", mend, item.id)
         if not matching:
             unknown = " The space has no open work item of that name." if checked.held.address else ""
-            yield finding("closes", ("", 1), reference, f"{who} says that it closes {reference}.{unknown}", "")
+            yield finding("closes", ("", 1), reference, f"{who} states that it closes {reference}.{unknown}", "")
 
 
 def _is_meant(reference: str, item: WorkItem, origins: Sequence[str]) -> bool:

@@ -44,7 +44,7 @@ def _rot(change: BranchChange, path: str, lines: tuple[int, int], words: str) ->
     _, now = change.place_now(path)
     if not now:
         return f"{place} is deleted."
-    return "" if find_lines(words, change.text(now) or "") else f"{place} no longer reads as cited."
+    return "" if find_lines(words, change.text(now) or "") else f"{place} has changed since it was cited."
 
 
 def _rot_of_file(change: BranchChange, cited: WrittenCitation, *, in_base: bool) -> str:
@@ -71,7 +71,7 @@ def _rotten_kept_pages(checked: Checked) -> Iterator[CheckFinding]:
             if why := _rot(change, path, (cited.first_line, cited.last_line), next(filter(None, words), "")):
                 at = touched_place(checked, path, {})
                 show = f"treering query --mode expand {page.id}"
-                yield finding("rotten-page", at, page.title, f"{why} The space keeps the page.", show, page.id)
+                yield finding("rotten-page", at, page.title, f"{why} The page is stored in the space.", show, page.id)
                 break
 
 

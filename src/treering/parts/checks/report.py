@@ -141,8 +141,8 @@ def _config(change: BranchChange) -> CheckConfig:
         return CheckConfig.model_validate({key.replace("-", "_"): value for key, value in told.items()})
     except (ValueError, AttributeError) as error:
         raise InvalidInput(
-            f"[check] of {CONFIG} at {change.base[:12]} cannot be read: {one_line(str(error))}.",
-            hint='It may hold fail-on = ["stale-decision", …] and ignore = ["docs/old/**", …].',
+            f"[check] of {CONFIG} at {change.base[:12]} is invalid: {one_line(str(error))}.",
+            hint='Allowed keys: fail-on = ["stale-decision", …] and ignore = ["docs/old/**", …].',
         ) from error
 
 
@@ -155,7 +155,7 @@ def _fail_on(given: str, config: CheckConfig) -> tuple[str, ...]:
     for one in rules:
         if one not in RULES:
             raise InvalidInput(
-                f"There is no rule {one!r} to fail on.", hint=nearest(one, RULES), details={"known": [*RULES, _NONE]}
+                f"Unknown rule {one!r} to fail on.", hint=nearest(one, RULES), details={"known": [*RULES, _NONE]}
             )
     return rules
 

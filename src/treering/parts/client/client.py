@@ -110,7 +110,7 @@ class BlockingMemoryClient:
     def records(self) -> Records:
         """Values kept under names, for framework adapters. Raises `InvalidInput` where the client is disabled."""
         if not self.config.enabled:
-            raise InvalidInput("This memory client is disabled, and keeps no records.", hint="Set memory.enabled=true.")
+            raise InvalidInput("This memory client is disabled and stores no records.", hint="Set memory.enabled=true.")
         return self._memory.records
 
     def flush(self) -> None:
@@ -163,7 +163,7 @@ class _OpenedOnUse:
         """The memory. Raises what opening it raises, and `InvalidInput` once it was closed."""
         with self._lock:
             if self.closed:
-                raise InvalidInput("This memory client was closed.", hint="Make another one.")
+                raise InvalidInput("This memory client was closed.", hint="Create another one.")
             if self._opened is None:
                 self._opened = self._open()
             return self._opened.memory
@@ -225,7 +225,7 @@ class StoringMemory(Coroutine[Any, Any, str]):
 
 def _tell_of_failure(work: "Future[str]") -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
-        _LOG.warning("A memory that nobody waited for was not stored: %s", error)
+        _LOG.warning("Storing a memory in the background failed: %s", error)
 
 
 def _in_threads(

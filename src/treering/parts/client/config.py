@@ -89,8 +89,8 @@ class VectorIndex(ConfigSection):
         """Raise `ValueError` where the index is said to be of another dimension than the vectors."""
         if self.dimensions not in {None, dimension}:
             raise ValueError(
-                f"neo4j.vector_index.dimensions is {self.dimensions}, and the vectors have {dimension} numbers. "
-                "Leave neo4j.vector_index.dimensions out, or name the model that has them."
+                f"neo4j.vector_index.dimensions is {self.dimensions}, but the vectors have {dimension} "
+                "components. Omit neo4j.vector_index.dimensions, or name the model that matches it."
             )
 
 
@@ -107,7 +107,7 @@ class GraphConfig(ConfigSection):
         known = [name.upper() for name in RELATIONS]
         for name in names:
             if name.upper() not in known:
-                raise ValueError(f"there is no relation {name!r}. {nearest(name.upper(), known)}")
+                raise ValueError(f"unknown relation {name!r}. {nearest(name.upper(), known)}")
         return tuple(dict.fromkeys(name.upper() for name in names))
 
 
@@ -183,8 +183,8 @@ class VectorStore(ConfigSection):
     def _fits_the_model(self) -> "VectorStore":
         if self.embedding_model in BUILT_IN_MODELS and self.embedding_dimension != BUILT_IN_DIMENSION:
             raise ValueError(
-                f"{self.embedding_model} has vectors of {BUILT_IN_DIMENSION} numbers, not {self.embedding_dimension}. "
-                "Leave embedding_dimension out, or name the model that has them."
+                f"{self.embedding_model} has vectors of {BUILT_IN_DIMENSION} components, not "
+                f"{self.embedding_dimension}. Omit embedding_dimension, or name the model that matches it."
             )
         return self
 
@@ -227,8 +227,9 @@ class MemoryConfig(ConfigSection):
         named = self.vector_store.backend
         if named in LEDGERS and named != self.ledger and self.engine is None:
             raise ValueError(
-                f"vector_store.backend is {named!r}, which searches its own vectors only, and memories lie in "
-                f"{self.ledger!r}. Name an engine ({', '.join((*ENGINES, PGVECTOR))}), or leave it out."
+                f"vector_store.backend is {named!r}, which searches only its own vectors, but memories "
+                f"are in {self.ledger!r}. Name an engine ({', '.join((*ENGINES, PGVECTOR))}), or omit "
+                "it."
             )
         return self
 
@@ -277,7 +278,7 @@ class MemoryConfig(ConfigSection):
 
 def _known(name: str, known: Sequence[str]) -> str:
     if name not in known:
-        raise ValueError(f"there is no backend {name!r}. {nearest(name, known)}")
+        raise ValueError(f"unknown backend {name!r}. {nearest(name, known)}")
     return name
 
 
@@ -323,13 +324,13 @@ def _read(path: Path, read: dict[Path, dict[str, Any]], *, depth: int) -> dict[s
     if path in read:
         return read[path]
     if depth > _DEEPEST:
-        raise InvalidInput(f"{path} names itself in its defaults.", hint="Correct the lists `defaults`.")
+        raise InvalidInput(f"{path} includes itself in its defaults.", hint="Correct the `defaults` lists.")
     data = _mapping(path)
     named = data.pop("defaults", [])
     own = data["memory"] if set(data) == {"memory"} and isinstance(data["memory"], Mapping) else data
     if not isinstance(named, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in named):
         raise InvalidInput(
-            f"{path}: `defaults` is not a list of names.", hint="Write such as: defaults: [default, _self_]."
+            f"{path}: `defaults` is not a list of names.", hint="Use, for example: defaults: [default, _self_]."
         )
     whole: dict[str, Any] = {}
     for name in named if _SELF in named else [*named, _SELF]:
@@ -346,7 +347,7 @@ def _mapping(path: Path) -> dict[str, Any]:
     try:
         data = read_data_file(path)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no configuration {path}.", hint="Correct its path.") from error
+        raise NotFound(f"The configuration {path} does not exist.", hint="Correct the path.") from error
     if not isinstance(data, dict):
         raise InvalidInput(f"{path} is not an object of keys.", hint="Write KEY: VALUE on each line.")
     return data

@@ -59,7 +59,7 @@ def check_engine(config: MemoryConfig, connection: object | None) -> None:
     named, engine = config.vector_store.backend, config.engine
     if engine in HOST_STORES:
         raise InvalidInput(
-            f"memory.vector_store.backend: {engine!r} is a vector store of the host, and none was given.",
+            f"memory.vector_store.backend: {engine!r} is a vector store of the host, but none was given.",
             hint="Give the client vector_store=VectorStoreAdapter(STORE).",
         )
     if engine and named not in {None, engine}:
@@ -112,13 +112,13 @@ def lacks(backend: str) -> InvalidInput:
     """Return the error of a backend that nothing says where it is."""
     return InvalidInput(
         f"memory.{backend}.url is not set, and no connection was given.",
-        hint=f"Set it, or give the client connection= with a {DRIVERS[backend]}.",
+        hint=f"Set it, or pass the client connection= with a {DRIVERS[backend]}.",
     )
 
 
 def not_used(what: str, why: str) -> None:
     """Warn of what a configuration says and nothing uses."""
-    _LOG.warning("memory.%s is not used: %s", what, as_sentence(why))
+    _LOG.warning("memory.%s is ignored: %s", what, as_sentence(why))
 
 
 def _warn_of_what_a_driver_has(config: MemoryConfig, engine: str) -> None:
@@ -133,8 +133,8 @@ def _faiss(config: MemoryConfig, beside: Path | None) -> str:
     folder = config.faiss.path or (beside and f"{beside}.faiss")
     if not folder:
         raise InvalidInput(
-            f"memory.faiss.path is not set, and memories in {config.ledger!r} have no folder beside them.",
-            hint="Set it to a folder for the files of vectors.",
+            f"memory.faiss.path is not set, and memories in {config.ledger!r} have no folder next to them.",
+            hint="Set it to a folder for the vector files.",
         )
     return f"{FAISS}:{os.fspath(folder)}?kind={config.faiss.kind}"
 
@@ -150,9 +150,9 @@ def at_usual_place(config: MemoryConfig, error: TreeringError) -> TreeringError:
     if engine not in USUAL or getattr(config, engine).url is not None:
         return error
     return Unavailable(
-        f"{error.message} memory.{engine}.url is not set, so that the usual address was tried.",
-        hint=f"Start the server there, set memory.{engine}.url ({_FORMS[engine]}), "
-        f"or give the client connection= with a {DRIVERS[engine]}.",
+        f"{error.message} memory.{engine}.url is not set, so the default address was tried.",
+        hint=f"Start the server there, set memory.{engine}.url ({_FORMS[engine]}), or pass the "
+        f"client connection= with a {DRIVERS[engine]}.",
     )
 
 
@@ -187,8 +187,8 @@ def _in_database(address: Address, database: str, engine: str) -> Address:
     host, _, named = address.place.partition("/")
     if named not in {"", database}:
         raise InvalidInput(
-            f"memory.{engine}.database is {database!r}, and memory.{engine}.url names the database {named!r}.",
-            hint="Leave one of them out.",
+            f"memory.{engine}.database is {database!r}, but memory.{engine}.url names the database {named!r}.",
+            hint="Remove one of them.",
         )
     return replace(address, place=f"{host}/{database}")
 
@@ -220,7 +220,7 @@ GivenEmbedder = Embedder | EmbeddingFunction
 _KEY = "memory.vector_store.embedding_model"
 SENTENCE = "sentence-transformers"
 """Of Hugging Face's models: what runs them here, whether they embed or rerank."""
-_OWN = f"Or give the client an `embedder`: an Embedder, or a function of texts; or name {BUILT_IN_MODEL!r}."
+_OWN = f"Or pass the client an `embedder`: an Embedder, or a function of texts; or name {BUILT_IN_MODEL!r}."
 
 
 def check_embedder(config: MemoryConfig, given: GivenEmbedder | None) -> None:
@@ -274,7 +274,7 @@ def _check_package(name: str) -> None:
     elif ":" not in name:
         raise InvalidInput(
             f"{_KEY}: {name!r} is not built in.",
-            hint=f"Write PROVIDER:MODEL, such as openai:text-embedding-3-small. {_OWN}",
+            hint=f"Use PROVIDER:MODEL, such as openai:text-embedding-3-small. {_OWN}",
         )
     if find_spec("pydantic_ai") is None:
         raise MissingExtra("llm", needed_for=f"{_KEY} {name!r}")
@@ -287,9 +287,9 @@ def _check_dimension(config: MemoryConfig, embedder: Embedder) -> None:
         return  # whatever embedder is given stands in its place
     if "embedding_dimension" in wanted.model_fields_set and embedder.dimension != wanted.embedding_dimension:
         raise InvalidInput(
-            f"memory.vector_store.embedding_dimension: it is {wanted.embedding_dimension}, "
-            f"and {embedder.model_id} has {embedder.dimension}.",
-            hint=f"Set it to {embedder.dimension}, leave it out, or give the embedder that has it.",
+            f"memory.vector_store.embedding_dimension is {wanted.embedding_dimension}, but {embedder.model_id} "
+            f"has {embedder.dimension}.",
+            hint=f"Set it to {embedder.dimension}, omit it, or pass the embedder that matches it.",
         )
 
 

@@ -78,7 +78,7 @@ class Packer:
         if number == RAW:
             return data
         if number not in _BY_NUMBER:
-            raise _damaged(f"codec {number} is unknown")
+            raise _damaged(f"unknown codec {number}")
         try:
             return _CODECS[_BY_NUMBER[number]]().unpack(data)
         except (zlib.error, zstandard.ZstdError, OSError, EOFError, RuntimeError) as error:
@@ -86,7 +86,7 @@ class Packer:
 
 
 def _damaged(why: str) -> Corrupt:
-    return Corrupt(f"A record of the journal cannot be unpacked: {why}.", hint="Restore the file from a backup.")
+    return Corrupt(f"A journal record cannot be decompressed: {why}.", hint="Restore the file from a backup.")
 
 
 _LOG = logging.getLogger(__name__)
@@ -116,8 +116,8 @@ class FileJournal:
             self._current.append(_FRAME.pack(len(data), zlib.crc32(data)) + data)
         except OSError as error:
             raise Unavailable(
-                f"The journal in {self._folder} cannot be written: {error.strerror}.",
-                hint="Free space or give rights there, or set memory.storage.enable_async_writes=false.",
+                f"Cannot write the journal in {self._folder}: {error.strerror}.",
+                hint="Free disk space or fix the permissions there, or set memory.storage.enable_async_writes=false.",
             ) from error
 
     def cut(self) -> None:
@@ -150,7 +150,7 @@ class FileJournal:
             sync_folder(folder)
         except OSError as error:
             raise Unavailable(
-                f"{folder} cannot be written: {error.strerror}.", hint="Free space or give rights there."
+                f"Cannot write {folder}: {error.strerror}.", hint="Free disk space or fix the permissions there."
             ) from error
 
     def aside(self) -> list[SetAside]:
@@ -178,7 +178,7 @@ class FileJournal:
     def _unpacked(self, data: bytes) -> Mapping[str, Any]:
         entry = json.loads(self._packer.unpack(data))
         if not isinstance(entry, Mapping):
-            raise Corrupt("A record of the journal is no entry.", hint="")
+            raise Corrupt("A journal record is not an entry.", hint="")
         return entry
 
     def _aside_of(self, path: Path) -> SetAside | None:

@@ -16,7 +16,8 @@ def check_json(value: Mapping[str, Any]) -> None:
     for path, problem in _problems(value, "", 0):
         raise InvalidInput(
             f"{path}: {problem}.",
-            hint="Store text, finite numbers, true, false, null, lists and objects of them. Write a time as ISO 8601.",
+            hint="Store text, finite numbers, true, false, null, and lists and objects of them. Write "
+            "times as ISO 8601.",
             details={"field": path},
         )
 
@@ -31,9 +32,9 @@ def _problems(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
         for at, one in enumerate(value):
             yield from _problems(one, f"{path}[{at}]", depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
-        yield path, f"{value} is not a number of JSON"
+        yield path, f"{value} is not a JSON number"
     elif isinstance(value, str):
         if _SURROGATE.search(value):
-            yield path, "the text has half of a surrogate pair, which no encoding can write"
+            yield path, "the text contains a lone surrogate, which cannot be encoded"
     elif not (value is None or isinstance(value, bool | int | float)):
-        yield path, f"{type(value).__name__} is not JSON"
+        yield path, f"{type(value).__name__} cannot be represented in JSON"

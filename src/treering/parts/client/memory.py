@@ -149,7 +149,7 @@ class ClientMemory:
         to another value than the default.
         """
         if not isinstance(query, str):
-            raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Ask in words.")
+            raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
         asking, settings = self._profile(profile), self._config.retrieval
         agents = {self._who.agent_type, asking.agent_type if asking else None}
         if agents & set(self._config.excluded_agents) or not query.strip():
@@ -351,7 +351,7 @@ class ClientMemory:
         """Write an entry whose links may be what is refused: the metadata still names what it is related to."""
         if isinstance(error, Conflict):
             # An entry that a crash left in the journal may have been written and erased since: it stays erased.
-            _LOG.warning("%s was not written: its id was used before.", entry.id)
+            _LOG.warning("%s was not written: its id is already used.", entry.id)
             return []
         try:
             self._apply([entry], ())
@@ -380,7 +380,7 @@ class ClientMemory:
             return profile.max_items if profile and profile.max_items else self._config.retrieval.top_k
         if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MOST_RETRIEVED:
             raise InvalidInput(
-                f"top_k: {top_k!r} is not a number from 1 to {MOST_RETRIEVED}.", hint="Ask for 5, for example."
+                f"top_k: {top_k!r} is not a number from 1 to {MOST_RETRIEVED}.", hint="Use 5, for example."
             )
         return min(top_k, most)
 

@@ -104,8 +104,8 @@ def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, obj
     of_engine = config.engine if config.engine in DRIVERS and given.vector_store is None else None
     if of_engine == "neo4j" and not config.neo4j.use_existing_connection:
         raise InvalidInput(
-            "memory.neo4j.use_existing_connection is false, and a connection was given.",
-            hint="Set it to true, or leave the connection out.",
+            "memory.neo4j.use_existing_connection is false, but a connection was given.",
+            hint="Set it to true, or omit the connection.",
         )
     is_pool = type(connection).__module__.partition(".")[0] == "psycopg_pool"
     if config.ledger == "postgres" and (is_pool or of_engine is None):
@@ -113,8 +113,8 @@ def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, obj
     if of_engine is not None:
         return None, connection
     raise InvalidInput(
-        f"The backend {config.backend!r} takes no connection.",
-        hint=f"Leave it out; with one go {', '.join(DRIVERS)}.",
+        f"The backend {config.backend!r} does not accept a connection.",
+        hint=f"Omit it; these backends accept one: {', '.join(DRIVERS)}.",
     )
 
 
@@ -246,12 +246,12 @@ def _check_kinds(given: MemoryParts) -> None:
     if not (embedder is None or callable(embedder) or hasattr(embedder, "embed_documents")):
         raise InvalidInput(
             f"embedder: {type(embedder).__name__} is neither an Embedder nor a function of texts.",
-            hint="Give a function that returns a vector for each of some texts.",
+            hint="Pass a function that returns one vector per text.",
         )
     if reranker is not None and not hasattr(reranker, "score"):
         raise InvalidInput(
             f"reranker: {type(reranker).__name__} has no method `score`.",
-            hint="Give an object with score(question, texts), or set retrieval.reranking_model.",
+            hint="Pass an object with score(question, texts), or set retrieval.reranking_model.",
         )
 
 
@@ -288,8 +288,8 @@ def _choose_engine(engine: Engine, places: MemoryPlaces) -> None:
     if engine.selection is None:
         if places.engine:
             raise InvalidInput(
-                f"Memories in {places.ledger} search their own vectors, and no engine.",
-                hint="Leave memory.vector_store.backend out.",
+                f"Memories in {places.ledger} search their own vectors, so an engine cannot be used.",
+                hint="Omit memory.vector_store.backend.",
             )
         return
     if places.engine:
@@ -302,7 +302,7 @@ def _choose_engine(engine: Engine, places: MemoryPlaces) -> None:
 def _drop(selection: EngineSelection) -> None:
     dropped = selection.drop()
     if dropped.problem:
-        _LOG.warning("What %s keeps of memories could not be removed: %s", dropped.address, dropped.problem)
+        _LOG.warning("The memories stored in %s could not be deleted: %s", dropped.address, dropped.problem)
 
 
 def _journal(config: MemoryConfig, places: MemoryPlaces) -> WriteJournal:

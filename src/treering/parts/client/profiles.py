@@ -21,9 +21,7 @@ class ConfigSection(BaseModel):
         if isinstance(given, Mapping):
             for key in given:
                 if str(key) not in cls.model_fields:
-                    raise ValueError(
-                        f"there is no key {str(key)!r} here. {nearest(str(key), sorted(cls.model_fields))}"
-                    )
+                    raise ValueError(f"unknown key {str(key)!r}. {nearest(str(key), sorted(cls.model_fields))}")
         return given
 
 
@@ -140,7 +138,7 @@ BUILT_IN: Mapping[str, dict[str, Any]] = {
 def profile_named(name: str, profiles: Mapping[str, ProfileConfig]) -> AgentProfile:
     """Return a profile by name. Raises `InvalidInput` naming the nearest known one."""
     if name not in profiles:
-        raise InvalidInput(f"There is no profile {name!r}.", hint=nearest(name, sorted(profiles)))
+        raise InvalidInput(f"Unknown profile {name!r}.", hint=nearest(name, sorted(profiles)))
     return AgentProfile.of(name, profiles[name])
 
 

@@ -102,7 +102,7 @@ def record_of(source: Source, similarity: float = 1.0) -> KeptRecord:
     """Return the record that a source holds."""
     key, value = source.payload.get("key"), source.payload.get("value")
     if not isinstance(key, str) or not isinstance(value, Mapping):
-        raise InvalidInput(f"{source.id} is not a record of the memory client.", hint="Read it with `query expand`.")
+        raise InvalidInput(f"{source.id} is not a memory client record.", hint="Read it with `query expand`.")
     return KeptRecord(
         id=source.id,
         key=key,

@@ -171,7 +171,7 @@ class Records:
         if draft.expected_revision is not None and draft.expected_revision != at:
             raise Conflict(
                 f"The record {draft.name.key!r} is at revision {at}, not {draft.expected_revision}.",
-                hint="Read it again, and make the change anew.",
+                hint="Read it again, then repeat the change.",
             )
         if known is None:
             return [Create(object=self._source(draft))]

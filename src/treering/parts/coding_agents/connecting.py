@@ -228,9 +228,7 @@ CLIENTS: Mapping[str, CodingClient] = {
 def client_named(name: str) -> CodingClient:
     """Return a client. Raises `InvalidInput` naming the nearest one."""
     if name not in CLIENTS:
-        raise InvalidInput(
-            f"{name!r} is not a client that Treering knows.", hint=nearest(name, CLIENTS), details={"known": [*CLIENTS]}
-        )
+        raise InvalidInput(f"Unknown client {name!r}.", hint=nearest(name, CLIENTS), details={"known": [*CLIENTS]})
     return CLIENTS[name]
 
 
@@ -304,19 +302,19 @@ class ConnectionRecords:
             told = json.loads(file.read_text(encoding="utf-8"))
             changes = tuple(_change(one) for one in told["changes"])
         except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{file} cannot be read.", hint="Take Treering out of the client's files by hand.") from error
+            raise Corrupt(f"{file} cannot be read.", hint="Remove Treering from the client's files by hand.") from error
         return Connection(client, folder, changes)
 
     def make(self, connection: Connection) -> None:
         """Change the files. What they were is kept first. Raises `Conflict` where one changed meanwhile, `OSError`."""
         if self.find(connection.client, connection.folder):
             raise Conflict(
-                f"{connection.client} is connected here already.",
-                hint=f"treering disconnect {connection.client} takes it back.",
+                f"{connection.client} is already connected here.",
+                hint=f"Run `treering disconnect {connection.client}` to disconnect it.",
             )
         for one in connection.changes:
             if _bytes(one.file) != one.before:
-                raise Conflict(f"{one.file} was changed meanwhile.", hint="Try again.")
+                raise Conflict(f"{one.file} was changed in the meantime.", hint="Try again.")
         make_folder(self._folder)
         told = {"client": connection.client, "changes": [_data(one) for one in connection.changes]}
         replace_file(self._file(connection.client, connection.folder), json.dumps(told, indent=1).encode())
@@ -331,7 +329,7 @@ class ConnectionRecords:
         """
         connection = self.find(client, folder)
         if connection is None:
-            raise NotFound(f"{client} was not connected here.", hint="treering connect does that.")
+            raise NotFound(f"{client} is not connected here.", hint="Run `treering connect` to connect it.")
         undone = [_undo(one) for one in reversed(connection.changes)]
         self._file(client, folder).unlink()
         return undone
@@ -382,7 +380,7 @@ class _Edits:
     def _add_plugin(self, file: Path, code: str) -> None:
         known = self._text(file, "code")
         if known.strip() and known != code:
-            raise Conflict(f"{file} is there already, and it says something else.", hint="Take it away.")
+            raise Conflict(f"{file} already exists with different content.", hint="Delete it and try again.")
         self._keep(file, None if known.strip() else Inserted(code, code))
 
     def _text(self, file: Path, form: str) -> str:
@@ -393,7 +391,7 @@ class _Edits:
             try:
                 text = (before or b"").decode()
             except UnicodeDecodeError as error:
-                raise InvalidInput(f"{file} is not text.", hint="Look at the file.") from error
+                raise InvalidInput(f"{file} is not a text file.", hint="Check the file.") from error
             self._texts[file] = text if text.strip() or form != "json" else _EMPTY
         return self._texts[file]
 
@@ -408,8 +406,8 @@ def _check_inside(file: Path, folder: Path) -> None:
     place = Path(os.path.realpath(file))
     if not place.is_relative_to(os.path.realpath(folder)):
         raise InvalidInput(
-            f"{file} leads to {place}, which lies outside of the project.",
-            hint="Remove the link; connecting all projects, with --user, changes your own configuration.",
+            f"{file} points to {place}, which is outside the project.",
+            hint="Remove the link. With --user, your own configuration is changed instead, for all projects.",
         )
 
 
@@ -430,7 +428,7 @@ def _toml_server(text: str, table: str, entry: dict[str, Any], file: Path) -> In
         if known[NAME] == entry:
             return None
         raise Conflict(
-            f"{file}: There is {table}.{NAME} already, and it says something else.", hint="Take it out there."
+            f"{file}: {table}.{NAME} already exists with a different value.", hint="Remove it and try again."
         )
     lines = [f"[{table}.{NAME}]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())]
     gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
@@ -453,7 +451,7 @@ def _undo(change: FileChange) -> Undone:
     for piece in reversed(change.pieces):
         if text.count(piece) != 1:
             raise Conflict(
-                f"{change.file} was changed where Treering stands in it.", hint=f"Take {NAME!r} out of it by hand."
+                f"The Treering entry in {change.file} was changed.", hint=f"Remove {NAME!r} from it by hand."
             )
         text = text.replace(piece, "")
     replace_file(change.file, text.encode("utf-8", "surrogateescape"))

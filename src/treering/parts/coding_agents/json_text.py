@@ -60,9 +60,7 @@ def insert_member(text: str, path: Sequence[str], value: object) -> Inserted | N
         return _put_first(text, place, name, value, depth=len(above))
     if _value(text, known) == value:
         return None
-    raise Conflict(
-        f"There is {'.'.join(path)} already, and it says something else.", hint="Rename it there, or take it out."
-    )
+    raise Conflict(f"{'.'.join(path)} already exists with a different value.", hint="Rename or remove it.")
 
 
 def insert_item(text: str, path: Sequence[str], item: object) -> Inserted | None:
@@ -73,7 +71,7 @@ def insert_item(text: str, path: Sequence[str], item: object) -> Inserted | None
         return insert_member(text, path, [item])
     if known.items is None:
         raise InvalidInput(
-            f"{'.'.join(path)} is not a list.", hint="Open the file: it does not have the form that was expected."
+            f"{'.'.join(path)} is not a list.", hint="Open the file: its structure is not the expected one."
         )
     if any(_value(text, one) == item for one in known.items):
         return None
@@ -111,7 +109,7 @@ def _nearest(text: str, path: Sequence[str]) -> tuple[_Part, Sequence[str]]:
         if here.members is None:
             raise InvalidInput(
                 f"{'.'.join(path[:at])} is not an object.",
-                hint="Open the file: it does not have the form that was expected.",
+                hint="Open the file: its structure is not the expected one.",
             )
         if name not in here.members:
             return here, path[at:]
@@ -119,7 +117,7 @@ def _nearest(text: str, path: Sequence[str]) -> tuple[_Part, Sequence[str]]:
     if here.members is None:
         raise InvalidInput(
             f"{'.'.join(path) or 'The file'} is not an object.",
-            hint="Open the file: it does not have the form that was expected.",
+            hint="Open the file: its structure is not the expected one.",
         )
     return here, ()
 
@@ -133,7 +131,7 @@ def _root(text: str) -> _Part:
 
 def _part(text: str, at: int, depth: int) -> _Part:
     if depth > _MOST_DEPTH:
-        raise InvalidInput("The file is nested too deeply.", hint="Look at the file.")
+        raise InvalidInput("The file is nested too deeply.", hint="Check the file.")
     if text.startswith("{", at):
         return _object(text, at, depth)
     if text.startswith("[", at):
@@ -201,4 +199,6 @@ def _loaded(text: str, start: int, end: int) -> Any:
 
 def _no_json(text: str, at: int) -> InvalidInput:
     line = text.count("\n", 0, at) + 1
-    return InvalidInput(f"Line {line} is not JSON.", hint="Correct the file, and try again.", details={"line": line})
+    return InvalidInput(
+        f"Line {line} is not valid JSON.", hint="Correct the file, and try again.", details={"line": line}
+    )

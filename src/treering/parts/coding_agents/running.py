@@ -111,7 +111,7 @@ def _of_sharing(wanted: WantedConnection, folder: Path, *, dry_run: bool) -> Ite
         yield line("To take it back: treering hook uninstall", indent=4)
     elif not wanted.of_user and (remote := watching.remote_to_share(folder)):
         yield line(
-            f"To share this memory with whoever reaches {remote}, at each merge and push: "
+            f"To share this memory with everyone who can access {remote}, at each merge and push: "
             f"treering hook install --sync {remote}",
             indent=2,
         )
@@ -121,7 +121,7 @@ def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:
     for one in names:
         if one not in HOOK_WORDS:
             raise InvalidInput(
-                f"There is no hook {one!r}.", hint=nearest(one, HOOK_WORDS), details={"known": [*HOOK_WORDS]}
+                f"Unknown hook {one!r}.", hint=nearest(one, HOOK_WORDS), details={"known": [*HOOK_WORDS]}
             )
     return names
 
@@ -204,7 +204,7 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
         yield line("There is no space here yet: treering init && treering add .", indent=2)
     if not address.is_file:
         yield line("The space is in a database: set TREERING_SPACE where the client is started.", indent=2)
-    yield line(f"Start {title} anew. To take it back: treering disconnect {planned.client}", indent=2)
+    yield line(f"Restart {title}. To undo it: treering disconnect {planned.client}", indent=2)
 
 
 def _standing(address: Address, why: str, told: SpaceStatus) -> Iterator[IndentedLine]:
@@ -241,8 +241,9 @@ def _of_role(kept: SpaceProtection) -> str:
     if kept.protected:
         return f"protected: the database shows the role {kept.role!r} the space it has opened, and no other"
     return (
-        f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not keep it to this space. "
-        "Connect as a role that `treering postgres plan --writer ROLE` was run for"
+        f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not restrict "
+        "it to this space. Connect as a role prepared with `treering postgres plan --writer "
+        "ROLE`"
     )
 
 
@@ -277,13 +278,13 @@ def work(folder: Path | None) -> None:
     with one_after_another(waiting_folder(settings)) as is_ours:
         waiting = [*waiting_transcripts(settings)] if is_ours else []
         for file in unreadable_records(settings, waiting) if is_ours else ():
-            tell(f"treering: {file} says which transcript to keep, and cannot be read. Remove it.")
+            tell(f"treering: {file} names a transcript to save, but cannot be read. Delete it.")
             failed = True
         for several in _by_transcript(waiting):
             try:
                 _keep(several[-1].transcript, _space_of(several[-1]), several[-1].folder)
             except FileNotFoundError as error:
-                tell(f"treering: {error.filename} is gone, so it cannot be kept.")
+                tell(f"treering: {error.filename} was deleted, so it cannot be saved.")
             except (TreeringError, OSError) as error:
                 tell(f"treering: {several[-1].transcript}: {error}")
                 failed = True
@@ -314,8 +315,8 @@ def _space_of(waiting: WaitingTranscript) -> Address:
     named = parse_address(waiting.space, named=here.data_dir)
     if not named.is_file:
         raise InvalidInput(
-            f"It belongs to {named}, which this environment does not name.",
-            hint="Set TREERING_SPACE as where the session was, and run `treering session work`.",
+            f"It belongs to {named}, which is not the space of this environment.",
+            hint="Set TREERING_SPACE as it was in the session, and run `treering session work`.",
         )
     return named
 
@@ -333,14 +334,14 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
     `folder`: where the session worked, if the transcript does not name it.
     """
     if "discussions" not in PARTS:
-        raise InvalidInput("Transcripts are kept as discussions, and there is no part 'discussions'.")
+        raise InvalidInput("Transcripts are stored as discussions, but the part 'discussions' is missing.")
     # Imported here: whoever only connects a client has no use for it.
     from treering.parts.discussions.generators.generator import MakingPlan
     from treering.parts.discussions.operations import recording
     from treering.sources.conversations.exports import read_conversations
 
     if file.stat().st_size > _MOST_TRANSCRIPT:
-        raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Keep it in parts.")
+        raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Store it in parts.")
     found = read_conversations(file.read_bytes(), file.name)
     writing = WriteFlags(actor=_ACTOR, as_agent=True)
     with opened(address, writing, create=True) as space:

@@ -155,7 +155,7 @@ def read_state(files: Files) -> tuple[str, StateMark | None]:
 def check_files(files: Files) -> None:
     """Raise `NotFound` where none of the files is of a discussion."""
     if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
-        raise NotFound("There is no discussion in these files.", hint=f"Give {MESSAGES} or {STATE}.")
+        raise NotFound("These files do not contain a discussion.", hint=f"Give {MESSAGES} or {STATE}.")
 
 
 def _lines(lines: Iterable[_FileLine]) -> str:

@@ -43,7 +43,7 @@ def write_discussion(discussion: Discussion, folder: Path | str, *, form: Export
         for name, content in files.items():
             _write(place / name, content)
     except OSError as error:
-        raise Unavailable(f"{place} cannot be written: {error.strerror}.", hint="Choose another folder.") from error
+        raise Unavailable(f"Cannot write {place}: {error.strerror}.", hint="Choose another folder.") from error
     return {name: content.count(b"\n") for name, content in files.items() if name.endswith(_LINES)}
 
 
@@ -60,8 +60,8 @@ def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
     theirs = _wilmer_names(place, discussion.id)
     if not theirs:
         raise NotFound(
-            f"{place} holds no discussion.",
-            hint=f"Name a folder with {NAMES[0]} or {STATE}, or with {discussion.id}_{WILMER_NAMES[0]}.",
+            f"{place} does not contain a discussion.",
+            hint=f"Give a folder with {NAMES[0]} or {STATE}, or with {discussion.id}_{WILMER_NAMES[0]}.",
         )
     return _brought(WilmerImport(discussion.engine, discussion.ref), [place / name for name in theirs])
 
@@ -76,8 +76,8 @@ def _wilmer_names(folder: Path, identity: str) -> list[str]:
                 by_id.setdefault(name.removesuffix(ending).removesuffix("_"), []).append(name)
     if identity not in by_id and len(by_id) > 1:
         raise InvalidInput(
-            f"{folder} holds the files of several discussions, and none of {identity!r}.",
-            hint=f"Import one file, or into the discussion of the same id: {', '.join(sorted(by_id)[:_FEW])}.",
+            f"{folder} contains files of several discussions, but none of {identity!r}.",
+            hint=f"Import one file, or import into a discussion with the same id: {', '.join(sorted(by_id)[:_FEW])}.",
         )
     return by_id[identity] if identity in by_id else next(iter(by_id.values()), [])
 
@@ -111,7 +111,7 @@ class ExportOptions(Value):
     """In which form."""
 
     form: ExportForm = Field(
-        default="treering", description="Our own files, or those of WilmerAI, which hold no messages."
+        default="treering", description="Treering's own files, or those of WilmerAI, which contain no messages."
     )
 
 
@@ -150,7 +150,7 @@ def _import(call: Call, given: FilesInput, _options: Nothing) -> ImportReport:
 
 EXPORT = Operation(
     "discussion export",
-    "Write a discussion as plain files into a folder.",
+    "Export a discussion as plain files into a folder.",
     FilesInput,
     ExportOptions,
     Exported,
@@ -159,7 +159,7 @@ EXPORT = Operation(
 )
 IMPORT = Operation(
     "discussion import",
-    "Read a folder of an export, or a file of WilmerAI.",
+    "Import a folder of an export, or a file of WilmerAI.",
     FilesInput,
     Nothing,
     ImportReport,
@@ -177,7 +177,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error.strerror}.", hint="Check its permissions.") from error
+        raise Unavailable(f"Cannot read {path}: {error.strerror}.", hint="Check its permissions.") from error
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -53,7 +53,7 @@ def checked_id(discussion_id: object) -> str:
     unfit = not name or len(name) > _MOST_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
     if unfit or "\x7f" in name:
         raise InvalidInput(
-            f"{discussion_id!r} is not a discussion id." if name else "The discussion id is empty.",
+            f"{discussion_id!r} is not a valid discussion id." if name else "The discussion id is empty.",
             hint=f"Use 1 to {_MOST_CHARS} characters without '/', '\\' or control characters.",
             details={"given": repr(discussion_id)[:200]},
         )

@@ -38,64 +38,66 @@ class DiscussionInput(Value):
 class RecordInput(DiscussionInput):
     """What was said."""
 
-    messages: tuple[Message, ...] = Field(description="All of a conversation, or its newest messages.")
+    messages: tuple[Message, ...] = Field(description="A whole conversation, or its newest messages.")
     metadata: dict[str, JsonValue] = Field(
-        default={}, description="Facts about the conversation as it is now, such as the files edited in it."
+        default={}, description="Current metadata of the conversation, such as the files edited in it."
     )
 
 
 class RecordOptions(Value):
     """What follows."""
 
-    update: bool = Field(default=True, description="Make the memories that are due then.")
+    update: bool = Field(default=True, description="Then make the memories that are due.")
     propose: bool = Field(
-        default=False, description="Propose as candidates what new messages say was decided, and why something failed."
+        default=False, description="Propose candidates for decisions and for causes of failures in new messages."
     )
-    again: bool = Field(default=False, description="Also record what was erased before.")
+    again: bool = Field(default=False, description="Also record messages that were erased before.")
 
 
 class UpdateOptions(Value):
     """How patiently."""
 
-    wait_seconds: NonNegativeFloat = Field(default=0.0, description="Wait so long for another process that is at it.")
+    wait_seconds: NonNegativeFloat = Field(
+        default=0.0, description="Seconds to wait for another process that is making memories."
+    )
 
 
 class ShowOptions(Value):
     """How much to show."""
 
-    memories: NonNegativeInt = Field(default=5, description="So many of the last memories.")
-    messages: NonNegativeInt = Field(default=5, description="So many of the last messages.")
+    memories: NonNegativeInt = Field(default=5, description="Number of latest memories.")
+    messages: NonNegativeInt = Field(default=5, description="Number of latest messages.")
 
 
 class DiscussionSearchInput(Value):
     """What to look for, and where."""
 
-    query: str = Field(description="What to look for.")
-    id: str | None = Field(default=None, description="In which discussion; none: in all of them.")
+    query: str = Field(description="Search query.")
+    id: str | None = Field(default=None, description="Discussion to search; none: all.")
 
 
 class LookingOptions(Value):
     """How to look."""
 
     what: RecallKind = Field(default="both", description="Turns are the messages themselves.")
-    mode: RecallMode = Field(default="hybrid", description="How words and meaning count.")
-    limit: PositiveInt = Field(default=10, description="At most so many results.")
-    since: datetime | None = Field(default=None, description="Said from then on.")
-    until: datetime | None = Field(default=None, description="Said up to then.")
-    date: str = Field(default="", description="Said in a year, in a month or on a day.")
-    timezone: TimeZoneName = Field(default="", description="Whose days are meant; default: the setting.")
+    mode: RecallMode = Field(default="hybrid", description="How words and meaning are weighted.")
+    limit: PositiveInt = Field(default=10, description="Maximum number of results.")
+    since: datetime | None = Field(default=None, description="Messages from this time on.")
+    until: datetime | None = Field(default=None, description="Messages up to this time.")
+    date: str = Field(default="", description="Messages of a year, a month or a day.")
+    timezone: TimeZoneName = Field(default="", description="Time zone of days; default: the setting.")
 
 
 class EditInput(DiscussionInput):
     """An edit of the state document."""
 
-    text: str = Field(description="The document; its last line may say which version it was made of.")
+    text: str = Field(description="The document; its last line may contain the version it is based on.")
 
 
 class PositionsInput(DiscussionInput):
     """Which messages."""
 
-    positions: tuple[NonNegativeInt, ...] = Field(description="The positions of the messages.")
+    positions: tuple[NonNegativeInt, ...] = Field(description="Positions of the messages.")
 
 
 class Listed(Value):
@@ -276,7 +278,7 @@ def _all_of(call: Call) -> DiscussionMemory:
     if not discussions.ids():
         raise NotFound(
             f"There are no discussions below the scope {call.scope}.",
-            hint="Name their scope with --within, or record one first.",
+            hint="Give their scope with --within, or record one first.",
         )
     return discussions
 
@@ -301,7 +303,7 @@ def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
     try:
         return discussion.edit_state(text, base=base)
     except NotFound as error:
-        hint = f"Edit what `treering discussion state {discussion.id}` prints, or take the last line out."
+        hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove the last line."
         raise NotFound(error.message, hint=hint, details=error.details) from error
 
 
@@ -312,7 +314,7 @@ def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool
 
 LIST = Operation(
     "discussion list",
-    "List the discussions of which anything is kept.",
+    "List the stored discussions.",
     Nothing,
     Nothing,
     Discussions,
@@ -321,7 +323,7 @@ LIST = Operation(
 )
 RECORD = Operation(
     "discussion record",
-    "Keep messages, and make the memories that are due.",
+    "Store messages, and make the memories that are due.",
     RecordInput,
     RecordOptions,
     RecordReport,
@@ -332,7 +334,7 @@ RECORD = Operation(
 )
 UPDATE = Operation(
     "discussion update",
-    "Make the memories that are due, and bring summary and state document up to date.",
+    "Make the memories that are due, and update summary and state document.",
     DiscussionInput,
     UpdateOptions,
     UpdateReport,
@@ -342,7 +344,7 @@ UPDATE = Operation(
 )
 SHOW = Operation(
     "discussion show",
-    "Show summary, state document, and the last memories and messages.",
+    "Show the summary, the state document, and the latest memories and messages.",
     DiscussionInput,
     ShowOptions,
     DiscussionShown,
@@ -369,7 +371,7 @@ STATE = Operation(
 )
 EDIT = Operation(
     "discussion edit",
-    "Keep a person's edit of the state document.",
+    "Save a person's edit of the state document.",
     EditInput,
     Nothing,
     EditReport,
@@ -378,7 +380,7 @@ EDIT = Operation(
 )
 DELETE = Operation(
     "discussion delete",
-    "Take messages away, with all that tells of them.",
+    "Delete messages, and everything derived from them.",
     PositionsInput,
     Nothing,
     MessagesDeleted,
@@ -387,7 +389,7 @@ DELETE = Operation(
 )
 ERASE = Operation(
     "discussion erase",
-    "Take messages away for good, out of all earlier versions too.",
+    "Erase messages permanently, from all earlier versions too.",
     PositionsInput,
     Nothing,
     MessagesDeleted,

@@ -33,7 +33,7 @@ def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
     did = f"{recorded.appended} appended, {recorded.unchanged} unchanged, {recorded.withdrawn} withdrawn"
     yield line((f"Recorded in {name}: ", "bold"), f"{did}; {counted(recorded.count, 'message')} now.")
     if recorded.diverged_at is not None:
-        yield line(f"It parts from what was kept at message {recorded.diverged_at}.", indent=2)
+        yield line(f"It diverges from the stored conversation at message {recorded.diverged_at}.", indent=2)
     if reason := recorded.left_out_reason():
         yield line(("left out: ", "yellow"), reason, indent=2)
     if recorded.staled:
@@ -55,7 +55,7 @@ def render_made(made: MakingReport) -> Iterator[IndentedLine]:
     told += ["a new summary"] if made.summary_version else []
     told += ["a new state document"] if made.state_version else []
     if made.busy:
-        yield line("Another process is making memories of it; --wait waits for that.")
+        yield line("Another process is making its memories; use --wait to wait for it.")
     elif not (told or made.errors):
         yield line("No memories are due.")
     if told:
@@ -112,7 +112,7 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[In
     state = f"the state document is {'new' if imported.state else 'as it was'}"
     if held:
         yield line((f"Imported from {path}: ", "bold"), f"{state}.")
-        yield line("The discussion holds messages, so nothing else was read.", indent=2)
+        yield line("The discussion contains messages, so nothing else was read.", indent=2)
     else:
         counts = (
             counted(imported.messages, "message"),
@@ -132,9 +132,9 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Indented
         case "imported":
             yield line((f"Imported from {path}: ", "bold"), f"{', '.join(told) or 'nothing new'}.")
         case "unchanged":
-            yield line(f"{path} was imported before, and has not changed.")
+            yield line(f"{path} was imported before and has not changed.")
         case "skipped":
-            yield line(f"{path} holds nothing to keep.")
+            yield line(f"{path} contains nothing to store.")
     yield from render_notes(imported.rejected)
 
 
@@ -142,7 +142,7 @@ def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
     """Show what was taken away."""
     where = ", ".join(map(str, deleted.positions))
     fallen = counted(len(deleted.withdrawn), "memory or version")
-    yield line((f"Deleted {where}", "bold"), f"; {fallen} that told of it withdrawn.")
+    yield line((f"Deleted {where}", "bold"), f"; {fallen} derived from it withdrawn.")
     if deleted.receipt:
         yield from render_erasure(deleted.receipt)
 

@@ -83,7 +83,7 @@ class _Import:
         # The places between two lines are kept, too, as those of deleted messages.
         most = len(read.lines) + _MOST_MISSING
         self._rejected += [
-            f"{MESSAGES}: no message is at {line.position}" for line in read.lines if line.position > most
+            f"{MESSAGES}: there is no message at {line.position}" for line in read.lines if line.position > most
         ]
         by_position = {line.position: line for line in read.lines if line.position <= most}
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
@@ -91,9 +91,7 @@ class _Import:
         restored = self._log.restore([_message(line) for line in lines], begins=begins)
         if restored.left_out:
             what = f"{restored.left_out} message(s) were erased on {restored.erased_on}, in whole or in part"
-            self._rejected.append(
-                f"{MESSAGES}: {what}, and left out; `treering discussion record --again` records them"
-            )
+            self._rejected.append(f"{MESSAGES}: {what}, and skipped; `treering discussion record --again` records them")
         empty = [line.position for line in lines if line.deleted or not line.text]
         if empty:
             self._log.delete(empty)
@@ -112,7 +110,7 @@ class _Import:
             if line.condensed:
                 written += self._write_condensation(line)
         lost = len(read.lines) - written
-        self._rejected += [f"{MEMORIES}: {lost} tell of messages that are not here"] if lost else []
+        self._rejected += [f"{MEMORIES}: {lost} refer to messages that are missing"] if lost else []
         return written
 
     def _write_block(self, block: Block, lines: Sequence[MemoryLine], chunks: Sequence[ChunkLine]) -> int:
@@ -195,7 +193,7 @@ def _bring_state(engine: Engine, ref: DiscussionRef, files: Files) -> tuple[bool
     try:
         edited = edit_state(engine, ref, text, base=mark.version if mark and mark.version else None)
     except NotFound:
-        return False, (f"{STATE}: it was written from a version that this discussion does not have",)
+        return False, (f"{STATE}: it is based on a version that this discussion does not have",)
     return current is None or edited.id != current.id, ()
 
 

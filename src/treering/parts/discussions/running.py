@@ -116,7 +116,7 @@ def search(looking: "SearchFlags", access: Access) -> None:
     words = looking.words
     query = " ".join(words if looking.every else words[1:])
     if not query.strip():
-        raise InvalidInput("The query to search for is empty.", hint="Write: treering discussion search ID QUERY.")
+        raise InvalidInput("The query to search for is empty.", hint="Run: treering discussion search ID QUERY.")
     given, options = {"query": query, "id": None if looking.every else words[0]}, _options(looking)
     with opened(access) as space:
         report = space.perform(SEARCH, looking.within, given, options)
@@ -143,7 +143,7 @@ def edit_state(identity: str, within: str, file: Path, access: Access, writing: 
     text = _text_of(file)
     with opened(access, writing) as space:
         report = space.perform(EDIT, within, {"id": identity, "text": text})
-        said = f"Kept as version {report.version.number}." if report.changed else "Nothing was changed."
+        said = f"Saved as version {report.version.number}." if report.changed else "Nothing was changed."
         answer(access, report, [line(said)])
         embed_later(space, writing)
 
@@ -245,7 +245,7 @@ def read_conversation(file: Path, wanted: str) -> tuple[Conversation, tuple[str,
         raise InvalidInput(f"No conversation was found: {'; '.join(found.problems[:_FEW])}.", hint=_FORMS)
     chosen = _chosen(found.conversations, name, wanted)
     if not chosen.messages:
-        raise InvalidInput(f"The conversation in {name} has no messages.", hint="Name another one.")
+        raise InvalidInput(f"The conversation in {name} has no messages.", hint="Choose another conversation.")
     return chosen, (*chosen.notes, *found.problems)
 
 
@@ -254,7 +254,7 @@ def _read(data: bytes, name: str) -> Conversations:
     if may_be_read(name):
         return read_conversations(data, name)
     tried = (read_conversations(data, f"{_CALLED}{ending}") for ending in _ENDINGS)
-    nothing = Conversations((), (f"{name} holds no conversations of a form known here",))
+    nothing = Conversations((), (f"{name} contains no conversations in a known format",))
     return next((found for found in tried if found.conversations), nothing)
 
 
@@ -264,11 +264,11 @@ def _chosen(known: Sequence[Conversation], name: str, wanted: str) -> Conversati
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
-        raise NotFound(f"{name} holds no conversation {wanted!r}.", hint=_listed("It holds", known))
+        raise NotFound(f"{name} contains no conversation {wanted!r}.", hint=_listed("It holds", known))
     called = f" called {wanted!r}" if wanted else ""
     raise InvalidInput(
-        f"{name} holds {len(fitting)} conversations{called}.",
-        hint=_listed("Name one with --conversation", fitting),
+        f"{name} contains {len(fitting)} conversations{called}.",
+        hint=_listed("Choose one with --conversation", fitting),
         details={"conversations": [{"id": one.id, "title": one.title} for one in fitting[:_MOST]]},
     )
 
@@ -295,6 +295,6 @@ def plan_by(flags: MakingFlags) -> MakingPlan:
         return cast("MakingPlan", plan_of(flags))
     if flags != MakingFlags():
         raise InvalidInput(
-            "Models and workflows need the part `workflows`.", hint="Leave the flags out: rules make memories."
+            "Models and workflows need the part `workflows`.", hint="Omit these options; rules then make the memories."
         )
     return MakingPlan()

@@ -78,14 +78,14 @@ class DiscussionSearch:
     def __post_init__(self) -> None:
         parse_zone(self.timezone)
         if self.limit < 1 or self.max_keywords < 1:
-            raise InvalidInput("A search gives at least one result, by at least one keyword.", hint="Use 1 or more.")
+            raise InvalidInput("A search needs at least one result and at least one keyword.", hint="Use 1 or more.")
         if self.recency is not None and self.recency <= 0:
-            raise InvalidInput("The days after which something counts half are not above 0.", hint="Give more.")
+            raise InvalidInput("recency must be above 0 days.", hint="Give more.")
         if any(time is not None and time.tzinfo is None for time in (self.since, self.until, self.asked_at)):
-            raise InvalidInput("A time has no time zone.", hint="Give since, until and asked_at with one.")
+            raise InvalidInput("A time has no time zone.", hint="Give since, until and asked_at a time zone.")
         if not _DATE.fullmatch(self.date_prefix):
             raise InvalidInput(
-                f"{self.date_prefix!r} is not the beginning of a date.", hint="Write 2024, 2024-05 or 2024-05-01."
+                f"{self.date_prefix!r} is not the start of a date.", hint="Use 2024, 2024-05 or 2024-05-01."
             )
 
     @property

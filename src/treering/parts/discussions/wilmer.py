@@ -214,11 +214,11 @@ def _without_secrets(file: WilmerFile) -> WilmerFile:
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
         if is_placeholder(text) and text.strip():
-            rejected.append(f"{memory.pointer}: it only says that there is nothing yet")
+            rejected.append(f"{memory.pointer}: it contains only a placeholder text")
         elif text.strip():
             memories.append(replace(memory, text=text, item=_cleaned_item(memory.item, text)))
         else:
-            rejected.append(f"{memory.pointer}: it holds only text recalled from this memory")
+            rejected.append(f"{memory.pointer}: it contains only text recalled from this memory")
     return replace(file, memories=tuple(memories), rejected=tuple(rejected))
 
 

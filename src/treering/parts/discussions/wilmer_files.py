@@ -56,7 +56,7 @@ def read_file(name: str, content: bytes) -> WilmerFile:
     """Read a file by its name. Raises `InvalidInput` for one that is not what its name says."""
     kind = _kind_of(name)
     if len(content) > _MOST_BYTES:
-        raise _refused(name, f"it has {len(content)} bytes, and {_MOST_BYTES} are the most")
+        raise _refused(name, f"it has {len(content)} bytes; the maximum is {_MOST_BYTES}")
     if name.lower().endswith(".db"):
         return _database(name, content)
     if kind == "state":
@@ -65,7 +65,7 @@ def read_file(name: str, content: bytes) -> WilmerFile:
     if kind == "tracker":
         return WilmerFile(kind)
     if not isinstance(data, list):
-        raise _refused(name, f"it holds a JSON {_called(data)} where a list belongs")
+        raise _refused(name, f"it contains a JSON {_called(data)} instead of a list")
     return _blocks(kind, data)
 
 
@@ -75,8 +75,8 @@ def _kind_of(name: str) -> FileKind:
         if stem.endswith(ending):
             return kind
     raise InvalidInput(
-        f"{name!r} is not a file of WilmerAI that can be imported.",
-        hint=f"Its name has to end with one of: {', '.join(_ENDINGS)}.",
+        f"{name!r} is not a WilmerAI file that can be imported.",
+        hint=f"Its name must end with one of: {', '.join(_ENDINGS)}.",
         details={"given": name, "known": list(_ENDINGS)},
     )
 
@@ -89,7 +89,7 @@ def _json(name: str, content: bytes) -> object:
             return _lines(text)
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _refused(name, "it is not JSON; it may be encrypted or cut off") from error
+        raise _refused(name, "it is not valid JSON; it may be encrypted or truncated") from error
 
 
 def _lines(text: str) -> list[object]:
@@ -109,7 +109,7 @@ def _document(name: str, content: bytes) -> WilmerFile:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _refused(name, "it is not text; it may be encrypted") from error
+        raise _refused(name, "it is not a text file; it may be encrypted") from error
     if not text.strip() or "\0" in text or _TOKEN.fullmatch(text.strip()):
         raise _refused(name, "it is empty or encrypted")
     return WilmerFile("state", (WilmerMemory("", text, _plain(text)),))
@@ -129,7 +129,7 @@ def _blocks(kind: FileKind, data: Sequence[object]) -> WilmerFile:
 
 def _database(name: str, content: bytes) -> WilmerFile:
     if not content.startswith(_SQLITE):
-        raise _refused(name, "it is not a SQLite database; it may be encrypted or cut off")
+        raise _refused(name, "it is not a SQLite database; it may be encrypted or truncated")
     report = _Rows()
     try:
         with closing(apsw.Connection(":memory:")) as rows:
@@ -167,7 +167,7 @@ class _Rows:
         try:
             item = _described(text, json.loads(metadata or "{}"))
         except (ValueError, TypeError, RecursionError):
-            self.rejected.append(f"row {number}: its metadata_json cannot be read; the text was kept without it")
+            self.rejected.append(f"row {number}: its metadata_json is invalid; the text was stored without it")
         self.memories.append(WilmerMemory(f"/memories/{number}", text, item, added=added))
 
 
@@ -224,7 +224,7 @@ def _called(value: object) -> str:
 def _refused(name: str, why: str) -> InvalidInput:
     return InvalidInput(
         f"{name} was not imported: {why}.",
-        hint="Give the file as WilmerAI writes it without encryption (decrypt it with the API key first).",
+        hint="Give the file in WilmerAI's unencrypted format (decrypt it with the API key first).",
         details={"file": name},
     )
 

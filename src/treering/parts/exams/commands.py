@@ -90,7 +90,9 @@ def _bound(text: str) -> tuple[str, float]:
     try:
         return name, float(number)
     except ValueError:
-        raise InvalidInput(f"--least {text} names no number.", hint="Write: --least recall@5=80") from None
+        raise InvalidInput(
+            f"--least {text} does not contain a number.", hint="Use, for example: --least recall@5=80"
+        ) from None
 
 
 HELP = CommandHelp(

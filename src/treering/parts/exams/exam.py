@@ -52,7 +52,7 @@ class ExpectedFind(_Value):
     @model_validator(mode="after")
     def _one(self) -> "ExpectedFind":
         if sum(map(bool, (self.file, self.object, self.says))) != 1:
-            raise ValueError("give one of file, object and says")
+            raise ValueError("give exactly one of file, object and says")
         return self
 
     def __str__(self) -> str:
@@ -104,9 +104,11 @@ class ExamQuestion(_Value):
     @model_validator(mode="after")
     def _has_an_answer(self) -> "ExamQuestion":
         if self.refuse and self.must:
-            raise ValueError("a question to be refused has nothing to find; leave must or refuse out")
+            raise ValueError("a question with refuse has no results to find; remove must or refuse")
         if not (self.refuse or self.must or self.must_not):
-            raise ValueError("say what the answer must have (must), must not have (must_not), or refuse: true")
+            raise ValueError(
+                "give results that must be found (must), results that must not be found (must_not), or refuse: true"
+            )
         return self
 
     @property
@@ -127,14 +129,14 @@ def read_questions(place: Path, *, below: Path | None = None) -> tuple[ExamQuest
     files = sorted(place.glob("*.y*ml")) if place.is_dir() else [place]
     if not files or not files[0].is_file():
         raise NotFound(
-            f"There is no exam at {place}.", hint="Write questions in a YAML file there, or run: treering exam make."
+            f"There is no exam at {place}.", hint="Put questions into a YAML file there, or run: treering exam make."
         )
     found: dict[str, ExamQuestion] = {}
     for file in files:
         for question in _read(file, below or (place if place.is_dir() else place.parent)):
             if question.key in found:
                 raise InvalidInput(
-                    f"{file}: the question {question.key} is there twice.", hint="Give each an id of its own."
+                    f"{file}: the question {question.key} appears twice.", hint="Give each question a unique id."
                 )
             found[question.key] = question
     return tuple(found.values())
@@ -152,9 +154,9 @@ def _read(file: Path, below: Path) -> tuple[ExamQuestion, ...]:
         said = ".".join(map(str, field))
         raise InvalidInput(f"{file}, {where}{f', {said}' if said else ''}: {first['msg']}.", hint=hint) from error
     except KeyError as error:
-        raise InvalidInput(f"{file} is no exam: it has no list of questions.", hint=hint) from error
+        raise InvalidInput(f"{file} is not an exam: it has no list of questions.", hint=hint) from error
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{file} is no exam: {error}.", hint=hint) from error
+        raise InvalidInput(f"{file} is not an exam: {error}.", hint=hint) from error
 
 
 class FoundExpected(_Value):

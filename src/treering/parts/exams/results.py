@@ -79,9 +79,9 @@ def report_on(run: ExamRun, before: ExamRun | None, least: Mapping[str, float]) 
     measured = {answer.key: _measures(answer) for answer in run.answers}
     figures = _figures(measured)
     if unknown := [name for name in least if name not in NAMES]:
-        raise InvalidInput(f"There is no figure {unknown[0]!r}.", hint=f"There are: {', '.join(NAMES)}.")
+        raise InvalidInput(f"Unknown metric {unknown[0]!r}.", hint=f"Available: {', '.join(NAMES)}.")
     below = [
-        f"{name} is {figures[name].mean:.1f}, and has to be {bound:g}"
+        f"{name} is {figures[name].mean:.1f}; the required minimum is {bound:g}"
         for name, bound in least.items()
         if name in figures and figures[name].mean < bound
     ]
@@ -177,7 +177,7 @@ def last_run(folder: Path, *, below: Path) -> ExamRun | None:
     try:
         return ExamRun.model_validate_json(lines[-1]) if lines else None
     except ValidationError as error:
-        raise Corrupt(f"{folder / RUNS} does not end with a run.", hint="Remove its last line.") from error
+        raise Corrupt(f"{folder / RUNS} does not end with a run.", hint="Delete its last line.") from error
 
 
 def keep_run(folder: Path, run: ExamRun, *, below: Path) -> None:
@@ -230,7 +230,7 @@ def keep_in_space(engine: Engine, exam: str, report: ExamReport) -> None:
     owner = engine.clock.random_bytes(8).hex()
     with held(engine.leases, _ALL, owner, 10.0, wait_seconds=5.0) as lease:
         if lease is None:
-            raise Unavailable("Another process is keeping the run of an exam.", hint="Try again.")
+            raise Unavailable("Another process is saving an exam run.", hint="Try again.")
         before = _listed(jobs)
         number = before[0].number + 1 if before else 1
         run = KeptRun(
@@ -259,7 +259,7 @@ def _listed(jobs: JobLog) -> tuple[KeptRun, ...]:
     try:
         return tuple(map(KeptRun.model_validate, (jobs.find(_ALL) or {}).get("runs", ())))
     except ValidationError as error:
-        raise Corrupt("The runs of exams in this space cannot be read.", hint="Restore it from a backup.") from error
+        raise Corrupt("The exam runs in this space cannot be read.", hint="Restore the space from a backup.") from error
 
 
 class HistoryInput(Value):
@@ -277,7 +277,7 @@ def history(call: Call, given: HistoryInput, _options: Nothing) -> ExamHistory:
         return ExamHistory()
     shown = next((one for one in runs if given.run in (0, one.number)), None)
     if shown is None:
-        raise NotFound(f"Run {given.run} is not kept.", hint=f"Runs {runs[-1].number} to {runs[0].number} are.")
+        raise NotFound(f"Run {given.run} does not exist.", hint=f"Stored runs: {runs[-1].number} to {runs[0].number}.")
     row = jobs.find(_row(shown.number)) or {}
     told = {name: row.get(name, ()) for name in ("answers", "moved")}
     try:
@@ -288,7 +288,7 @@ def history(call: Call, given: HistoryInput, _options: Nothing) -> ExamHistory:
 
 HISTORY = Operation(
     "exam history",
-    "Tell which runs of exams are kept, and what one of them came to.",
+    "List the stored exam runs, or show the results of one.",
     HistoryInput,
     Nothing,
     ExamHistory,
@@ -313,7 +313,7 @@ def as_lines(report: ExamReport) -> Iterator[str]:
     for moved in report.moved[:_SHOWN]:
         yield f"{'better' if moved.better else 'worse'}: {moved.key}  {_short(moved.ask)}"
         yield from (f"    {line}" for line in moved.wanted)
-    yield from (f"below what was asked for: {line}" for line in report.missed)
+    yield from (f"below the required value: {line}" for line in report.missed)
 
 
 def as_markdown(report: ExamReport) -> str:
@@ -332,7 +332,7 @@ def as_markdown(report: ExamReport) -> str:
         f"{_cell('; '.join(one.wanted))}"
         for one in report.moved
     ]
-    missed = [f"- below what was asked for: {line}" for line in report.missed]
+    missed = [f"- below the required value: {line}" for line in report.missed]
     head = ["| figure | now | questions | since the last run |", "| --- | --- | --- | --- |"]
     return "\n".join(["## Exam", "", *missed, "", *head, *rows, "", *wrong[:_SHOWN], "", *changed[:_SHOWN]]) + "\n"
 
@@ -364,11 +364,15 @@ def as_json(report: ExamReport) -> str:
 def why_wrong(answer: ExamAnswer) -> list[str]:
     """Say what is wrong with an answer that is not right."""
     if answer.refuse != answer.refused:
-        return ["answered, and nothing here answers it" if answer.refuse else "refused, although it can be answered"]
+        return [
+            "answered, although the space contains no answer"
+            if answer.refuse
+            else "refused, although the space contains an answer"
+        ]
     late = [one for one in answer.found if one.rank is None or one.rank > FIRST]
     return [
         *(f"{one.wanted}: {'not found' if one.rank is None else f'at {_place(one)}'}" for one in late),
-        *(f"{one.wanted}: must not be found, and is at {_place(one)}" for one in answer.forbidden),
+        *(f"{one.wanted}: must not be found, but is at {_place(one)}" for one in answer.forbidden),
     ]
 
 

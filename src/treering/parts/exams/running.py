@@ -49,7 +49,7 @@ def run_exam(
     statuses = {"accepted", "candidate"} if candidates else {"accepted"}
     questions = [one for one in read_questions(place, below=below) if one.status in statuses]
     if not questions:
-        raise NotFound(f"No question at {place} is accepted.", hint="Accept some there, or give --candidates.")
+        raise NotFound(f"No question at {place} is accepted.", hint="Accept some of them, or use --candidates.")
     before = last_run(folder, below=below or folder)
     with opened(access) as space, bars() as advance:
         given = ask_all(space, questions, semantic=semantic, told=lambda done, total: advance("asking", done, total))
@@ -75,7 +75,9 @@ def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
     """Write questions that are not known yet into `proposed.yaml` of an exam."""
     folder, below = place or FOLDER, place or Path()
     if folder.suffix in (".yaml", ".yml"):
-        raise InvalidInput(f"{folder} is a file.", hint="Name a folder; proposals go into proposed.yaml there.")
+        raise InvalidInput(
+            f"{folder} is a file.", hint="Give a folder; the proposals are written to proposed.yaml there."
+        )
     known = _known(folder, below)
     file = folder / PROPOSED
     before = read_questions(file, below=below) if file.is_file() else ()
@@ -85,7 +87,7 @@ def make_exam(access: Access, place: Path | None, *, commits: int) -> None:
         check_inside(file, below)
         write_proposed(file, made, before)
     facts = {"file": str(file), "proposed": len(made), "known": len(known)}
-    said = f"{len(made)} question{'' if len(made) == 1 else 's'} proposed in {file}; accept what is worth asking."
+    said = f"{len(made)} question{('' if len(made) == 1 else 's')} proposed in {file}; accept the useful ones."
     answer(access, facts, [line(said if made else "Nothing new to propose.")])
 
 
@@ -142,7 +144,7 @@ def write_proposed(file: Path, questions: Sequence[ExamQuestion], before: Sequen
         text = yaml.safe_dump({"questions": held}, allow_unicode=True, sort_keys=False, width=100)
         file.write_text(_HEAD + text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", hint="Name another folder.") from error
+        raise InvalidInput(f"Cannot write {file}: {error.strerror}.", hint="Choose another folder.") from error
 
 
 def _of_history(repository: GitRepository, commits: int) -> Iterator[ExamQuestion]:

@@ -81,9 +81,9 @@ def text_of(source: Source) -> str:
 def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequence[str]:
     """Return a list of texts as such. Raises `InvalidInput` naming the field if it is not one."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise field_error(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
+        raise field_error(field, f"it must be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
     if most is not None and len(texts) > most:
-        raise field_error(field, f"{len(texts)} are more than {most}", hint=f"Give at most {most} in one call.")
+        raise field_error(field, f"{len(texts)} texts; the maximum is {most}", hint=f"Give at most {most} per call.")
     return [_checked_text(text, f"{field}.{place}") for place, text in enumerate(texts)]
 
 
@@ -95,9 +95,9 @@ def field_error(field: str, problem: str, *, hint: str) -> InvalidInput:
 
 def _checked_text(text: object, field: str) -> str:
     if not isinstance(text, str):
-        raise field_error(field, f"it has to be a text, not {_called(text)}", hint="Give plain texts.")
+        raise field_error(field, f"it must be a text, not {_called(text)}", hint="Give plain texts.")
     if not text.strip():
-        raise field_error(field, "the text is empty", hint="Leave it out, or say something.")
+        raise field_error(field, "the text is empty", hint="Omit it, or give a text.")
     return well_formed(text)
 
 
@@ -130,7 +130,7 @@ REQUESTS_PER_DOCUMENT = 2
 class NotRead(Value):
     """A document, or a part of one, that the model could not read, and why."""
 
-    position: int = Field(description="Which of the given documents it is, from 0.")
+    position: int = Field(description="Index of the given document, from 0.")
     why: str
 
 
@@ -141,7 +141,7 @@ class ReadByModel(Value):
     documents: int
     requests: int
     tokens: int
-    cost: Decimal | None = Field(description="In US dollars; null where the model's price is not known.")
+    cost: Decimal | None = Field(description="In US dollars; null if the price of the model is unknown.")
     failures: tuple[NotRead, ...] = ()
     triples: dict[int, tuple[Triple, ...]] = Field(default={}, exclude=True)
     """By the place of the document."""
@@ -202,8 +202,8 @@ class Answered(Recalled):
 class Reply(BaseModel):
     """What a model is asked for."""
 
-    answer: str = Field(description="The answer, as short as the question allows; empty where no document has it.")
-    citations: list[int] = Field(default=[], description="The numbers of the documents it rests on.")
+    answer: str = Field(description="The answer, as short as possible; empty if no document contains it.")
+    citations: list[int] = Field(default=[], description="Numbers of the documents it is based on.")
 
 
 def answer(model: LanguageModel, recalled: Recalled, *, budget: Budget) -> Answered:

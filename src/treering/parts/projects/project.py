@@ -70,7 +70,7 @@ DeleteOutcome = Literal["deleted", "erased", "unknown", "proposed", "failed"]
 class Indexed(Value):
     """What became of one document."""
 
-    position: int = Field(description="Which of the given documents it is, from 0.")
+    position: int = Field(description="Index of the given document, from 0.")
     outcome: IndexOutcome
     why: str = ""
     source_id: str = ""
@@ -94,7 +94,7 @@ class IndexReport(Value):
 class Deleted(Value):
     """What became of the deletion of one document."""
 
-    position: int = Field(description="Which of the given documents it is, from 0.")
+    position: int = Field(description="Index of the given document, from 0.")
     outcome: DeleteOutcome
     why: str = ""
     source_id: str = ""
@@ -198,7 +198,7 @@ class ProjectMemory:
         without a model, `Denied` beyond the budget, `Unavailable` where the model cannot answer.
         """
         if self._model is None:
-            raise InvalidInput("Answering needs a language model, and none was given.", hint=_NO_MODEL)
+            raise InvalidInput("Answering needs a language model, but none was given.", hint=_NO_MODEL)
         found = self.retrieve(project_id, queries, num_to_retrieve)
         ceiling = budget or Budget(requests=REQUESTS_EACH * len(found))
         return [answer(self._model, recalled, budget=ceiling) for recalled in found]
@@ -231,13 +231,13 @@ def checked_project_id(project_id: object) -> str:
     name = str(project_id) if isinstance(project_id, int | UUID) and not isinstance(project_id, bool) else project_id
     if isinstance(name, str) and is_project_id(name):
         return name
-    raise field_error("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
+    raise field_error("project_id", f"{_shown(project_id)} is not a valid project id", hint=_PROJECT_HINT)
 
 
 def _checked_count(count: object) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST_RETRIEVED:
         return count
-    hint = f"Ask for 1 to {MOST_RETRIEVED} documents."
+    hint = f"Use 1 to {MOST_RETRIEVED} documents."
     raise field_error("num_to_retrieve", f"{_shown(count)} is not a number from 1 to {MOST_RETRIEVED}", hint=hint)
 
 
@@ -253,7 +253,7 @@ def _checked_triples(triples: object, count: int) -> Mapping[int, Sequence[Tripl
     except ValidationError as error:
         raise invalid_fields(error, model=_Stated) from error
     if len(stated) != count:
-        hint = "Give one list for each document; an empty one where nothing more is known."
+        hint = "Give one list per document; an empty one if nothing more is known."
         raise field_error("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
     return dict(enumerate(stated))
 
@@ -289,7 +289,7 @@ def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport
     written = {item.origin: item for item in report.items}
     for place, document in enumerate(documents):
         if document.is_empty:
-            why = "nothing is left of it to keep"
+            why = "nothing of it is left to store"
             yield Indexed(position=place, outcome="skipped", why=why, changes=document.changes)
             continue
         # Of a text that was given twice, the second finds the first.

@@ -36,7 +36,7 @@ _PROJECT: Schema = {
     "schema": {"type": "string", "pattern": r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._\-]{0,63}$"},
     "example": "acme-web",
 }
-_MAKES_NONE = "In a project that nothing was indexed in so far, nothing is found and nothing known."
+_MAKES_NONE = "An empty project has no results and no knowledge."
 _SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
 # The pattern is only told, not checked here: the memory itself says better what is wrong.
 _Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
@@ -67,18 +67,20 @@ class IndexRequest(Value):
     triples: tuple[tuple[Triple, ...], ...] | None = Field(
         default=None,
         description=(
-            "What each document states, one list for each (which may be empty), where that is known; the texts are "
-            "read for more."
+            "Known statements of each document, one list per document (which may be empty); more "
+            "are extracted from the texts."
         ),
     )
-    wait: bool = Field(default=False, description="Answer when they are found by meaning, too.")
+    wait: bool = Field(default=False, description="Wait until they are embedded.")
 
 
 class RetrieveRequest(Value):
     """Questions to find documents for."""
 
-    queries: Annotated[tuple[_Text, ...], Field(max_length=MOST_QUERIES, description="Questions, or words.")]
-    num_to_retrieve: int = Field(default=5, ge=1, le=MOST_RETRIEVED, description="At most so many for each.")
+    queries: Annotated[tuple[_Text, ...], Field(max_length=MOST_QUERIES, description="Questions or words.")]
+    num_to_retrieve: int = Field(
+        default=5, ge=1, le=MOST_RETRIEVED, description="Maximum number of results per question."
+    )
 
 
 class DeleteRequest(Value):
@@ -88,8 +90,8 @@ class DeleteRequest(Value):
     erase: bool = Field(
         default=False,
         description=(
-            "Leave nothing of them, in the history neither; takes time. Denied, unless the project's policy lets "
-            "agents erase: this server writes as one."
+            "Erase them from the history too; takes time. Denied unless the project's policy "
+            "lets agents erase: this server writes as one."
         ),
     )
 
@@ -171,9 +173,9 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
     return (
         route(
             "index",
-            "Keep documents, each once.",
+            "Store documents, each once.",
             lambda project, body, caller: _index(memory(caller), project, body),
-            description="This makes the project, where there is none yet.",
+            description="Creates the project if it does not exist.",
             writes=True,
             takes=IndexRequest,
             gives=IndexReport,
@@ -181,7 +183,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
         ),
         route(
             "retrieve",
-            "Find the documents that answer questions best.",
+            "Find the documents that best answer questions.",
             lambda project, body, caller: _retrieve(memory(caller), project, body),
             description=_MAKES_NONE,
             writes=False,
@@ -190,7 +192,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
         ),
         route(
             "delete",
-            "Take documents out by their exact text.",
+            "Delete documents by their exact text.",
             lambda project, body, caller: _delete(memory(caller), project, body, caller),
             description=_MAKES_NONE,
             writes=True,

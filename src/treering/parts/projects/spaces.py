@@ -148,7 +148,7 @@ class ProjectSpaces:
     def _take(self, project_id: str) -> "_Space":
         with self._lock:
             if self._closed:
-                raise InvalidInput("These projects were closed.", hint="Open them again: treering.open_projects().")
+                raise InvalidInput("These projects are closed.", hint="Open them again: treering.open_projects().")
             space = self._spaces.setdefault(project_id, _Space())
             self._spaces.move_to_end(project_id)
             space.users += 1
@@ -196,8 +196,8 @@ class ProjectSpaces:
         spaces = options.get(SPACE, "")
         if not spaces:
             raise InvalidInput(
-                f"The address {self._place} does not say below which name projects are kept.",
-                hint=f"Add ?{SPACE}=NAME: a project is the space NAME/PROJECT_ID.",
+                f"The address {self._place} does not contain a name for the projects.",
+                hint=f"Add ?{SPACE}=NAME: each project is the space NAME/PROJECT_ID.",
             )
         return replace(self._place, options=tuple({**options, SPACE: f"{spaces}/{project_id}"}.items()))
 
@@ -386,8 +386,8 @@ def _memory(folder: Folder | None, named: ModelNames) -> Projects:
     named_folder = fspath(folder or "") or Settings.read().memory_save_dir
     if not named_folder:
         raise InvalidInput(
-            "No folder is named for the projects: base_save_dir is empty, and so is MEMORY_SAVE_DIR.",
-            hint="Give base_save_dir or set MEMORY_SAVE_DIR; without a folder, make no calls of memory.",
+            "There is no folder for the projects: base_save_dir and MEMORY_SAVE_DIR are empty.",
+            hint="Set base_save_dir or MEMORY_SAVE_DIR; without a folder, make no memory calls.",
         )
     return _opened(Path(named_folder).absolute(), models)
 

@@ -51,7 +51,7 @@ def supervise(asked: "SuperviseFlags") -> None:
     tickets = read_tickets(asked.tickets)
     assessor = _assessor(asked)
     if not asked.folder.is_dir():
-        raise InvalidInput(f"{asked.folder} is not a folder.", hint="Name the work tree with --folder.")
+        raise InvalidInput(f"{asked.folder} is not a folder.", hint="Give the work tree with --folder.")
     project = asked.project or _name_of(asked.folder)
     with terminable(), _memory(asked) as memory:
         supervisor = Supervisor(
@@ -72,8 +72,8 @@ def supervise(asked: "SuperviseFlags") -> None:
 def _assessor(asked: "SuperviseFlags") -> Assessor:
     if bool(asked.model) == bool(asked.script):
         raise InvalidInput(
-            "treering supervise needs either --model or --script.",
-            hint="Name a model with --model, or a script with --script.",
+            "treering supervise needs --model or --script.",
+            hint="Give a model with --model, or a script with --script.",
         )
     if asked.script:
         return read_script(asked.script)
@@ -144,7 +144,7 @@ def read_tickets(path: Path) -> list[Ticket]:
     for number, ticket in enumerate(tickets, 1):
         first = seen.setdefault(ticket.key, number)
         if first != number:
-            hint = "Give each ticket an id of its own, or leave one out."
+            hint = "Give each ticket a unique id, or remove one."
             raise InvalidInput(f"{path.name}: entry {number} has the same ticket id as entry {first}.", hint=hint)
     return tickets
 
@@ -174,7 +174,7 @@ def _assessments(data: object, where: str) -> list[Assessment]:
 def _entries(data: object, where: str, *, hint: str) -> Sequence[object]:
     if isinstance(data, list) and data:
         return data
-    raise InvalidInput(f"{where} must hold a list of entries.", hint=hint)
+    raise InvalidInput(f"{where} must contain a list of entries.", hint=hint)
 
 
 def _entry(model: type[_Entry], data: object, where: str) -> _Entry:

@@ -26,8 +26,8 @@ class Assessment(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     complete: bool = Field(description="Whether the ticket is done.")
-    summary: str = Field(default="", description="What was done and learned, for whoever meets this again.")
-    next_prompt: str = Field(default="", description="What the worker is told next; empty where the ticket is done.")
+    summary: str = Field(default="", description="What was done and learned, for anyone who meets this problem again.")
+    next_prompt: str = Field(default="", description="Next prompt for the worker; empty if the ticket is done.")
 
     @field_validator("summary", "next_prompt", mode="before")
     @classmethod
@@ -39,7 +39,7 @@ class Assessment(BaseModel):
     def _tells_no_memories(cls, prompt: str) -> str:
         if HEADING.casefold() in " ".join(prompt.split()).casefold():
             raise ValueError(
-                f"{HEADING!r} is for the supervisor alone; say in your own words what the worker needs to know"
+                f"{HEADING!r} is only for the supervisor; describe in your own words what the worker needs to know"
             )
         return prompt
 
@@ -101,8 +101,8 @@ class Script:
         if briefing.turns < len(own):
             return own[briefing.turns]
         raise InvalidInput(
-            f"The script has {len(own)} assessments for this ticket, and none after turn {briefing.turns}.",
-            hint="The first opens the ticket, and each turn needs one more; the last says complete: true.",
+            f"The script has {len(own)} assessments for this ticket, but none after turn {briefing.turns}.",
+            hint="The first one opens the ticket, and each turn needs one more; the last one has complete: true.",
         )
 
 

@@ -93,10 +93,10 @@ _GAP = " … "
 class Ticket(Value):
     """Work somebody asked for. The `id` tells it from others; by default title and description do."""
 
-    id: str = Field(default="", max_length=200, description="What the tracker calls it.")
-    title: str = Field(min_length=1, description="What people call it.")
-    description: str = Field(default="", description="What is asked for. `None` is an empty one.")
-    occurrence: int = Field(default=1, ge=1, description="Which of several tickets alike and without id, from 1.")
+    id: str = Field(default="", max_length=200, description="Id in the tracker.")
+    title: str = Field(min_length=1, description="Title of the ticket.")
+    description: str = Field(default="", description="Description of the work. `None` is an empty one.")
+    occurrence: int = Field(default=1, ge=1, description="Number among several similar tickets without an id, from 1.")
 
     @field_validator("description", mode="before")
     @classmethod
@@ -279,8 +279,8 @@ class TicketRecord:
         operations: list[Operation] = [Create(object=opened), _move(opened, "in_progress")]
         report = self._submit(operations, "Work on the ticket begins", key=f"ticket {self._ticket.key} opened")
         if report.receipt and report.receipt.replayed:
-            hint = "Make the call again. Where its record was erased since, give the ticket another id."
-            raise Conflict(f"Somebody else has opened the ticket {self._ticket.key}.", hint=hint)
+            hint = "Repeat the call. If its record was erased, give the ticket another id."
+            raise Conflict(f"The ticket {self._ticket.key} was already opened by another run.", hint=hint)
 
     def _withdrawals(self, patch_id: str) -> list[Operation]:
         """Return what archives the documents and Activities that a patch created, as far as they are still there."""
@@ -299,7 +299,7 @@ class TicketRecord:
         item = document.item(engine.segmenters["text"], max_chars=engine.limits.max_segment_chars)
         draft = InlineReader(engine.segmenters, engine.limits).read(InlineItem.model_validate(item))
         if not isinstance(draft, SourceDraft):
-            raise InvalidInput(f"The ticket cannot be kept: {draft.why}.", hint="Give a shorter summary.")
+            raise InvalidInput(f"The ticket cannot be stored: {draft.why}.", hint="Give a shorter summary.")
         known_sources = KnownSources(engine.ledger, scope=ROOT)
         changes = SourceChanges([SourceToWrite(draft)], known_sources=known_sources, scope=ROOT, clock=engine.clock)
         return changes.results[0].source_id, list(changes.operations())
@@ -335,7 +335,7 @@ class TicketRecord:
         if item and item.status in _DONE:
             return Completed("unchanged", item.id)
         raise InvalidInput(
-            f"The ticket {self._ticket.key} was completed before, and its record was erased since.",
+            f"The ticket {self._ticket.key} was already completed, and its record has been erased.",
             hint="Give it another id to complete it again.",
         )
 

@@ -246,7 +246,7 @@ def usable_plan(plan: WikiPlan, files: Collection[str]) -> tuple[WikiPlan, tuple
             notes.append(f"the page {path!r} was planned twice")
             continue
         gone = [file for file in page.relevant_files if file not in files]
-        notes += [f"{path} names the file {file!r}, which is not there" for file in gone]
+        notes += [f"{path} cites the file {file!r}, which does not exist" for file in gone]
         there = tuple(dict.fromkeys(file for file in page.relevant_files if file in files))
         pages[path.casefold()] = replace(page, path=path, relevant_files=there)
     return replace(plan, pages=tuple(pages.values())), tuple(notes)
@@ -273,7 +273,7 @@ def page_with_citations(
         place = (link.path, *link.lines) if link.lines else None
         cited = _cited(place, quotes.get(place, ""), citations) if place else None
         if cited is None:
-            notes.append(f"a citation of {link.path}#{link.fragment}, which does not hold")
+            notes.append(f"a citation of {link.path}#{link.fragment}, which is not valid")
             return None
         made[(cited.path, cited.first_line, cited.last_line)] = cited
         return source_target(cited)

@@ -47,7 +47,7 @@ def problems_of(
             yield PageProblem(planned.path, wrong)
         for one in checked.get(planned.path, ()):
             if one.state in (CitationState.CHANGED, CitationState.GONE):
-                yield PageProblem(planned.path, f"it cites {one.cited}, where these lines do not stand")
+                yield PageProblem(planned.path, f"it cites {one.cited}, but these lines do not exist there")
 
 
 def is_empty(body: str) -> bool:
@@ -66,14 +66,14 @@ def _wrong_links(page: WikiPage, paths: set[str]) -> Iterator[str]:
     cited = {(one.path, one.first_line, one.last_line) for one in page.citations}
     for link in body_links(page.body):
         if link.scheme == "page" and link.path not in paths:
-            yield f"it links to the page {link.path!r}, which the wiki does not have"
+            yield f"it links to the page {link.path!r}, which is not in the wiki"
         if link.scheme == "source" and (link.lines is None or (link.path, *link.lines) not in cited):
             yield f"its link to {link.path}#{link.fragment} is not among its citations"
 
 
 _SHOWN_PROBLEMS = 5
-NEW, FORCED, CHANGED = "it is new", "all pages were asked for", "what it is made of changed"
-CITED, LINKED = "lines it cites changed", "it links to a page that is gone"
+NEW, FORCED, CHANGED = "it is new", "all pages were requested", "its sources changed"
+CITED, LINKED = "lines it cites changed", "it links to a deleted page"
 
 
 @runtime_checkable
@@ -341,7 +341,7 @@ def _invalid(problems: list[PageProblem]) -> InvalidInput:
     shown = "; ".join(map(str, problems[:_SHOWN_PROBLEMS]))
     more = f"; and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""
     return InvalidInput(
-        f"The wiki is not valid, and was not published: {shown}{more}.",
-        hint="The wiki from before stands. Generate again: these pages are written anew.",
+        f"The wiki is not valid and was not published: {shown}{more}.",
+        hint="The previous wiki is unchanged. Generate again: these pages are rewritten.",
         details={"problems": [str(problem) for problem in problems]},
     )

@@ -199,8 +199,8 @@ class KeptWikis:
         known = self.open_run()
         if known is None or known.id != run.id:
             raise Conflict(
-                "Another run of this wiki has begun, so this one was not completed.",
-                hint="Let one process generate a wiki at a time.",
+                "Another run of this wiki has started, so this one was not completed.",
+                hint="Run only one process per wiki at a time.",
             )
 
     def _others(self, names: Iterable[RecordName]) -> Sequence[RecordName]:
@@ -347,5 +347,5 @@ MOST_PAGES = 2_000
 def check_plan(plan: WikiPlan) -> None:
     """Raise `InvalidInput` for a plan without pages, with too many, or with a path that cannot be a page's."""
     if not 1 <= len(plan.pages) <= MOST_PAGES:
-        raise InvalidInput(f"The plan has {len(plan.pages)} pages.", hint=f"Plan from 1 to {MOST_PAGES} pages.")
+        raise InvalidInput(f"The plan has {len(plan.pages)} pages.", hint=f"Plan 1 to {MOST_PAGES} pages.")
     check_page_paths(page.path for page in plan.pages)

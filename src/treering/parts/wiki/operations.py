@@ -73,17 +73,17 @@ class _LinkCheck:
 
     def _why_broken(self, page: Path, target: str) -> str:
         if _SCHEME.match(target):
-            return "" if _WEB.match(target) else "its scheme leads nowhere"
+            return "" if _WEB.match(target) else "its scheme is not supported"
         address, _, fragment = target.partition("#")
         place = self._place(page, unquoted(address))
         if place is None:
-            return "it leads out of the wiki and its work tree"
+            return "it points outside the wiki and its work tree"
         try:
             there = place.exists()
         except (OSError, ValueError):
             there = False
         if not there:
-            return "there is no such file"
+            return "the file does not exist"
         return self._why_no_fragment(place, unquoted(fragment)) if fragment and place.is_file() else ""
 
     def _place(self, page: Path, address: str) -> Path | None:
@@ -169,8 +169,8 @@ def _standing(path: str, record: WrittenFile, digests: Mapping[str, Collection[s
 
 
 def _missing(record: WrittenFile, digests: Mapping[str, Collection[str]]) -> Iterator[str]:
-    yield from (f"{one.path} is gone" for one in record.cited if one.path not in digests)
-    yield from (f"its link {link} leads nowhere" for link in record.unresolved)
+    yield from (f"{one.path} was deleted" for one in record.cited if one.path not in digests)
+    yield from (f"its link {link} is broken" for link in record.unresolved)
 
 
 def _changed(record: WrittenFile, digests: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -187,28 +187,28 @@ def _bounded(reasons: list[str]) -> tuple[str, ...]:
 class WikiInput(Value):
     """Which wiki. Paths are given as they are: a link in the place of the folder is seen and not followed."""
 
-    to: str = Field(default="", description="Its folder; by default `wiki` in the work tree of the repository.")
-    repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+    to: str = Field(default="", description="Folder of the wiki; default: `wiki` in the work tree of the repository.")
+    repository: str = Field(default="", description="Work tree; default: the current one.")
 
 
 class BuildOptions(Value):
     """How to write it."""
 
     links: LinkForm = Field(
-        default="auto", description="Where citations lead: forge, files, text; auto takes the first that is known."
+        default="auto", description="Target of citations: forge, files, text; auto uses the first that is available."
     )
-    dry_run: bool = Field(default=False, description="Tell what would change, and change nothing.")
+    dry_run: bool = Field(default=False, description="Show the changes without making them.")
 
 
 class PublishInput(Value):
     """Where to."""
 
-    to: str = Field(min_length=1, description="The folder to write to.")
-    repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+    to: str = Field(min_length=1, description="Folder to write to.")
+    repository: str = Field(default="", description="Work tree; default: the current one.")
     generated: str = Field(
-        default="", description="The repository_id of a wiki that `generate_wiki` keeps in the space: publish that one."
+        default="", description="repository_id of a wiki that `generate_wiki` stored in the space: publish this one."
     )
-    branch: str = Field(default="", description="The branch that `generated` is of; by default that of no branch.")
+    branch: str = Field(default="", description="Branch of `generated`; default: the wiki without a branch.")
 
 
 class WikiWritten(Value):
@@ -269,7 +269,7 @@ def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
     wiki = WikiFolder(folder)
     manifest = wiki.manifest()
     if not manifest.files:
-        raise NotFound(f"There is no wiki in {folder}.", hint="Write it first: treering wiki build.")
+        raise NotFound(f"There is no wiki in {folder}.", hint="Create it first: treering wiki build.")
     known = wiki.known_files()
     cited = sorted({one.path for file in manifest.files.values() for one in file.cited})
     return WikiStatus(
@@ -324,7 +324,7 @@ _READS_FILES = replace(READS, reads_files=True)
 
 BUILD = Operation(
     "wiki build",
-    "Write the wiki of a repository as Markdown files; only files that differ are written.",
+    "Write the wiki of a repository as Markdown files; only changed files are written.",
     WikiInput,
     BuildOptions,
     WikiWritten,
@@ -334,7 +334,7 @@ BUILD = Operation(
 )
 PUBLISH = Operation(
     "wiki publish",
-    "Write the wiki of a repository into a folder for readers elsewhere.",
+    "Publish the wiki of a repository to a folder for other readers.",
     PublishInput,
     BuildOptions,
     WikiWritten,
@@ -344,7 +344,7 @@ PUBLISH = Operation(
 )
 STATUS = Operation(
     "wiki status",
-    "Tell which pages of a wiki are stale and why, which a person changed, and which links are broken.",
+    "Report the pages of a wiki that are stale and why, pages changed by a person, and broken links.",
     WikiInput,
     Nothing,
     WikiStatus,

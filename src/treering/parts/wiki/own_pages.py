@@ -23,7 +23,7 @@ PREFIX = "wiki-page:"
 _MOST_BYTES = 64 * 1024 * 1024
 _LONGEST = 1_000
 _TITLE_CHARS = 120
-_PASSED_OVER = "a page that Treering wrote; only what a person changes in it is read"
+_PASSED_OVER = "a page written by Treering; only changes made by a person are read"
 _SAYS = "is described as"
 
 
@@ -38,7 +38,7 @@ class WikiPages:
     ) -> SourceDraft | Skipped | None:
         """Read a file that may be a page; return `None` if it is not."""
         if is_manifest_of_wiki(path):
-            return Skipped(origin, "a list of the pages that Treering wrote")
+            return Skipped(origin, "a list of the pages written by Treering")
         record = self._record(path)
         return _reading(record, data, path=path, origin=origin, commit=commit) if record else None
 
@@ -70,7 +70,7 @@ class WikisOnDisk:
     def reading(self, data: bytes, *, place: Path, path: str, origin: str) -> SourceDraft | Skipped | None:
         """Read a file that may be a page; `path` is what it is cited by. Return `None` if it is not."""
         if is_manifest_of_wiki(place.name):
-            return Skipped(origin, "a list of the pages that Treering wrote")
+            return Skipped(origin, "a list of the pages written by Treering")
         if place.suffix != ".md":
             return None
         for folder in place.parents:
@@ -156,10 +156,10 @@ def _reading(
     if text is None or path.rpartition("/")[2] in (INDEX, LOG):
         return Skipped(origin, _PASSED_OVER)
     if text.open_region:
-        return Skipped(origin, "a page in which a region of a person is begun and not ended, or ended and not begun")
+        return Skipped(origin, "a page whose region for a person lacks its start or its end")
     edits = edited_blocks(record, text) if is_edited(record, text) else []
     if not edits and not text.regions:
-        removed = "; passages are missing, which states nothing" if is_edited(record, text) else ""
+        removed = "; deleted passages state nothing" if is_edited(record, text) else ""
         return Skipped(origin, _PASSED_OVER + removed)
     return _draft(record.title or path, edits, text, data.decode(), path=path, origin=origin, commit=commit)
 

@@ -30,11 +30,11 @@ class WikiPageInput(Value):
     """Which page."""
 
     path: str = Field(default="", description="Such as `modules/flask-app.md`; empty: the index.")
-    repository: str = Field(
-        default="", description="The name or the origin of the repository, where there are several."
+    repository: str = Field(default="", description="Name or origin of the repository, if there are several.")
+    generated: str = Field(
+        default="", description="repository_id of a wiki that `generate_wiki` stored: show this one."
     )
-    generated: str = Field(default="", description="The repository_id of a wiki that `generate_wiki` keeps: that one.")
-    branch: str = Field(default="", description="The branch that `generated` is of; by default that of no branch.")
+    branch: str = Field(default="", description="Branch of `generated`; default: the wiki without a branch.")
 
 
 class WikiPageOptions(Value):
@@ -43,7 +43,7 @@ class WikiPageOptions(Value):
     at: str = Field(
         default="",
         max_length=300,
-        description="As it is on this branch or commit; default: the work tree asked from.",
+        description="State on this branch or commit; default: the current work tree.",
     )
 
 
@@ -205,8 +205,8 @@ def kept_wiki(engine: Engine, repository_id: str, branch: str) -> tuple[WikiPlan
     wiki = kept.current()
     if wiki is None:
         raise NotFound(
-            f"The space keeps no wiki of {repository_id!r}" + (f" on {branch!r}." if branch else "."),
-            hint="Generate it first: generate_wiki(…); or leave `generated` out, and the wiki is made of rules.",
+            f"The space has no wiki of {repository_id!r}" + (f" on {branch!r}." if branch else "."),
+            hint="Generate it first: generate_wiki(…); or omit `generated` for a wiki made by rules.",
         )
     return wiki.plan, list(kept.pages(wiki).values())
 
@@ -227,7 +227,7 @@ def _changes(engine: Engine, scope: str, subject: WikiSubject, files: Sequence[s
 
 PAGE = Operation(
     "wiki page",
-    "Show a page of the wiki as it would be written now, with what links to it and the history of its files.",
+    "Show a page of the wiki as it would be written now, with the pages that link to it and the history of its files.",
     WikiPageInput,
     WikiPageOptions,
     WikiPageReport,

@@ -91,7 +91,7 @@ def _written(told: WikiWritten) -> Iterator[IndentedLine]:
     yield from _list(
         "Kept as they are, for a person wrote or changed them:",
         told.conflicts,
-        "`treering ingest` proposes such edits; remove a page to have it written anew.",
+        "`treering ingest` proposes such edits; delete a page to have it rewritten.",
     )
 
 

@@ -265,14 +265,14 @@ def wiki_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServer]
     Raises `NotFound` if it is not a folder, `Unavailable` where the port is taken.
     """
     if not folder.is_dir():
-        raise NotFound(f"There is no folder {folder}.", hint="Write the wiki first: treering wiki build.")
+        raise NotFound(f"The folder {folder} does not exist.", hint="Create the wiki first: treering wiki build.")
     browser = WikiBrowser(folder)
     handler = type("_Handler", (_WikiHandler,), {"browser": browser})
     try:
         server = ThreadingHTTPServer((_ADDRESS, port), handler)
     except OSError as error:
         raise Unavailable(
-            f"Port {port} of {_ADDRESS} cannot be used: {error.strerror}.", hint="Give another one with --port, or 0."
+            f"Cannot use port {port} of {_ADDRESS}: {error.strerror}.", hint="Choose another one with --port, or 0."
         ) from error
     with server:
         yield server

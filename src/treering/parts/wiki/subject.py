@@ -48,7 +48,8 @@ class WikiSubject:
         """Return where its wiki lies unless somebody says otherwise. Raises `InvalidInput` where nobody knows."""
         if self.top is None:
             raise InvalidInput(
-                f"Where {self.root} lies on this machine is not known.", hint="Name the folder of the wiki with --to."
+                f"The location of {self.root} on this machine is unknown.",
+                hint="Give the folder of the wiki with --to.",
             )
         return self.top / _FOLDER
 
@@ -59,13 +60,13 @@ class WikiSubject:
         inside = self.top is not None and place.is_relative_to(self.top.resolve())
         if form == "forge" and forge is None:
             raise InvalidInput(
-                f"The remote of {self.root} is not a forge whose addresses are known.",
-                hint="Leave --links out, or use --links files or text.",
+                f"The remote of {self.root} is not a known forge.",
+                hint="Omit --links, or use --links files or text.",
             )
         if form == "files" and not inside:
             raise InvalidInput(
-                f"{folder} does not lie in the work tree of {self.root}.",
-                hint="Leave --links out, or use --links text.",
+                f"{folder} is not in the work tree of {self.root}.",
+                hint="Omit --links, or use --links text.",
             )
         if forge is not None and form in ("auto", "forge"):
             return forge
@@ -113,15 +114,15 @@ def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: 
         return _subject(maps[0], _place(maps[0].origin))
     if maps:
         raise InvalidInput(
-            f"The scope {scope} holds {len(maps)} repositories.",
-            hint="Run this in the work tree of one of them, or name it with --repository.",
+            f"The scope {scope} contains {len(maps)} repositories.",
+            hint="Run this in the work tree of one of them, or choose it with --repository.",
             details={"known": [one.origin for one in maps]},
         )
     folder = (repository or Path.cwd()).resolve()
     if not any(_files_below(engine, scope, f"file:{folder.as_posix()}")):
         raise NotFound(
-            f"The scope {scope} holds no repository, and no files of {folder}.",
-            hint="Bring it in first: treering ingest .",
+            f"The scope {scope} contains no repository and no files of {folder}.",
+            hint="Ingest it first: treering ingest .",
         )
     return WikiSubject(f"file:{folder.as_posix()}", folder)
 
@@ -136,13 +137,13 @@ def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
     if not found:
         told = [one.title for one in maps]
         raise NotFound(
-            f"The scope {scope} holds no repository" + (f" {name!r}." if name else "."),
-            hint=nearest(name, told) if name and told else "Bring it in first: treering ingest .",
+            f"The scope {scope} contains no repository" + (f" {name!r}." if name else "."),
+            hint=nearest(name, told) if name and told else "Ingest it first: treering ingest .",
         )
     if len(found) > 1:
         raise InvalidInput(
-            f"The scope {scope} holds {len(found)} repositories.",
-            hint="Name one of them.",
+            f"The scope {scope} contains {len(found)} repositories.",
+            hint="Choose one of them.",
             details={"known": [one.origin for one in found]},
         )
     return _subject(found[0], None)
@@ -294,8 +295,8 @@ def _identity_of_tree(root: Path, access: FileAccess) -> RepositoryIdentity | No
         return None
     if repository.home.resolve() != root:
         raise InvalidInput(
-            f"{root} lies inside the repository {repository.home}, and a wiki is of all of it.",
-            hint=f"Give {repository.home} as the repository.",
+            f"{root} is inside the repository {repository.home}, but a wiki covers the whole repository.",
+            hint=f"Use {repository.home} as the repository.",
         )
     return RepositoryIdentity(repository, access)
 

@@ -149,7 +149,7 @@ def _header(rest: Mapping[str, object], problems: list[_Problem]) -> tuple[Heade
     """Return what is written besides the nodes, and its names even where something else about it is wrong."""
     for name in _names(rest.get("variables")):
         if not NAME.fullmatch(name) or NUMBERED.fullmatch(name) or name in CHAT_VARIABLES:
-            what = "it is taken" if NAME.fullmatch(name) else "use letters, digits and underscores"
+            what = "the name is already used" if NAME.fullmatch(name) else "use letters, digits and underscores"
             problems.append(_problem(f"variables.{name}", f"a variable cannot have this name: {what}"))
     declared = _Declared(*(_names(rest.get(key)) for key in ("endpoints", "presets", "variables")))
     try:
@@ -174,7 +174,7 @@ def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: Workfl
     for position, one in enumerate(mentions, 1):
         if one.remembers and not known.chat:
             yield _problem(
-                one.where, f"a node of type {one.type} needs a conversation, and the workflow runs without one"
+                one.where, f"a node of type {one.type} needs a conversation, but the workflow runs without one"
             )
         variables = _variables(position, one, declared, known)
         for key, template in one.templates:
@@ -205,20 +205,20 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
     if numbered and numbered[2] == "Input":
         if known.inputs is None:
             return ""
-        return f"there is no {{{name}}}: inputs given: {known.inputs}"
+        return f"unknown {{{name}}}; inputs given: {known.inputs}"
     if numbered and position <= int(numbered[1]) <= count:
         itself = int(numbered[1]) == position
-        return f"{{{name}}} is not there yet: " + ("it is this node's own" if itself else "that node comes later")
+        return f"{{{name}}} is not available yet: " + ("it is this node's own" if itself else "that node comes later")
     if name in CHAT_VARIABLES:
-        return f"{{{name}}} speaks of a conversation, and the workflow runs without one"
-    return f"there is no variable {{{name}}}. {nearest(name, variables) if variables else ''}".strip()
+        return f"{{{name}}} needs a conversation, but the workflow runs without one"
+    return f"unknown variable {{{name}}}. {(nearest(name, variables) if variables else '')}".strip()
 
 
 def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
     presets = [*declared.presets, *known.presets]
     if one.preset and one.preset not in presets:
         which = nearest(one.preset, presets) if presets else "None is given."
-        yield _problem(f"{one.where}, preset", f"there is no preset {one.preset!r}. {which}")
+        yield _problem(f"{one.where}, preset", f"unknown preset {one.preset!r}. {which}")
     there = sorted(known.endpoints if known.endpoints is not None else declared.endpoints)
     if known.endpoints is None and not there:
         return
@@ -226,9 +226,9 @@ def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironme
     if not there:
         yield _problem(where, "no language model was given for its endpoint")
     elif one.endpoint and one.endpoint not in there:
-        yield _problem(where, f"there is no endpoint {one.endpoint!r}. {nearest(one.endpoint, there)}")
+        yield _problem(where, f"unknown endpoint {one.endpoint!r}. {nearest(one.endpoint, there)}")
     elif not one.endpoint and len(there) > 1:
-        yield _problem(where, f"it has to say which endpoint to ask: {', '.join(there)}")
+        yield _problem(where, f"it must name its endpoint: {', '.join(there)}")
 
 
 def _unknown_type(where: str, given: object, types: NodeTypes) -> _Problem:
@@ -237,7 +237,7 @@ def _unknown_type(where: str, given: object, types: NodeTypes) -> _Problem:
         return _problem(f"{where}, type", f"it has no type; known: {names}")
     close = f" {nearest(str(given), types)}" if str(given) else ""
     meant = close if "Did you mean" in close else ""
-    return _problem(f"{where}, type", f"there is no type {given!r}.{meant} Known: {names}")
+    return _problem(f"{where}, type", f"unknown type {given!r}.{meant} Known: {names}")
 
 
 def _of_fields(where: str, error: ValidationError, settings: type[BaseModel]) -> Iterator[_Problem]:
@@ -253,8 +253,8 @@ def _of_fields(where: str, error: ValidationError, settings: type[BaseModel]) ->
 def _unknown_key(loc: tuple[int | str, ...], settings: type[BaseModel]) -> str:
     inside = Preset if len(loc) > 1 else settings
     close = nearest(str(loc[-1]), [keys[0] for keys in spellings(inside).values()])
-    extra = " Texts for templates stand under 'variables'." if inside is Header else ""
-    return f"there is no such key. {close}{extra}"
+    extra = " Put texts for templates under 'variables'." if inside is Header else ""
+    return f"unknown key. {close}{extra}"
 
 
 def _problem(where: str, what: str) -> _Problem:
@@ -269,7 +269,7 @@ def _refuse(problems: Iterator[_Problem] | Sequence[_Problem]) -> None:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     raise InvalidInput(
         f"The workflow cannot run. {first['field']}: {first['problem']}{more}",
-        hint="Correct it; nothing was run." if len(found) == 1 else "See details.fields for every problem.",
+        hint="Correct the workflow; nothing was run." if len(found) == 1 else "See details.fields for every problem.",
         details={"fields": found},
     )
 
@@ -290,7 +290,7 @@ def read(text: str) -> object:
     """Read JSON or YAML. Raises `InvalidInput` for what is neither, is too long, or repeats itself by aliases."""
     if len(text) > MOST_CHARS:
         raise InvalidInput(
-            f"The workflow has {len(text)} characters, more than {MOST_CHARS}.", hint="Keep long texts elsewhere."
+            f"The workflow has {len(text)} characters; the maximum is {MOST_CHARS}.", hint="Move long texts out of it."
         )
     try:
         if text.lstrip()[:1] not in {"{", "[", "/"}:
@@ -302,7 +302,7 @@ def read(text: str) -> object:
                 return _yaml(text)
             raise
     except ValueError as error:
-        raise InvalidInput(f"The workflow cannot be read: {error}.", hint=HOW_TO_WRITE) from error
+        raise InvalidInput(f"The workflow is not valid: {error}.", hint=HOW_TO_WRITE) from error
 
 
 def _yaml(text: str) -> object:

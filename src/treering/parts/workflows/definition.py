@@ -112,7 +112,7 @@ def _parts(text: str) -> Iterator[str | Variable]:
 
 def _lone(text: str, at: int) -> str:
     shown = " ".join(text[max(at - 4, 0) : at + _SHOWN_CHARS].split())
-    return f"the brace at character {at} ({shown}) belongs to no {{name}}; write it twice if it is meant as it stands"
+    return f"the brace at character {at} ({shown}) does not belong to a {{name}}; double it for a literal brace"
 
 
 def _last(count: int, *, speakers: bool) -> Callable[[ChatContext], str]:
@@ -173,7 +173,7 @@ def _as_template(value: object) -> Template:
         return value
     if isinstance(value, str):
         return Template.parse(value)
-    raise ValueError("it has to be a text")
+    raise ValueError("it must be a text")
 
 
 def _as_text(value: object) -> object:
@@ -247,9 +247,9 @@ def split(data: object) -> tuple[list[object], dict[str, object]]:
     rest = {str(key): value for key, value in data.items()} if isinstance(data, Mapping) else {}
     nodes = rest.pop("nodes", None) if rest else data
     if not isinstance(nodes, list) or not nodes:
-        raise InvalidInput("The workflow must hold a list of at least one node.", hint=HOW_TO_WRITE)
+        raise InvalidInput("The workflow must contain a list of at least one node.", hint=HOW_TO_WRITE)
     if len(nodes) > MOST_NODES:
-        raise InvalidInput(f"The workflow has {len(nodes)} nodes, more than {MOST_NODES}.", hint="Split it.")
+        raise InvalidInput(f"The workflow has {len(nodes)} nodes; the maximum is {MOST_NODES}.", hint="Split it.")
     return nodes, rest
 
 

@@ -164,7 +164,9 @@ def read_config(path: Path) -> DiscussionConfig:
     """Read a file. Raises `InvalidInput` that names each wrong key, and `OSError`."""
     data = read(path.read_bytes().decode(errors="replace"))
     if not isinstance(data, dict):
-        raise InvalidInput(f"{path.name} must hold an object.", hint='Such as {"useVectorForQualityMemory": true}.')
+        raise InvalidInput(
+            f"{path.name} must contain an object.", hint='For example {"useVectorForQualityMemory": true}.'
+        )
     try:
         return DiscussionConfig.model_validate(data)
     except ValidationError as error:
@@ -241,12 +243,12 @@ def _model(endpoint: str, models: Mapping[str, LanguageModel]) -> LanguageModel:
     if endpoint in models:
         return models[endpoint]
     if endpoint:
-        hint = nearest(endpoint, models) if models else "Give its model with --endpoint NAME=MODEL."
+        hint = nearest(endpoint, models) if models else "Give it with --endpoint NAME=MODEL."
         raise InvalidInput(f"No model was given for the endpoint {endpoint!r}.", hint=hint)
     if len(models) > 1:
         raise InvalidInput(
-            f"Memories can be made by several models: {', '.join(models)}.",
-            hint="Name one of them as endpointName in the file.",
+            f"Several models can make memories: {', '.join(models)}.",
+            hint="Set endpointName in the file to one of them.",
         )
     return next(iter(models.values()))
 
@@ -254,12 +256,12 @@ def _model(endpoint: str, models: Mapping[str, LanguageModel]) -> LanguageModel:
 def _workflow_file(name: str, folders: Sequence[Path]) -> Path:
     """Return the file of a workflow. Raises `InvalidInput` for a path, `NotFound` where there is none of the name."""
     if Path(name).name != name or name in {"", ".", ".."}:
-        raise InvalidInput(f"{name!r} is not the name of a workflow.", hint="Name the file without its folder.")
+        raise InvalidInput(f"{name!r} is not a valid workflow name.", hint="Give the file name without its folder.")
     tried = [folder / f"{name}{ending}" for folder in folders for ending in ("", *_ENDINGS)]
     found = next((path for path in tried if path.is_file()), None)
     if found is None:
         places = ", ".join(str(folder) for folder in folders)
-        raise NotFound(f"There is no workflow {name!r}.", hint=f"Write it as {name}.json into one of: {places}.")
+        raise NotFound(f"There is no workflow {name!r}.", hint=f"Create {name}.json in one of: {places}.")
     return found
 
 
@@ -269,7 +271,7 @@ def _wrong(path: Path, error: ValidationError) -> InvalidInput:
         key = ".".join(map(str, item["loc"]))
         said = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            said = f"there is no such key. {nearest(str(item['loc'][-1]), _KEYS)}"
+            said = f"unknown key. {nearest(str(item['loc'][-1]), _KEYS)}"
         problems.append({"field": key, "problem": said})
     first, more = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return InvalidInput(
@@ -282,7 +284,7 @@ def _wrong(path: Path, error: ValidationError) -> InvalidInput:
 _KEYS = tuple(to_camel(name) for name in DiscussionConfig.model_fields)
 
 
-_SCRIPT = 'Write a list of texts such as `["Hello"]`, or one such list by the name of each endpoint.'
+_SCRIPT = 'Use a list of texts such as `["Hello"]`, or one such list per endpoint name.'
 
 
 class GivenModels:
@@ -333,7 +335,9 @@ def named_models(endpoints: Sequence[str]) -> dict[str, str]:
     for given in endpoints:
         name, equals, model = given.partition("=")
         if not (name and equals and model):
-            raise InvalidInput(f"--endpoint needs NAME=MODEL, got {given!r}.", hint="Such as main=openai:gpt-5-mini.")
+            raise InvalidInput(
+                f"--endpoint needs NAME=MODEL, not {given!r}.", hint="For example main=openai:gpt-5-mini."
+            )
         found[name] = model
     return found
 
@@ -351,14 +355,14 @@ def _scripted(path: Path, names: Sequence[str]) -> dict[str, LanguageModel]:
 def _answers(path: Path, data: object) -> list[str]:
     """Return the answers: texts, or lists, which stand for their JSON."""
     if not isinstance(data, list) or not all(isinstance(answer, str | list) for answer in data):
-        raise InvalidInput(f"{path.name} must hold a list of answers.", hint=_SCRIPT)
+        raise InvalidInput(f"{path.name} must contain a list of answers.", hint=_SCRIPT)
     return [answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False) for answer in data]
 
 
 # Types of workflow nodes that somebody else wrote, named as `module:NAME`.
 
 
-_HOW = "Name a module and what in it is a NodeType, or a list of them, such as my_nodes:FIRST_FIVE."
+_HOW = "Give module:NAME of a NodeType, or of a list of them, such as my_nodes:FIRST_FIVE."
 
 
 def load_node_types(names: Sequence[str]) -> NodeTypes:
@@ -377,19 +381,19 @@ def load_node_types(names: Sequence[str]) -> NodeTypes:
 def _named(name: str) -> list[NodeType[Any]]:
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
-        raise InvalidInput(f"--nodes needs module:NAME, got {name!r}.", hint=_HOW)
+        raise InvalidInput(f"--nodes needs module:NAME, not {name!r}.", hint=_HOW)
     try:
         with _working_folder():
             module = import_module(module_name)
     except (ImportError, SyntaxError) as error:
-        raise InvalidInput(f"The module {module_name!r} cannot be imported: {error}.", hint=_HOW) from error
+        raise InvalidInput(f"Cannot import the module {module_name!r}: {error}.", hint=_HOW) from error
     if not hasattr(module, attribute):
         known = [each for each in vars(module) if not each.startswith("_")]
         hint = nearest(attribute, known) if known else _HOW
         raise InvalidInput(f"The module {module_name!r} has no {attribute!r}.", hint=hint)
     found = list(_types_in(getattr(module, attribute)))
     if not found or not all(isinstance(one, NodeType) for one in found):
-        raise InvalidInput(f"{name} is not a NodeType and holds none.", hint=_HOW)
+        raise InvalidInput(f"{name} is neither a NodeType nor a list of them.", hint=_HOW)
     return found
 
 

@@ -53,8 +53,8 @@ class GeneratorWorkflows:
     def __post_init__(self) -> None:
         if self.memories and self.file_memories:
             raise InvalidInput(
-                "'memories' and 'file_memories' cannot be given together.",
-                hint="Give the one workflow that makes memories.",
+                "'memories' and 'file_memories' cannot be combined.",
+                hint="Give only the workflow that makes memories.",
             )
 
     @property
@@ -147,9 +147,9 @@ class WorkflowGenerator:
             return Generated(parsed.items, usage=usage)
         if isinstance(parsed, UnreadableAnswer):
             raise Unavailable(
-                f"The workflow gave no memories that can be read: {parsed.why}",
-                hint="Have it answer with a text, or with a JSON list of objects with title, summary, entities and "
-                "key_phrases.",
+                f"The workflow returned no valid memories: {parsed.why}",
+                hint="It must answer with a text, or with a JSON list of objects with title, summary, "
+                "entities and key_phrases.",
             )
         return Generated(parsed.items, parsed.rejected, usage)
 

@@ -138,7 +138,7 @@ def create(_told: NodeSettings, step: Step) -> str:
     step.used(made.usage)
     if made.busy:
         return "Another process is making memories."
-    failed = f", {made.failed} failed and wait for another try" if made.failed else ""
+    failed = f", {made.failed} failed and will be retried" if made.failed else ""
     return f"{made.done + made.empty} chunks were read{failed}."
 
 

@@ -120,7 +120,7 @@ class StoredResults:
         except InvalidPatch as error:
             if self._stand(evidence):
                 raise
-            raise Conflict("A message was withdrawn meanwhile.", hint="Run the workflow again.") from error
+            raise Conflict("A message was withdrawn in the meantime.", hint="Run the workflow again.") from error
 
     def _payload(self, key: str, messages: Sequence[StoredMessage], made_by: str) -> Summary:
         return Summary(form="digest", key=key, first=messages[0].position, last=messages[-1].position, made_by=made_by)
@@ -229,8 +229,8 @@ class NodeTypes(Mapping[str, NodeType[Any]]):
         for one in types:
             if one.name in self._types or not NAME.fullmatch(one.name):
                 raise InvalidInput(
-                    f"{one.name!r} cannot name a type of node: it is taken, or not a single word.",
-                    hint="Choose another name, of letters, digits and underscores.",
+                    f"{one.name!r} is not a valid name for a node type: it is already used, or not a single word.",
+                    hint="Choose another name of letters, digits and underscores.",
                 )
             self._types[one.name] = one
 
@@ -296,7 +296,7 @@ class Workflow:
         if len(self._returning) < 2:
             return ()
         several = ", ".join(node.mentions.where for node in self._returning)
-        return (f"Several nodes say returnToUser: {several}. The output of the last of them is returned.",)
+        return (f"Several nodes set returnToUser: {several}. The output of the last one is returned.",)
 
     @property
     def _returning(self) -> list[WorkflowNode]:

@@ -33,7 +33,7 @@ _SUFFIXES = (".yaml", ".json")
 def run(asked: "RunFlags", making: MakingFlags, access: Access, writing: WriteFlags) -> None:
     """Run a workflow and print what it returns."""
     if asked.discussion and asked.messages:
-        raise InvalidInput("--discussion and --messages cannot be given together.", hint="Give one of the two.")
+        raise InvalidInput("--discussion and --messages cannot be combined.", hint="Give only one of them.")
     given = GivenModels(making)
     workflow = load(_text_of(asked.file), types=given.types)
     models = _models(given, workflow)
@@ -125,7 +125,7 @@ def _messages(path: Path) -> list[Message]:
     data = read(_text_of(path))
     if not isinstance(data, list):
         raise InvalidInput(
-            f"{path.name} must hold a list of messages.", hint='Write [{"role": "user", "content": "Hi"}].'
+            f"{path.name} must contain a list of messages.", hint='Use [{"role": "user", "content": "Hi"}].'
         )
     entries = [entry if isinstance(entry, dict) else {"content": entry} for entry in data]
     return [parse(Message, entry, where=f"{path.name}, message {number}") for number, entry in enumerate(entries, 1)]

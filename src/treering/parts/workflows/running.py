@@ -182,7 +182,7 @@ class NodeStep:
         """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
         if self._given.scene is None:
             raise InvalidInput(
-                "It needs a conversation, and the workflow runs without one.", hint="Run the workflow in a discussion."
+                "It needs a conversation, but the workflow runs without one.", hint="Run the workflow in a discussion."
             )
         return self._given.scene
 

@@ -87,7 +87,7 @@ class Budget:
     def _reserve(self, most: Usage) -> None:
         if most.cost is None and "dollars" in self._ceilings:
             raise InvalidInput(
-                "The model's price is not known, so a ceiling in dollars cannot be kept.",
+                "The price of the model is unknown, so a ceiling in dollars cannot be enforced.",
                 hint="Set a ceiling in tokens instead.",
             )
         more = _amounts(most)
@@ -100,9 +100,10 @@ class Budget:
         for unit, ceiling in self._ceilings.items():
             if used[unit] + self._under_way[unit] + more[unit] > ceiling:
                 raise Denied(
-                    f"The model budget does not allow another call: of {ceiling} {unit}, {used[unit]} are used, "
-                    f"{self._under_way[unit]} are held by calls under way, and this one may take {more[unit]}.",
-                    hint=f"Raise the ceiling of {unit}, or give the model less to do.",
+                    f"The model budget does not allow another call: of {ceiling} {unit}, {used[unit]} "
+                    f"are used, {self._under_way[unit]} are reserved by running calls, and this one may "
+                    f"take {more[unit]}.",
+                    hint=f"Raise the ceiling of {unit}, or reduce the work of the model.",
                     details={"ceiling": {unit: str(ceiling)}, "used": {unit: str(used[unit]) for unit in used}},
                 )
 
@@ -129,7 +130,7 @@ def ask(
     outcome = try_asking(model, prompt, schema, system=system, budget=budget, max_output_tokens=max_output_tokens)
     if isinstance(outcome, Misanswered):
         raise Unavailable(
-            f"The model {model.model_id} did not answer in the form asked for: {outcome.why}",
+            f"The model {model.model_id} did not answer in the requested format: {outcome.why}",
             hint="Try again, allow longer answers, or use another model.",
             details={"model": model.model_id, "requests": outcome.usage.requests},
         )
@@ -228,7 +229,7 @@ def _parsed(text: str, schema: type[Data]) -> Data | str:
 
     Models write around what they were asked for: fences, a preface, an earlier draft. So every object counts.
     """
-    longest, problem = 0, "there is no JSON object in it"
+    longest, problem = 0, "it contains no JSON object"
     for candidate in json_values(text):
         try:
             return schema.model_validate_json(candidate)

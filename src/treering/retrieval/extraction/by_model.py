@@ -118,7 +118,7 @@ class ModelExtractor:
     def __init__(self, model: LanguageModel, budget: Budget, *, batch: int = BATCH, workers: int = WORKERS) -> None:
         if not 1 <= batch <= 16 or workers < 1:
             raise InvalidInput(
-                f"batch is {batch}, workers is {workers}.", hint="Give a batch of 1 to 16, workers of 1 or more."
+                f"batch is {batch} and workers is {workers}.", hint="Use a batch of 1 to 16, and 1 or more workers."
             )
         self._model = model
         self._budget = budget
@@ -204,7 +204,7 @@ class _Job:
             return self._read_apart(batch, batch, outcome)
         read = _read(outcome, batch)
         missing = [(index, excerpt) for index, excerpt in batch if index not in read.found]
-        return read + self._read_apart(batch, missing, _unusable(self._model, "it left the excerpt out"))
+        return read + self._read_apart(batch, missing, _unusable(self._model, "it skipped the excerpt"))
 
     def _read_apart(self, batch: _Batch, left: _Batch, error: TreeringError) -> _Read:
         """Ask for what a batch left open, one by one; where it was one already, that has failed."""

@@ -225,7 +225,7 @@ class GraphTable:
         if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY or scopes.min() < 1):
             raise InvalidInput(
                 "A key or a scope is out of range.",
-                hint=f"Give row ids from 0 to {MAX_KEY - 1}, and scopes from 1.",
+                hint=f"Use row ids from 0 to {MAX_KEY - 1}, and scopes from 1.",
             )
         buffer, lengths = buffer_of(records), lengths_of(records)
         layout = checked_layout(buffer, lengths)

@@ -85,7 +85,7 @@ class PackedTable:
 
 def unfit() -> Corrupt:
     """Return the error for a packed table whose arrays do not belong together."""
-    return Corrupt("A packed table does not fit together.", hint="Remove it: it is made anew from the space.")
+    return Corrupt("A packed table does not fit together.", hint="Delete it; it is rebuilt from the space.")
 
 
 class VectorTable:
@@ -224,16 +224,16 @@ class VectorTable:
         if shape != (len(keys), self._dimension):
             raise InvalidInput(
                 f"{len(keys)} keys came with vectors of shape {shape}.",
-                hint=f"Give one vector of dimension {self._dimension} for each key.",
+                hint=f"Give one vector of dimension {self._dimension} per key.",
             )
         if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY):
-            raise InvalidInput("A key is out of range.", hint=f"Give row ids from 0 to {MAX_KEY - 1}.")
+            raise InvalidInput("A key is out of range.", hint=f"Use row ids from 0 to {MAX_KEY - 1}.")
 
     def _check_query(self, query: npt.NDArray[np.float32]) -> None:
         if query.shape != (self._dimension,):
             raise InvalidInput(
-                f"The query has shape {query.shape}, the table dimension {self._dimension}.",
-                hint="Embed the query with the model that embedded the table.",
+                f"The query has shape {query.shape}, but the table has dimension {self._dimension}.",
+                hint="Embed the query with the same model as the table.",
             )
 
     def _make_rows(self, keys: Keys) -> None:

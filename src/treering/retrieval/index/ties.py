@@ -329,4 +329,4 @@ def _divided(short: Sequence[int], facts: int) -> Iterator[tuple[int, ...]]:
 
 
 def _damaged() -> Corrupt:
-    return Corrupt("A record of the graph is damaged.", hint="Make the index anew: `treering lint reindex --apply`.")
+    return Corrupt("A record of the graph is damaged.", hint="Rebuild the index: `treering lint reindex --apply`.")

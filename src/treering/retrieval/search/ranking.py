@@ -323,7 +323,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         "graph": _told(found.association) if found.association else _why_not_walked(reach, kind),
     }
     if quick := question.lag.quick:
-        trace["vectors"] = f"{quick} of {question.lag.total} passages by the quick model so far"
+        trace["vectors"] = f"{quick} of {question.lag.total} passages still have only a vector of the quick model"
     return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside)
 
 
@@ -421,5 +421,5 @@ def _told(association: Association) -> dict[str, Any]:
 
 def _why_not_walked(reach: Reach, kind: Route) -> str:
     if reach.at is not None or reach.withdrawn:
-        return "not walked: it knows only what is current"
-    return "not walked: a lookup needs none" if kind == "lookup" else "not walked: nothing was found to begin from"
+        return "not walked: it covers only the current state"
+    return "not walked: a lookup needs none" if kind == "lookup" else "not walked: there is no starting point"

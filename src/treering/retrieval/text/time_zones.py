@@ -60,7 +60,9 @@ class TimeZone:
             day = date.fromisoformat(text)
             return self.end(day) if last else self.begin(day)
         except (ValueError, OverflowError) as error:
-            raise InvalidInput(f"{text!r} is not a day.", hint="Write 2026-01-31, or a time with its zone.") from error
+            raise InvalidInput(
+                f"{text!r} is not a valid day.", hint="Write 2026-01-31, or a time with its zone."
+            ) from error
 
 
 UTC_ZONE = TimeZone(UTC)

@@ -389,7 +389,7 @@ class OutlineProcess:
         seconds = _CPU_SECONDS + int(len(text) * _CPU_SECONDS_PER_CHAR)
         answer = self._process.ask(json.dumps([path, text]).encode(), seconds=seconds)
         if answer is None:
-            return OutlineStopped(f"its code was not parsed within {seconds} s of CPU time: kept as plain lines")
+            return OutlineStopped(f"its code was not parsed within {seconds} s of CPU time: indexed as plain lines")
         return _outline_of(json.loads(answer))
 
 

@@ -108,7 +108,7 @@ class ConversationDraft:
         return tuple(found.values())
 
 
-EDITED = "message(s) were written again with other words: the last ones count"
+EDITED = "message(s) were rewritten: the last version counts"
 """What a conversation's notes say of messages of one id that differ."""
 
 
@@ -148,7 +148,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # What a message says: its words out of text, parts, pictures and the use of tools.
 
 
-OTHER_PARTS = "part(s) that are no text are only named where they stand"
+OTHER_PARTS = "part(s) without text are only named"
 """What a conversation's notes say of parts that only have a name in it."""
 
 
@@ -256,7 +256,7 @@ def _compact(found: re.Match[str]) -> datetime | None:
 # Conversations that fork: where an answer was made anew or a question edited, one way is the current one.
 
 
-BRANCHES = "message(s) on branches that are not the current one were left out"
+BRANCHES = "message(s) on inactive branches were skipped"
 """What a conversation's notes say of the ways not taken."""
 
 

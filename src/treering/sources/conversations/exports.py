@@ -45,7 +45,7 @@ def read_conversations(data: bytes, name: str) -> Conversations:
     """
     found = parse_export(BytesIO(data), name, ExportBounds())
     if found is None:
-        return Conversations((), (f"{name} holds no conversations of a form known here",))
+        return Conversations((), (f"{name} contains no conversations in a known format",))
     told = list(found)
     return Conversations(
         tuple(one for one in told if isinstance(one, Conversation)),
@@ -98,7 +98,7 @@ def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterat
         data = archive.read(name)
         found = None if isinstance(data, Refused) else json_document.read(data, most_bytes=bounds.max_part_bytes)
         if found is None:
-            yield Unread(name, data.why if isinstance(data, Refused) else "it holds no conversations")
+            yield Unread(name, data.why if isinstance(data, Refused) else "it contains no conversations")
         else:
             yield from found
 
@@ -148,7 +148,7 @@ def _bounded(found: Iterator[Parsed], most: int) -> Iterator[Parsed]:
         if isinstance(one, Conversation) or problems <= most:
             yield one
     if problems > most:
-        yield Unread("the rest", f"{problems - most:,} more parts could not be read")
+        yield Unread("the rest", f"could not read {problems - most:,} more parts")
 
 
 # Which files may hold conversations: by their name and how they begin, before they are read whole.
@@ -235,7 +235,7 @@ class ExportReader:
     def _reading(self, told: Parsed) -> SourceDraft | Skipped | Failed:
         match told:
             case Conversation() if not told.messages:
-                return Skipped(self._origin(told), "nobody says anything in it")
+                return Skipped(self._origin(told), "it contains no messages")
             case Conversation():
                 return self._source(told)
             case Unread(place, why):

@@ -38,7 +38,7 @@ def read(archive: Archive) -> Iterator[Parsed]:
 _LISTINGS = ("channels.json", "groups.json", "dms.json", "mpims.json")
 _DAY = re.compile(r"(?P<folder>(?:[^/]+/){1,3})\d{4}-\d\d-\d\d\.json")
 _SPOKEN = frozenset({"", "bot_message", "me_message", "thread_broadcast", "file_share", "file_comment"})
-_EVENTS = "message(s) that only tell of joining and the like were left out"
+_EVENTS = "message(s) about joining and leaving were skipped"
 _MENTION = re.compile(r"<(?P<sign>[@#!]?)(?P<what>[^<>|\s]{1,2000})(?:\|(?P<label>[^<>]{0,500}))?>")
 _TEAM = re.compile(r"[TE][A-Z0-9]{6,20}")
 _CHANNEL = re.compile(r"[CDG][A-Z0-9]{6,20}")

@@ -69,7 +69,7 @@ def bounded(contents: DocumentContents) -> DocumentContents:
     for unit in contents.units:
         left -= len(unit.text)
         if left < 0:
-            note = f"only its first {len(kept):,} of {len(contents.units):,} parts are kept: it is too long"
+            note = f"only its first {len(kept):,} of {len(contents.units):,} parts are indexed: it is too long"
             return replace(contents, units=kept, warnings=(*contents.warnings, note))
         kept.append(unit)
     return contents
@@ -146,7 +146,7 @@ class Package:
         if isinstance(data, Refused):
             raise DocumentDamaged(f"its part {name[:80]!r}: {data.why}")
         if len(data) > _MOST_XML_BYTES:
-            raise DocumentDamaged(f"its part {name[:80]!r} is over the limit of {_MOST_XML_BYTES:,} bytes")
+            raise DocumentDamaged(f"its part {name[:80]!r} exceeds the limit of {_MOST_XML_BYTES:,} bytes")
         return data
 
     def xml(self, name: str) -> Element:
@@ -156,7 +156,7 @@ class Package:
             parser.feed(self.read(name))
             root = parser.close()
         except (ParseError, ValueError, LookupError) as error:
-            raise DocumentDamaged(f"its part {name[:80]!r} is not XML that can be read") from error
+            raise DocumentDamaged(f"its part {name[:80]!r} is not valid XML") from error
         if not isinstance(root, Element):
             raise DocumentDamaged(f"its part {name[:80]!r} is empty")
         return root
@@ -187,7 +187,7 @@ class _NoEntities(TreeBuilder):
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
         """Refuse: office files declare no document type, attacks by entities do."""
         del name, public, system
-        raise DocumentDamaged("its XML declares a document type, as attacks do")
+        raise DocumentDamaged("its XML declares a document type, which is refused as a possible attack")
 
 
 # Rows of cells as units: each is a range that can be named, with the first row of its sheet above it.

@@ -64,7 +64,7 @@ class DocumentProcess:
         answer = self._process.ask(len(reader).to_bytes() + reader.encode() + data, seconds=seconds)
         if answer is None:
             return Unreadable(
-                f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB, or stops its reader"
+                f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB, or crashes its reader"
             )
         told = json.loads(answer)
         if told is None:
@@ -94,7 +94,7 @@ def _told(read: Callable[[bytes], DocumentContents], data: bytes) -> dict[str, o
     except DocumentDamaged as error:
         return {"why": str(error)}
     except MemoryError:
-        return {"why": f"reading it takes more than {MEMORY_BYTES // 10**6:,} MB"}
+        return {"why": f"reading it needs more than {MEMORY_BYTES // 10**6:,} MB"}
     except RecursionError:
         return {"why": "it is nested too deeply to be read"}
     except Exception as error:  # noqa: BLE001 - parsers raise anything for bytes that somebody damaged
@@ -132,7 +132,7 @@ class DocumentFormat:
 
     def _stub(self, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
         stub = BinaryFormat().read(data, file)
-        needed = f'its text is not read: that needs pip install "treering[{self.name}]"'
+        needed = f'its text is not read: run pip install "treering[{self.name}]"'
         return (
             stub
             if isinstance(stub, Unreadable)

@@ -197,7 +197,7 @@ def main_part(data: bytes) -> ArchivedPage | None:
     page = _page_of(archive, parts, address)
     encoding = _header(page, "Content-Transfer-Encoding").lower()
     if encoding not in _ENCODINGS:
-        raise DocumentDamaged(f"its page is encoded in a way that is not read ({encoding[:40]})")
+        raise DocumentDamaged(f"its page has an unsupported encoding ({encoding[:40]})")
     content = page.get_payload(decode=True)
     if not isinstance(content, bytes) or not content.strip():
         raise DocumentDamaged("its page is empty")
@@ -222,7 +222,7 @@ def _parts(archive: Message) -> Iterator[Message]:
 def _page_of(archive: Message, parts: list[Message], address: str) -> Message:
     """Return the part that the archive begins with: as it says itself, else that of its address, else the first."""
     if not parts:
-        raise DocumentDamaged("it holds no page")
+        raise DocumentDamaged("it contains no page")
     start = str(archive.get_param("start") or "")
     named = (part for part in parts if start and _header(part, "Content-ID") == start)
     placed = (part for part in parts if address and _header(part, "Content-Location") == address)
@@ -295,7 +295,7 @@ def _read(decoded: Decoded, title: str, address: str, *, linked: bool) -> Docume
         outline_html(text, outliner)
         units = outliner.units()
     if too_long:
-        warnings.append("it is too long for its main content to be found: all of it is kept")
+        warnings.append("it is too long to find its main content: all of it is indexed")
     shown = shown_text(text) if linked or address else ""
     return DocumentContents(
         units,

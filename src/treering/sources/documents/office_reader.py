@@ -333,7 +333,7 @@ def read_epub(package: Package) -> DocumentContents:
         if chapter in package.names:
             outline_html(package.read(chapter).decode("utf-8", "replace"), outliner)
     if not any(chapter in package.names for chapter in chapters):
-        raise DocumentDamaged("none of its chapters is there")
+        raise DocumentDamaged("none of its chapters exists")
     title = next(("".join(one.itertext()) for one in _named(listing, "title")), "") or outliner.title
     return DocumentContents(outliner.units(), " ".join(title.split())[:200], warnings)
 
@@ -363,7 +363,9 @@ _BY_PART: Mapping[str, Callable[[Package], DocumentContents]] = {
 def read(data: bytes) -> DocumentContents:
     """Read a file by the part that tells what it is. Raises `DocumentDamaged`, `NotThatFormat`."""
     if data.startswith(_OLD_OFFICE):
-        raise DocumentDamaged("it is encrypted with a password, or of the binary formats before 2007: save it anew")
+        raise DocumentDamaged(
+            "it is encrypted with a password, or in a binary format from before 2007: save it in the current format"
+        )
     package = Package(data)
     for part, reader in _BY_PART.items():
         if part in package.names:

@@ -32,7 +32,7 @@ def read(package: Package) -> DocumentContents:
     if root.tag != f"{_OFFICE}document-content":
         raise NotThatFormat
     if _is_encrypted(package):
-        raise DocumentDamaged("it is encrypted: a password is needed to read it")
+        raise DocumentDamaged("it is encrypted and needs a password")
     body = root.find(f"{_OFFICE}body")
     for kind in body if body is not None else ():
         match kind.tag.rpartition("}")[2]:

@@ -17,7 +17,7 @@ MOST_PAGES = 5_000
 _MOST_HEADINGS = 20_000
 _PAGE_CHARS = 200_000
 _SHOWN_PAGES = 8
-_ENCRYPTED = "it is encrypted: a password is needed to read it"
+_ENCRYPTED = "it is encrypted and needs a password"
 
 
 def read(data: bytes) -> DocumentContents:
@@ -28,7 +28,7 @@ def read(data: bytes) -> DocumentContents:
             return reader(data)
         except (ImportError, _CannotOpen) as error:
             problems.append(str(error))
-    raise DocumentDamaged(_ENCRYPTED if _ENCRYPTED in problems else "it is damaged: no page of it can be read")
+    raise DocumentDamaged(_ENCRYPTED if _ENCRYPTED in problems else "it is damaged: none of its pages can be read")
 
 
 class _CannotOpen(Exception):
@@ -127,7 +127,7 @@ def _by_pypdf(data: bytes) -> DocumentContents:
         raise _CannotOpen(str(error)) from error
     pages = [_page_text(partial(_pypdf_page, document, at), *damaged) for at in range(min(count, MOST_PAGES))]
     if not any(pages):
-        raise _CannotOpen("no page of it can be read")
+        raise _CannotOpen("none of its pages can be read")
     return _contents(pages, count, title, _Headings(()))
 
 
@@ -162,7 +162,7 @@ def _contents(pages: Sequence[str | None], count: int, title: str, headings: _He
             units.append(DocumentUnit(text, heading, page=number))
         else:
             silent.append(number)
-    warnings = [f"{_pages(silent)} without text: perhaps scanned; text in pictures is not read"] if silent else []
+    warnings = [f"{_pages(silent)} without text: perhaps scanned; text in images is not read"] if silent else []
     if count > len(pages):
         warnings.append(f"only its first {len(pages):,} of {count:,} pages are read")
     return DocumentContents(units, " ".join(plain(title).split())[:200], warnings)

@@ -334,7 +334,7 @@ class PieceWriter:
     def clean(self, text: str, pointer: str) -> str:
         """Return a short text, such as a title, without secrets; what was taken out is warned of."""
         whole = well_formed(text)
-        self.warnings += [f"half of a character at {pointer or '/'} was replaced"] if whole != text else []
+        self.warnings += [f"replaced invalid Unicode (a lone surrogate) at {pointer or '/'}"] if whole != text else []
         found = self.file.cleaned(whole)
         self.warnings += [f"{one.kind} at {pointer or '/'}: redacted" for one in found.findings]
         return found.text
@@ -342,7 +342,7 @@ class PieceWriter:
     def add(self, pointer: str, text: str, *, heading: str = "", role: Role = "prose") -> int | None:
         """Add a text that stands at a pointer; return the number of its first segment, `None` where it says nothing."""
         if len(text) > MOST_TEXT:
-            self.warnings.append(f"only the first {MOST_TEXT:,} of {len(text):,} characters at {pointer} are kept")
+            self.warnings.append(f"only the first {MOST_TEXT:,} of {len(text):,} characters at {pointer} are indexed")
         kept = self.clean(text[:MOST_TEXT], pointer)
         if not kept.strip():
             return None

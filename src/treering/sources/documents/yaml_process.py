@@ -61,7 +61,7 @@ def _answered(question: bytes) -> bytes:
     except _TooLargeError as error:
         told = {"why": str(error)}
     except MemoryError:
-        told = {"why": f"reading it takes more than {MEMORY_BYTES // 10**6:,} MB"}
+        told = {"why": f"reading it needs more than {MEMORY_BYTES // 10**6:,} MB"}
     except (yaml.YAMLError, ValueError, RecursionError):
         told = {"value": None}
     return json.dumps(told, ensure_ascii=False).encode()
@@ -85,7 +85,7 @@ class _Open:
         """Take a value; `said` is what stands there of one that is no list and no mapping."""
         self.size += size
         if self.size > MOST_CHARS:
-            raise _TooLargeError(f"it says more than {MOST_CHARS:,} characters, its aliases followed")
+            raise _TooLargeError(f"it has more than {MOST_CHARS:,} characters with its aliases expanded")
         if isinstance(self.made, list):
             self.made.append(value)
         elif self.key is None:

@@ -10,7 +10,7 @@ from treering.core.characters import shown
 from treering.core.errors import Denied, InvalidInput
 from treering.ports.adapter import FileAccess, NoFiles
 
-_HINT = "Name a path below it; another folder is named with --files FOLDER when the server is started."
+_HINT = "Use a path below it, or start the server with another folder: --files FOLDER."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class FilesBelow:
         place = _without_links(path)
         if not self.holds(place):
             raise Denied(
-                f"{what} leads to {shown(place)}, outside of {shown(self.root)}, the only folder that may be read.",
+                f"{what} points to {shown(place)}, outside {shown(self.root)}, the only folder that may be read.",
                 hint=_HINT,
             )
         return place
@@ -84,7 +84,7 @@ class FilesBelow:
 def files_below(folder: Path) -> FilesBelow:
     """Allow the files below a folder. Raises `InvalidInput` where it is not a folder."""
     if not folder.is_dir():
-        raise InvalidInput(f"{shown(folder)} is not a folder.", hint="Name the folder whose files may be read.")
+        raise InvalidInput(f"{shown(folder)} is not a folder.", hint="Give the folder whose files may be read.")
     return FilesBelow(folder.resolve())
 
 
@@ -125,7 +125,7 @@ def _resolved(target: str, base: Path) -> Path:
     except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, a loop of links, an unknown user
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else error
         raise InvalidInput(
-            f"{target[:200]!r} cannot be read as a path: {why}.",
+            f"{target[:200]!r} is not a valid path: {why}.",
             hint="Give the path of a file or folder that exists.",
         ) from error
     return place
@@ -136,5 +136,5 @@ def _without_links(path: Path) -> Path:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:
         raise InvalidInput(
-            f"{shown(path)} cannot be read as a path: {shown(str(error))}.", hint="Look for a loop of links."
+            f"{shown(path)} is not a valid path: {shown(str(error))}.", hint="Check for a loop of links."
         ) from error

@@ -111,7 +111,7 @@ class Archive:
         except _BROKEN as error:
             return Refused(f"it cannot be unpacked ({str(error)[:_SHOWN] or type(error).__name__})")
         if len(data) > most:
-            return Refused(f"unpacked it is over the limit of {most:,} bytes")
+            return Refused(f"its unpacked size exceeds the limit of {most:,} bytes")
         self._left -= len(data)
         return data
 
@@ -136,7 +136,7 @@ def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
             return Refused("its list of members is too long")
         archive = ZipFile(stream)
     except _BROKEN as error:
-        return Refused(f"it is not a zip file that can be read ({str(error)[:_SHOWN] or type(error).__name__})")
+        return Refused(f"it is not a valid zip file ({str(error)[:_SHOWN] or type(error).__name__})")
     if len(archive.infolist()) > bounds.max_members:
         return Refused(f"it has more than {bounds.max_members:,} members")
     return Archive(archive, bounds)
@@ -146,9 +146,9 @@ def fault_of(data: bytes, bounds: ZipBounds) -> str:
     """Say why a zip file is not to be kept: cut off, damaged, or with an entry that leads out of it. Else empty."""
     archive = open_archive(BytesIO(data), bounds)
     if isinstance(archive, Refused):
-        return f"{archive.why}; it may be cut off"
+        return f"{archive.why}; it may be truncated"
     outside = archive.leading_out()
-    return f"its entry {outside[:_SHOWN]!r} points outside of the zip file" if outside is not None else ""
+    return f"its entry {outside[:_SHOWN]!r} points outside the zip file" if outside is not None else ""
 
 
 _END_MARK, _END_BYTES, _LONGEST_COMMENT = b"PK\x05\x06", 22, 65_535
@@ -214,7 +214,7 @@ _SIGNATURES = {
 }
 _ZIP = b"PK\x03\x04"
 _TEXTUAL = ("application/json", "application/xml", "application/javascript", "application/x-sh", "text/")
-_UNKNOWN = "its bytes are neither text nor a known binary format: only its size and hash are kept"
+_UNKNOWN = "it is neither text nor a known binary format: only its size and hash are stored"
 
 
 def _is_unknown(media_type: str, data: bytes) -> bool:

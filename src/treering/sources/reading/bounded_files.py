@@ -18,7 +18,7 @@ from treering.sources.reading.folder import open_regular, read_at_most
 MAX_FILE_BYTES = 5_000_000
 MAX_DEPTH = 64
 """Lists and objects inside of each other."""
-TOO_DEEP = "it is nested more than {} deep"
+TOO_DEEP = "it is nested more than {} levels deep"
 
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _KEY = re.compile(r"[\w\-\"'. \t]+")
@@ -31,14 +31,14 @@ def read_text_file(file: Path, *, below: Path | None = None, max_bytes: int = MA
     """
     stream = open_regular(_inside(file, below))
     if stream is None:
-        raise InvalidInput(f"{shown(file)} is not a regular file.", hint="Name a file.")
+        raise InvalidInput(f"{shown(file)} is not a regular file.", hint="Give a regular file.")
     with stream:
         data = read_at_most(stream, max_bytes + 1)
     if len(data) > max_bytes:
-        raise InvalidInput(f"{shown(file)} is longer than {max_bytes:,} bytes.", hint="Split it.")
+        raise InvalidInput(f"{shown(file)} is larger than {max_bytes:,} bytes.", hint="Split it.")
     decoded = decode(data)
     if decoded is None:
-        raise InvalidInput(f"{shown(file)} is not text.", hint="Write it in UTF-8.")
+        raise InvalidInput(f"{shown(file)} is not a text file.", hint="Save it as UTF-8.")
     return decoded.text
 
 
@@ -69,7 +69,7 @@ def parse_json(text: str, *, unique_keys: bool = False) -> object:
     except json.JSONDecodeError as error:
         place = f"at line {error.lineno}, column {error.colno}"
         if text.startswith(("//", "/*"), error.pos):
-            raise CommentInJson(f"there is a comment {place}, and JSON has none; remove it") from None
+            raise CommentInJson(f"there is a comment {place}, which JSON does not allow; remove it") from None
         raise MalformedJson(f"{error.msg} {place}") from None
     except RecursionError:
         raise ValueError(TOO_DEEP.format(MAX_DEPTH)) from None
@@ -105,7 +105,7 @@ def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise WrittenTwice(f"the key {twice!r} is written twice in one object")
+        raise WrittenTwice(f"an object contains the key {twice!r} twice")
     return found
 
 
@@ -119,11 +119,11 @@ def _inside(file: Path, below: Path | None) -> Path:
         place = file.resolve()
         outside = below is not None and not place.is_relative_to(below.resolve())
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL
-        raise InvalidInput(f"{shown(file)} cannot be read as a path.", hint="Name a file.") from error
+        raise InvalidInput(f"{shown(file)} is not a valid path.", hint="Give a regular file.") from error
     if outside:
         raise InvalidInput(
-            f"{shown(file)} is a link to a place outside of {shown(below)}.",
-            hint="Replace the link with a file, or name the file itself.",
+            f"{shown(file)} is a link to a place outside {shown(below)}.",
+            hint="Replace the link with a file, or give the path of the file itself.",
         )
     return place
 

@@ -37,7 +37,7 @@ def read_data_file(file: Path, *, below: Path | None = None, max_bytes: int = MA
     try:
         return parse(text)
     except ValueError as error:
-        raise InvalidInput(f"{shown(file)} cannot be read as {name}: {error}.", hint="Correct the file.") from error
+        raise InvalidInput(f"{shown(file)} is not valid {name}: {error}.", hint="Correct the file.") from error
 
 
 def parse_yaml(text: str, *, aliases: bool = True, unique_keys: bool = False, max_depth: int = MAX_DEPTH) -> object:
@@ -68,7 +68,7 @@ def parse_yaml(text: str, *, aliases: bool = True, unique_keys: bool = False, ma
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER = re.compile(r"[-+.:_0-9a-fA-FxoX]+")
-_TOO_MANY = f"it has more than {MAX_VALUES:,} values, with those that aliases repeat"
+_TOO_MANY = f"it has more than {MAX_VALUES:,} values with its aliases expanded"
 _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
     ".json": (parse_json, "JSON"),
     ".toml": (parse_toml, "TOML"),
@@ -82,7 +82,7 @@ def _check_events(events: Iterator[yaml.Event], max_depth: int, *, aliases: bool
         if number > 2 * MAX_VALUES:
             raise ValueError(_TOO_MANY)
         if isinstance(event, yaml.AliasEvent) and not aliases:
-            raise ValueError("it uses aliases (*name), which are not read here; write the text again")
+            raise ValueError("it uses aliases (*name), which are not supported; repeat the text instead")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > max_depth:
             raise ValueError(TOO_DEEP.format(max_depth))

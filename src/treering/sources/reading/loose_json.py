@@ -26,13 +26,13 @@ def parse(data: bytes) -> object:
     except RecursionError:
         return Malformed("it is nested too deeply to be read")
     except ValueError as error:  # also a number of too many digits, and bytes that are no text
-        return Malformed(f"it is not JSON ({str(error)[:_SHOWN]})")
+        return Malformed(f"it is not valid JSON ({str(error)[:_SHOWN]})")
     return value
 
 
 def over_limit(most_bytes: int) -> Malformed:
     """Say that a part is too large to be parsed."""
-    return Malformed(f"it is over the limit max_part_bytes of {most_bytes:,} bytes")
+    return Malformed(f"it exceeds the limit max_part_bytes of {most_bytes:,} bytes")
 
 
 def elements(data: bytes) -> Iterator[bytes | Malformed]:

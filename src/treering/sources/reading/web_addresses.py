@@ -57,7 +57,7 @@ def parse_address(text: str) -> WebAddress:
         return address_of(text)
     except FetchRefused as error:
         raise InvalidInput(
-            f"The address cannot be fetched: {error}.", hint="Give an address such as https://example.org/page."
+            f"Cannot fetch the address: {error}.", hint="Give an address such as https://example.org/page."
         ) from None
 
 
@@ -75,20 +75,20 @@ def address_of(text: str) -> WebAddress:
     """Read an address. Raises `FetchRefused` for one that is not fetched."""
     text = text.strip()
     if len(text) > _LONGEST or any(char.isspace() or not char.isprintable() for char in text):
-        raise FetchRefused(f"it is over {_LONGEST:,} characters, or has some that no address has")
+        raise FetchRefused(f"it has more than {_LONGEST:,} characters, or characters that no address has")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise FetchRefused(f"it is not an address ({error})") from None
+        raise FetchRefused(f"it is not a valid address ({error})") from None
     if parts.scheme.lower() not in _PORTS or not parts.hostname:
         raise FetchRefused("only http and https with a host are fetched")
     if parts.username is not None or parts.password is not None:
-        raise FetchRefused("it holds a user name or a password, which would be kept with the page")
+        raise FetchRefused("it contains a user name or a password, which would be stored with the page")
     if redact(text).findings:
-        raise FetchRefused("it holds a secret, which would be kept with the page")
+        raise FetchRefused("it contains a secret, which would be stored with the page")
     if secret := next(_secret_parameters(text), ""):
-        raise FetchRefused(f"its part {secret!r} holds a key or a signature, which would be kept with the page")
+        raise FetchRefused(f"its part {secret!r} contains a key or a signature, which would be stored with the page")
     return WebAddress(parts.scheme.lower(), _host(parts), port or _PORTS[parts.scheme.lower()], _path(parts))
 
 

@@ -260,8 +260,8 @@ class GitRepository:
 
     def _where_commits_hide(self) -> str:
         if self.shallow:
-            return "This is a shallow clone; fetch the rest with `git fetch --unshallow`, or name a newer commit."
-        return "Name a branch, a tag or a commit that `git log` shows; fetch it first if it is on the server."
+            return "This is a shallow clone; fetch the rest with `git fetch --unshallow`, or choose a newer commit."
+        return "Give a branch, a tag or a commit from `git log`; fetch it first if it is on the server."
 
     def _ask(self, *arguments: str) -> str | None:
         done = run_git(arguments, self._git.environment(), folder=self._git.folder)

@@ -128,7 +128,7 @@ def _extensions(settings: Settings, where: Path) -> dict[str, bytes | None]:
     """Return the extensions of the format. Raises `Unavailable` for one that is not known here."""
     named = dict(settings).get(b"core.repositoryformatversion") or b"0"
     if named not in (b"0", b"1"):
-        raise _unknown(f"The repository's format has the version {printable(named)}", where)
+        raise _unknown(f"The repository's format has version {printable(named)}", where)
     found = {
         printable(key).removeprefix("extensions."): value for key, value in settings if key.startswith(b"extensions.")
     }
@@ -148,13 +148,13 @@ def _object_format(extensions: Mapping[str, bytes | None], where: Path) -> Objec
         return "sha1"
     if named == b"sha256":
         return "sha256"
-    raise _unknown(f"The repository's objects have the format {printable(named)}", where)
+    raise _unknown(f"The repository's objects have format {printable(named)}", where)
 
 
 def _unknown(what: str, where: Path) -> Unavailable:
     return Unavailable(
-        f"{what}, which Treering does not know ({shown(where)}).",
-        hint="Read a clone of it that has the usual format: `git clone --ref-format=files --bare`.",
+        f"{what}, which Treering does not support ({shown(where)}).",
+        hint="Read a clone in the usual format: `git clone --ref-format=files --bare`.",
     )
 
 
@@ -169,8 +169,8 @@ def _boolean(key: bytes, value: bytes | None) -> bool:
     if text in _FALSE or _NUMBER.fullmatch(text):
         return False
     raise Unavailable(
-        f"{printable(key)} is {printable(value or b'')!r} in a git configuration; git takes true or false.",
-        hint="Correct it there.",
+        f"{printable(key)} is {printable(value or b'')!r} in a git configuration; git accepts only true or false.",
+        hint="Correct the git configuration.",
     )
 
 
@@ -274,8 +274,8 @@ class PrivateGitFolder:
             status = os.fstat(stream.fileno())
             if status.st_size > _MOST_COPIED:
                 raise Unavailable(
-                    f"{shown(home / name)} has more than {_MOST_COPIED:,} bytes.",
-                    hint="Read a commit of a bare clone of it.",
+                    f"{shown(home / name)} is larger than {_MOST_COPIED:,} bytes.",
+                    hint="Read a commit of a bare clone instead.",
                 )
             data = read_at_most(stream, _MOST_COPIED)
         (folder / name).write_bytes(data)
@@ -286,7 +286,9 @@ class PrivateGitFolder:
         file = self._layout.git_dir / "HEAD"
         text = self._linked_ref(file) or read_part(file, self._access, most=_MOST_REF) or b""
         if not _LOOSE.fullmatch(text):
-            raise Unavailable(f"{shown(file)} names no commit and no branch.", hint="Run `git fsck` in the repository.")
+            raise Unavailable(
+                f"{shown(file)} contains neither a commit nor a branch.", hint="Run `git fsck` in the repository."
+            )
         return text
 
     def _refs(self) -> Iterator[tuple[bytes, bytes]]:

@@ -53,7 +53,7 @@ def started_git(
     try:
         return start_git(arguments, environment, folder, errors=errors)
     except FileNotFoundError as error:
-        raise Unavailable("git is not installed.", hint="Install git and make sure `git --version` answers.") from error
+        raise Unavailable("git is not installed.", hint="Install git and check that `git --version` works.") from error
 
 
 def _communicate(process: subprocess.Popen[bytes], given: bytes, seconds: float) -> tuple[bytes, bytes]:
@@ -65,8 +65,8 @@ def _communicate(process: subprocess.Popen[bytes], given: bytes, seconds: float)
             check_between_steps()
             if monotonic() >= until:
                 raise Unavailable(
-                    f"git did not answer within {seconds:.0f} seconds.",
-                    hint="Check that the repository answers, and try again.",
+                    f"git did not respond within {seconds:.0f} seconds.",
+                    hint="Check that `git status` works in the repository, and try again.",
                 ) from error
         left = None  # it is being sent already
 
@@ -77,7 +77,7 @@ def parse_settings(text: bytes, *, where: str) -> Settings:
     done = run_git(command, isolated_environment(), folder=tempfile.gettempdir(), given=text)
     if done.returncode != 0:
         raise Unavailable(
-            f"{where} cannot be read as a git configuration: {_last_line(done.stderr)}", hint="Correct that file."
+            f"{where} is not a valid git configuration: {_last_line(done.stderr)}", hint="Correct the file."
         )
     return _settings(done.stdout)
 
@@ -166,8 +166,8 @@ def locate(target: Path, access: FileAccess) -> GitLayout:
             return found
     if access.root:
         raise Denied(
-            f"{shown(target)} is in no git repository below {shown(access.root)}, the only folder that may be read.",
-            hint="A repository is read as a whole: name its own folder, or use mode 'path'.",
+            f"{shown(target)} is not in a git repository below {shown(access.root)}, the only folder that may be read.",
+            hint="A repository is read as a whole: give its own folder, or use mode 'path'.",
         )
     raise InvalidInput(
         f"{shown(target)} is not in a git repository.",
@@ -184,7 +184,7 @@ def reading(repository: Path) -> Iterator[None]:
         named = f" ({shown(str(error.filename))})" if error.filename else ""
         raise Unavailable(
             f"The repository at {shown(repository)} cannot be read: {reason(error)}{named[:_MOST_SHOWN]}.",
-            hint="Check who may read it, and run `git fsck` there.",
+            hint="Check its permissions, and run `git fsck` there.",
         ) from error
 
 
@@ -196,7 +196,7 @@ def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> byt
     with stream:
         data = read_at_most(stream, most + 1)
     if len(data) > most:
-        raise Unavailable(f"{shown(path)} has more than {most:,} bytes.", hint="Run `git fsck` in the repository.")
+        raise Unavailable(f"{shown(path)} is larger than {most:,} bytes.", hint="Run `git fsck` in the repository.")
     return data
 
 
@@ -208,7 +208,7 @@ def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unavailable(f"{shown(path)} cannot be read: {reason(error)}.", hint="Check who may read it.") from error
+        raise Unavailable(f"{shown(path)} cannot be read: {reason(error)}.", hint="Check its permissions.") from error
     if stream is None:
         raise Unavailable(f"{shown(path)} is not a regular file.", hint="Run `git fsck` in the repository.")
     return stream
@@ -254,12 +254,12 @@ def _named(entry: Path, access: FileAccess) -> GitLayout:
     """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
     name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
     if not name.startswith(b"gitdir: ") or b"\0" in name:
-        raise InvalidInput(f"{shown(entry)} does not name a git folder.", hint="It must say `gitdir: FOLDER`.")
+        raise InvalidInput(f"{shown(entry)} does not name a git folder.", hint="It must contain `gitdir: FOLDER`.")
     git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), shown(entry))
     found = _git_dir(git_dir, access)
     if found is None:
         raise InvalidInput(
-            f"{shown(entry)} names {shown(git_dir)}, which is not a git repository.",
+            f"{shown(entry)} points to {shown(git_dir)}, which is not a git repository.",
             hint="Run `git worktree repair` in the repository.",
         )
     return GitLayout(*found, around=entry.parent, inside=True)
@@ -286,7 +286,8 @@ def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
             continue
         if line.startswith(b'"') and access.root:
             raise Denied(
-                f"{shown(file)} names a folder in quotation marks, {printable(line)}, which Treering does not read.",
+                f"{shown(file)} contains a folder name in quotation marks, {printable(line)}, which Treering "
+                "does not support.",
                 hint="Clone the repository with `git clone --dissociate`.",
             )
         # git takes `..` out of the name before it looks for links; the system does so after.

@@ -149,9 +149,10 @@ class _Plan:
         plan = cls(identity, settled, commit, items, selection, known, renamed, reader, branch, held)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
-                f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
-                hint="Where its files are not committed, read them as they lie: mode path (`treering ingest FOLDER "
-                "--mode path`). Else check `subfolder`, `include` and `exclude`: these are relative to the target.",
+                f"The folder {selection.folder!r} has no selected files{(f' at {commit[:12]}' if commit else '')}.",
+                hint="If its files are not committed, read the work tree: mode path (`treering ingest FOLDER --mode "
+                "path`). Otherwise check `subfolder`, `include` and `exclude`, which are relative to the "
+                "target.",
             )
         return plan
 
@@ -331,16 +332,16 @@ def _by_todays_origins(
 def _readings(plan: _Plan) -> Iterator[Reading]:
     if plan.read_elsewhere and plan.read_elsewhere[0] == "behind":
         _, known, other = plan.read_elsewhere
-        behind = f"{plan.branch.branch} was read at {known[:12]} in {other}, and is behind that here"
+        behind = f"{plan.branch.branch} was read at {known[:12]} in {other}, but is behind that commit here"
         yield Skipped(
             plan.root,
-            f"{behind}, at {plan.branch.commit[:12]}: `git pull`, or read it all the same by the option commit",
+            f"{behind}, at {plan.branch.commit[:12]}: run `git pull`, or read it anyway with the option commit",
         )
         return
     yield plan.branch
     yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
     if plan.commit is None and not plan.selection.worktree:
-        yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads the files as they lie")
+        yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads uncommitted files")
     else:
         yield _map(plan)
     yield from _vanished(plan)
@@ -364,7 +365,7 @@ def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | N
     if entry.size > most:
         return Skipped(origin, over_limit(entry.size, most, limits))
     if place >= limits.max_items:
-        return Skipped(origin, f"over the limit max_items of {limits.max_items:,}")
+        return Skipped(origin, f"it exceeds the limit max_items of {limits.max_items:,}")
     mark = plan.attributes.sets_aside(entry.path)
     if mark:
         return Skipped(origin, f"marked {mark} in .gitattributes")
@@ -380,7 +381,7 @@ def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
     if data is None:
         return Failed(origin, "it could not be read: damaged, missing or not accessible")
     if data.startswith(_LFS):
-        return Skipped(origin, "a Git LFS pointer; its content lies on the server")
+        return Skipped(origin, "a Git LFS pointer; its content is on the server")
     page = plan.written.reading(data, path=entry.path, origin=origin, commit=item.commit)
     if page is not None:
         return _about_what_it_cites(plan, page, entry.path) if isinstance(page, SourceDraft) else page
@@ -501,7 +502,7 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
     reads_head = plan.selection.commit is None and not plan.selection.worktree
     told = [_read_last(plan)] if plan.read_elsewhere else []
     if reads_head and plan.repository.is_dirty():
-        told.append("Uncommitted changes were not read; the option worktree reads the files as they lie.")
+        told.append("Uncommitted changes were not read; the option worktree reads them.")
     return tuple(filter(None, told))
 
 
@@ -511,9 +512,9 @@ def _read_last(plan: _Plan) -> str:
     branch = plan.branch.branch
     if relation == "ahead":
         return ""
-    why = "has parted from it" if relation == "parted" else "may be before it or after it: that commit is not here"
+    why = "has parted from it" if relation == "parted" else "may be older or newer: that commit is not in this clone"
     was = f"{branch} was read at {known[:12]} in {place} before"
-    return f"{was}; {branch} here {why}. What was read last counts, which is {plan.branch.commit[:12]}."
+    return f"{was}; {branch} here {why}. The last read counts: {plan.branch.commit[:12]}."
 
 
 def _history(plan: _Plan) -> RepoHistory:

@@ -92,8 +92,8 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection
     commit, worktree = _optional_text(options, "commit"), flag(options, "worktree", default=False)
     if commit and worktree:
         raise InvalidInput(
-            "`commit` and `worktree` cannot be given together.",
-            hint="Leave out `commit` to read the files as they lie, or `worktree` to read a commit.",
+            "`commit` and `worktree` cannot be combined.",
+            hint="Omit `commit` to read the work tree, or `worktree` to read a commit.",
         )
     return RepoSelection(
         commit=commit,
@@ -143,7 +143,7 @@ def _folder(prefix: str, subfolder: str) -> str:
     if path.is_absolute() or ".." in path.parts:
         raise InvalidInput(
             f"The subfolder {subfolder!r} is outside the repository.",
-            hint="Give it relative to the folder read, such as 'src/app'.",
+            hint="Give it relative to the folder that is read, such as 'src/app'.",
         )
     folder = PurePosixPath(prefix) / path
     return str(folder) if folder.parts else ""
@@ -267,8 +267,8 @@ def snapshot(
         return [found[path] for path in sorted(found)]
     if repository.top is None:
         raise InvalidInput(
-            "This repository has no work tree: it is bare, or `core.worktree` names another folder.",
-            hint="Leave out `worktree` to read a commit.",
+            "This repository has no work tree: it is bare, or `core.worktree` points to another folder.",
+            hint="Omit `worktree` to read a commit.",
         )
     for change in repository.work_changes():
         if change.deleted:

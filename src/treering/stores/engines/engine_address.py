@@ -85,7 +85,7 @@ def parse_engine_address(text: str) -> EngineAddress:
     """Read the address of an engine. Raises `InvalidInput`; what follows a scheme is not repeated."""
     scheme, colon, rest = text.partition(":")
     if not colon:
-        raise InvalidInput(f"{text[:80]!r} is not an address of an engine.", hint=_HINT)
+        raise InvalidInput(f"{text[:80]!r} is not an engine address.", hint=_HINT)
     if scheme.lower() == FAISS:
         folder, _, options = rest.removeprefix("//").partition("?")
         if not folder:
@@ -162,14 +162,14 @@ def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) ->
     """Return the technology that an address names. Raises `InvalidInput` where there is none."""
     backend = backends.get(address.scheme)
     if backend is None:
-        raise InvalidInput(f"There is no engine {address.scheme}:…", hint=f"Write {FORMS}.")
+        raise InvalidInput(f"Unknown engine {address.scheme}:…", hint=f"Write {FORMS}.")
     return backend
 
 
 def _given_by_nobody() -> OpenEngine:
     raise Unavailable(
-        "The engine of this space works over a connection that a program gives, and none was given here.",
-        hint="Open the space with that connection; `treering index drop` goes back to its own vectors.",
+        "The engine of this space needs a connection from the program, and none was given.",
+        hint="Open the space with that connection; `treering index drop` switches back to the space's own vectors.",
     )
 
 
@@ -245,7 +245,7 @@ class Neo4jOptions:
         given = address.options
         for name in given:
             if name not in _KNOWN:
-                raise InvalidInput(f"{address} has an option {name!r} that does not exist.", hint=nearest(name, _KNOWN))
+                raise InvalidInput(f"{address} has an unknown option {name!r}.", hint=nearest(name, _KNOWN))
         label = _name(given, "label")
         return cls(
             space=given.get("space", ""),
@@ -265,8 +265,8 @@ def _name(given: Mapping[str, str], option: str) -> str:
     name = given.get(option, "")
     if name and not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{option}={name[:100]!r} is not a name.",
-            hint="Begin with a letter; use letters, digits and _, 100 at most.",
+            f"{option}={name[:100]!r} is not a valid name.",
+            hint="Start with a letter; use at most 100 letters, digits and _.",
         )
     if name in {*GRAPH_LABELS, STATE_LABEL}:
         raise InvalidInput(f"{option}={name!r} is a label of the graph.", hint="Use another name for the vectors.")
@@ -276,15 +276,15 @@ def _name(given: Mapping[str, str], option: str) -> str:
 def _index(name: str, label: str) -> str:
     if name and not label:
         raise InvalidInput(
-            f"index={name[:100]!r} names an index, and no label says of which nodes it is.",
-            hint="Write label=NAME, too.",
+            f"index={name[:100]!r} names an index, but no label for its nodes is given.",
+            hint="Add label=NAME.",
         )
     return name
 
 
 def _chosen(option: str, given: str, known: tuple[str, ...]) -> str:
     if given not in known:
-        raise InvalidInput(f"{option}={given[:100]!r} is not known.", hint=nearest(given, known))
+        raise InvalidInput(f"Unknown value {option}={given[:100]!r}.", hint=nearest(given, known))
     return given
 
 

@@ -121,11 +121,11 @@ def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
     known = np.frombuffer(keys, "<i8").astype(np.int64)
     if read.d != dimension:
         raise InvalidInput(
-            f"The engine keeps the vectors of another model, of {read.d} components instead of {dimension}.",
-            hint="Leave it to those who use that model, or fill it with yours: `treering index rebuild`.",
+            f"The engine contains vectors of another model, with {read.d} components instead of {dimension}.",
+            hint="Choose another engine address, or refill this engine with your model: `treering index rebuild`.",
         )
     if read.ntotal != len(known):
-        raise Corrupt("The files of the engine do not belong together.", hint="Run `treering index rebuild`.")
+        raise Corrupt("The files of the engine do not match each other.", hint="Run `treering index rebuild`.")
     return HnswRows(dimension, read, known) if kind == HNSW else Rows(dimension, read, known)
 
 
@@ -171,7 +171,7 @@ _MANIFEST = "manifest.json"
 _FORMAT = 1
 _LARGEST_MANIFEST = 65_536
 _DIGEST = 32
-HINT = "Run `treering index rebuild`: it makes the files anew from the space, which has all vectors."
+HINT = "Run `treering index rebuild`: it recreates the files from the space, which has all vectors."
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class VectorFolder:
         """Return a file as it was written; `None` where it is gone. Raises `Corrupt` where it is another."""
         content = self._content(file.name, file.size)
         if content is not None and (len(content) != file.size or _checksum(content) != file.checksum):
-            raise Corrupt(f"{self.folder / file.name} is not what was written.", hint=HINT)
+            raise Corrupt(f"{self.folder / file.name} was modified.", hint=HINT)
         return content
 
     def newer_than(self, manifest: Manifest) -> Manifest | None:
@@ -269,7 +269,7 @@ class VectorFolder:
     def _unavailable(self, error: OSError) -> Unavailable:
         return Unavailable(
             f"The files in {self.folder} cannot be read or written: {error.strerror or error}.",
-            hint="Look at the folder, its permissions and the room on its disk.",
+            hint="Check the folder, its permissions and the free disk space.",
         )
 
 
@@ -296,7 +296,7 @@ def _manifest_of(content: bytes, path: Path) -> Manifest:
             return Manifest(told["kind"], EngineState(**told["state"]), *files)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass  # it is told below, once
-    raise Corrupt(f"{path} is not what was written, or of another version.", hint=HINT)
+    raise Corrupt(f"{path} was modified, or has another version.", hint=HINT)
 
 
 _FEWEST = 256
@@ -422,7 +422,7 @@ def open_faiss(address: EngineAddress, _mark: str, dimension: int) -> FaissEngin
     kind = address.options.get("kind", FLAT)
     if unknown or kind not in KINDS:
         raise InvalidInput(
-            f"{address} has an option that this engine does not know.",
-            hint="Write ?kind=flat or ?kind=hnsw, or neither.",
+            f"{address} has an option that this engine does not support.",
+            hint="Use ?kind=flat or ?kind=hnsw, or neither.",
         )
     return FaissEngine(VectorFolder(address.folder), dimension, kind)

@@ -71,7 +71,9 @@ class VectorStoreAdapter:
                 hint=f"A vector store has {adding}, {', '.join(_METHODS[1:])}.",
             )
         if compare_up_to < 0:
-            raise InvalidInput(f"compare_up_to: {compare_up_to} is below 0.", hint="Leave it out: 0 asks always.")
+            raise InvalidInput(
+                f"compare_up_to: {compare_up_to} is below 0.", hint="Omit it, or use 0 to always ask the store."
+            )
         self.name: str = type(store).__name__
         self.compare_up_to = compare_up_to
         self._add = getattr(store, adding)
@@ -97,7 +99,7 @@ class VectorStoreAdapter:
             self.delete(ids)
             raise Unavailable(
                 f"{self.name} returned {len(set(ids))} ids for {len(documents)} documents.",
-                hint="Have add_documents return one id for each: by it a document is found again and deleted.",
+                hint="Make add_documents return one id per document; the ids are used to find and delete documents.",
             )
         return ids
 
@@ -110,7 +112,7 @@ class VectorStoreAdapter:
     def delete(self, ids: Sequence[str]) -> None:
         """Have the store forget documents. Raises `Unavailable` where it cannot."""
         if ids and self._done("delete documents", self._delete, list(ids)) is False:
-            raise Unavailable(f"{self.name} did not delete documents.", hint="Look at the store.")
+            raise Unavailable(f"{self.name} did not delete documents.", hint="Check the vector store.")
 
     def close(self) -> None:
         """End the adapter's own event loop; the store stays open."""
@@ -124,7 +126,7 @@ class VectorStoreAdapter:
             raise
         except Exception as error:
             # A store of a host raises what it likes. The space's own vectors answer, and the reason is told.
-            raise Unavailable(f"{self.name} could not {what}: {error!r}", hint="Look at the store.") from error
+            raise Unavailable(f"{self.name} could not {what}: {error!r}", hint="Check the vector store.") from error
 
     def _awaited(self, answer: Awaitable[Any]) -> Any:
         bounded = asyncio.wait_for(answer, _SECONDS)
@@ -149,7 +151,7 @@ def _id_of(result: Any) -> str:
 # What a host's store was handed, in a file beside the space: the store itself cannot be asked.
 
 
-_HINT = "Run `treering index rebuild` in the program that has the store: it hands everything over again."
+_HINT = "Run `treering index rebuild` in the program that has the store: it adds all vectors again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class StateFile:
     def _unavailable(self, error: OSError) -> Unavailable:
         return Unavailable(
             f"{self._path} cannot be read or written: {error.strerror or error}.",
-            hint="Look at the folder and its disk.",
+            hint="Check the folder and its disk.",
         )
 
 
@@ -247,7 +249,7 @@ def _read(path: Path) -> KeptByHost:
         ids = {int(key): str(one) for key, one in told.get("ids", {}).items()}
         return KeptByHost(str(told["mark"]), EngineState(**told["state"]), frozenset(map(int, told["keys"])), ids)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise Corrupt(f"{path} is not what was written.", hint=_HINT) from None
+        raise Corrupt(f"{path} was modified.", hint=_HINT) from None
 
 
 _MOST_QUESTIONS = 2 * MOST_QUERIES  # a vector that is remembered leads to its text

@@ -50,7 +50,7 @@ class MongoEngine(ServerEngine):
     @property
     def kind(self) -> str:
         """What people call it."""
-        return "MongoDB, searched here"
+        return "MongoDB, searched locally"
 
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
@@ -131,13 +131,13 @@ class MongoEngine(ServerEngine):
             yield
         except (OperationFailure, BulkWriteError) as error:
             raise Unavailable(
-                f"{self._shown} refuses: {error.code}.",
-                hint="Check the server's log, your rights there, and the password.",
+                f"{self._shown} refused the request: {error.code}.",
+                hint="Check the server's log, your permissions and the password.",
             ) from error
         except PyMongoError as error:
             # Its message may repeat what it was given.
             raise Unavailable(
-                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
+                f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 
@@ -147,9 +147,7 @@ def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngi
     try:
         client: Any = MongoClient(address.url, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):
-        raise InvalidInput(
-            f"{address} is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE."
-        ) from None
+        raise InvalidInput(f"{address} is not a MongoDB address.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
     return MongoEngine(client, None, str(address), mark, dimension)
 
 
@@ -160,7 +158,7 @@ def engine_over_mongodb(connection: object, database: str | None) -> OpenEngine:
     """
     if not isinstance(connection, MongoClient):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a client of MongoDB that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a thread-safe MongoDB client.",
             hint="Give a pymongo.MongoClient, or set memory.mongodb.url.",
         )
 

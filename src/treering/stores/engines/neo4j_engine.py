@@ -96,9 +96,9 @@ class VectorNodes:
         self._searches = None
         if made and self._is_shared and not self.has_index():
             raise Unavailable(
-                f"The vector index {self._index!r} of {self._server.shown} cannot be searched with vectors of "
-                f"{self._dimension} numbers: it has another dimension, or is still being built.",
-                hint="Name another index, or drop that one in the database.",
+                f"The vector index {self._index!r} of {self._server.shown} cannot be searched with vectors "
+                f"of {self._dimension} components: it has another dimension, or is still being built.",
+                hint="Use another index name, or drop that index in the database.",
             )
 
     @property
@@ -198,7 +198,7 @@ class VectorNodes:
         except (TypeError, ValueError):
             read = np.empty(0, np.float32)
         if read.shape != (len(rows), self._dimension):
-            raise Corrupt(f"{self._server.shown} keeps vectors of another dimension.", hint=REBUILD)
+            raise Corrupt(f"{self._server.shown} contains vectors of another dimension.", hint=REBUILD)
         return stored_form(read)
 
 
@@ -235,7 +235,7 @@ class Neo4jEngine(ServerEngine):
     @property
     def kind(self) -> str:
         """What people call it."""
-        return "Neo4j vector index" if self._nodes.has_index() else "Neo4j, searched here"
+        return "Neo4j vector index" if self._nodes.has_index() else "Neo4j, searched locally"
 
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
@@ -327,8 +327,8 @@ def engine_over_neo4j(connection: object, database: str | None) -> OpenEngine:
     """
     if not isinstance(connection, Driver):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a driver of Neo4j that can be used from threads.",
-            hint="Give a neo4j.Driver, as GraphDatabase.driver makes it, or set memory.neo4j.url.",
+            f"connection: {type(connection).__name__} is not a thread-safe Neo4j driver.",
+            hint="Give a neo4j.Driver, as returned by GraphDatabase.driver, or set memory.neo4j.url.",
         )
 
     def opened(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:

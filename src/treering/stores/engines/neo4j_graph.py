@@ -61,9 +61,7 @@ class Neo4jServer:
                 telemetry_disabled=True,
             )
         except (ValueError, DriverError):
-            raise InvalidInput(
-                f"{address} is not an address of Neo4j.", hint="Write neo4j://HOST:PORT/DATABASE."
-            ) from None
+            raise InvalidInput(f"{address} is not a Neo4j address.", hint="Write neo4j://HOST:PORT/DATABASE.") from None
         return cls(driver, database or None, str(address))
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -107,13 +105,13 @@ class Neo4jServer:
                 yield session
         except Neo4jError as error:
             raise Unavailable(
-                f"{self.shown} refuses: {error.code}.",
-                hint="Check the server's log, your rights there, and the password.",
+                f"{self.shown} refused the request: {error.code}.",
+                hint="Check the server's log, your permissions and the password.",
             ) from error
         except (DriverError, OSError) as error:
             # Its message may repeat what it was given.
             raise Unavailable(
-                f"{self.shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
+                f"Cannot reach {self.shown} ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 

@@ -215,7 +215,7 @@ class PgvectorEngine(ServerEngine):
         try:
             yield
         except (errors.InsufficientPrivilege, errors.UndefinedFile, errors.FeatureNotSupported) as error:
-            raise Unavailable(f"{self._shown} cannot keep vectors: {_line(error)}.", hint=_INSTALL) from error
+            raise Unavailable(f"{self._shown} cannot store vectors: {_line(error)}.", hint=_INSTALL) from error
         except errors.UndefinedObject as error:
             raise Unavailable(f"{self._shown} has no type `halfvec`.", hint=_INSTALL) from error
 
@@ -226,14 +226,15 @@ class PgvectorEngine(ServerEngine):
             with self._connections.transaction() as connection:
                 yield connection
         except errors.UndefinedTable as error:
-            raise Corrupt(f"The table of {self._shown} is gone.", hint=REBUILD) from error
+            raise Corrupt(f"The table of {self._shown} does not exist any more.", hint=REBUILD) from error
         except psycopg.OperationalError as error:
             raise Unavailable(
-                f"{self._shown} cannot be reached: {_line(error)}.", hint="Check that the server runs."
+                f"Cannot reach {self._shown}: {_line(error)}.", hint="Check that the server runs."
             ) from error
         except psycopg.Error as error:
             raise Unavailable(
-                f"{self._shown} refuses: {_line(error)}.", hint="Check the server's log and your rights there."
+                f"{self._shown} refused the request: {_line(error)}.",
+                hint="Check the server's log and your permissions.",
             ) from error
 
 
@@ -245,9 +246,7 @@ def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> Pgvector
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        raise InvalidInput(
-            f"{address} is not an address of Postgres.", hint="Write pgvector://HOST/DATABASE."
-        ) from None
+        raise InvalidInput(f"{address} is not a Postgres address.", hint="Write pgvector://HOST/DATABASE.") from None
     settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS)
     return PgvectorEngine(SpareConnections(url, settings), str(address), mark, dimension)
 
@@ -259,7 +258,7 @@ def engine_over_postgres(connection: object, _database: str | None) -> OpenEngin
     """
     if not isinstance(connection, ConnectionPool):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a pool of Postgres connections for threads.",
+            f"connection: {type(connection).__name__} is not a thread-safe pool of Postgres connections.",
             hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
         )
 
@@ -273,7 +272,7 @@ def engine_over_postgres(connection: object, _database: str | None) -> OpenEngin
 def _check_dimension(dimension: int) -> None:
     if dimension > MOST_DIMENSIONS:
         raise InvalidInput(
-            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, and this model's vectors have {dimension:,}.",
+            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, but the vectors of this model have {dimension:,}.",
             hint="Use another engine.",
         )
 

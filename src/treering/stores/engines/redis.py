@@ -43,7 +43,7 @@ class RedisEngine(ServerEngine):
     def kind(self) -> str:
         """What people call it."""
         with self._answering():
-            return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched here"
+            return "Redis vector set" if self._has_vector_sets() else "Redis hash, searched locally"
 
     def state(self) -> EngineState | None:
         """Return what the server keeps."""
@@ -148,12 +148,12 @@ class RedisEngine(ServerEngine):
             yield
         except redis.exceptions.ResponseError as error:
             raise Unavailable(
-                f"{self._shown} refuses: {error}.", hint="Check the server's log and your rights there."
+                f"{self._shown} refused the request: {error}.", hint="Check the server's log and your permissions."
             ) from error
         except redis.exceptions.RedisError as error:
             # Its message may repeat what it was given.
             raise Unavailable(
-                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
+                f"Cannot reach {self._shown} ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 
@@ -161,14 +161,14 @@ def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine
     """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
     given = address.address
     if given.options:
-        raise InvalidInput(f"{address} has options, and a Redis engine takes none.", hint="Leave them out.")
+        raise InvalidInput(f"{address} has options, but a Redis engine has none.", hint="Remove them.")
     user = f"{quote(given.user, safe='')}:{quote(given.password, safe='')}@" if given.user or given.password else ""
     try:
         client = redis.Redis.from_url(
             f"{given.scheme}://{user}{given.place}", socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS
         )
     except ValueError:
-        raise InvalidInput(f"{address} is not an address of Redis.", hint="Write redis://HOST:PORT/DATABASE.") from None
+        raise InvalidInput(f"{address} is not a Redis address.", hint="Write redis://HOST:PORT/DATABASE.") from None
     return RedisEngine(client, str(address), mark, dimension)
 
 
@@ -180,7 +180,7 @@ def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
     """
     if not isinstance(connection, redis.Redis):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a client of Redis that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a thread-safe Redis client.",
             hint="Give a redis.Redis, or set memory.redis.url.",
         )
     pool = connection.connection_pool

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 _RETRY_SECONDS = 10.0
 _WAIT_SECONDS = 0.2
-_ANOTHER_MODEL = "Leave it to those who use that model, or fill it with yours: `treering index rebuild`."
+_ANOTHER_MODEL = "Choose another engine address, or refill this engine with your model: `treering index rebuild`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class SelectedEngine:
     def failed(self, error: TreeringError) -> None:
         """Note why the engine cannot answer, and leave it alone for a while."""
         if self._problem is None or self._problem.message != error.message:
-            _LOG.warning("The engine of this space cannot be used, its own vectors answer: %s %s", error, error.hint)
+            _LOG.warning("The engine of this space is unavailable, using its own vectors: %s %s", error, error.hint)
         self._problem, self._retry = error, self._clock.elapsed() + _RETRY_SECONDS
 
     def use(self, address: str) -> EngineReport:
@@ -114,7 +114,8 @@ class SelectedEngine:
         try:
             if opened.used.engine.state() is not None:
                 raise InvalidInput(
-                    f"{given} keeps the vectors of another space.", hint="Name another place, or remove what is there."
+                    f"{given} contains the vectors of another space.",
+                    hint="Choose another engine address, or delete the vectors there.",
                 )
         finally:
             opened.used.engine.close()
@@ -168,7 +169,7 @@ class SelectedEngine:
         """Throw away what the engine keeps, damaged or not, and begin anew. Raises what the engine raises."""
         opened = self._opened()
         if opened is None:
-            raise InvalidInput("This space uses no engine.", hint=f"`treering index use` with {FORMS}.")
+            raise InvalidInput("This space has no engine.", hint=f"Set one with `treering index use` and {FORMS}.")
         with self._writing():
             opened.follower.begin()
         self._problem = None
@@ -219,7 +220,7 @@ class SelectedEngine:
         if told.state == "failing":
             return [f"the engine {told.address} cannot be used: {told.problem}"]
         if told.state == "ready" and told.vectors != told.total:
-            return [f"the engine {told.address} keeps {told.vectors} vectors, the space {told.total}"]
+            return [f"the engine {told.address} has {told.vectors} vectors, the space {told.total}"]
         return []
 
     def close(self) -> None:
@@ -259,7 +260,7 @@ class SelectedEngine:
         if state is None:
             return replace(told, state="loading", waiting=told.total)
         if not opened.follower.is_its_own(state):
-            return replace(told, problem="It keeps the vectors of another model.", hint=_ANOTHER_MODEL)
+            return replace(told, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
         told = replace(told, vectors=state.count)
         if state.loaded is not None:
             return replace(told, state="loading", waiting=max(told.total - state.count, 0))
@@ -288,7 +289,7 @@ class SelectedEngine:
                     return
             if self._clock.elapsed() > end:
                 raise Unavailable(
-                    "Another process writes to the engine.", hint=f"Wait for it, or run `treering unlock {ENGINE}`."
+                    "Another process is writing to the engine.", hint=f"Wait for it, or run `treering unlock {ENGINE}`."
                 )
             time.sleep(_WAIT_SECONDS)
 

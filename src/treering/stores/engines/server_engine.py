@@ -11,7 +11,7 @@ from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges, VectorEngine
 from treering.retrieval.index.tables import Stored, VectorTable
 
-REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+REBUILD = "Run `treering index rebuild`: it refills the engine from the space, which has all vectors."
 
 
 class ServerEngine(VectorEngine):
@@ -48,7 +48,7 @@ class ServerEngine(VectorEngine):
         match told:
             case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
                 return EngineState(mark, moment, count, loaded)
-        raise Corrupt(f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=REBUILD)
+        raise Corrupt(f"The state stored in {self._shown} is damaged.", hint=REBUILD)
 
     def _state_in(self, content: str | bytes) -> EngineState:
         """Read a state from JSON. Raises `Corrupt`."""
@@ -62,7 +62,7 @@ class ServerEngine(VectorEngine):
         """Return vectors in their stored form as rows. Raises `Corrupt` for those of another dimension."""
         joined = b"".join(rows)
         if len(joined) != 2 * self._dimension * len(rows):
-            raise Corrupt(f"{self._shown} keeps vectors of another dimension.", hint=REBUILD)
+            raise Corrupt(f"{self._shown} contains vectors of another dimension.", hint=REBUILD)
         return np.frombuffer(joined, "<i2").astype(np.int16).reshape(-1, self._dimension)
 
 
@@ -130,5 +130,5 @@ def check_dimension(vector: Vector, dimension: int) -> None:
     """Raise `InvalidInput` for a vector of another shape."""
     if vector.shape != (dimension,):
         raise InvalidInput(
-            f"A vector of shape {vector.shape} cannot be compared.", hint=f"This index keeps {dimension} components."
+            f"A vector of shape {vector.shape} cannot be compared.", hint=f"This index has {dimension} components."
         )

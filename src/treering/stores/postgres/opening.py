@@ -79,8 +79,8 @@ def _back_up_of(place: str) -> BackUp:
 
     def back_up(target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:  # noqa: ARG001 - the port's
         raise InvalidInput(
-            f"{place} is not a file that could be copied.",
-            hint="Back up the database with pg_dump or by its write-ahead log, or export the space: treering export.",
+            f"{place} is not a file, so it cannot be copied.",
+            hint="Back up the database with pg_dump or its write-ahead log, or export the space: treering export.",
         )
 
     return back_up

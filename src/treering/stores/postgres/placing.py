@@ -85,7 +85,7 @@ def emptiest_but(directory: Directory, server: str) -> str:
     others = [one for one in directory.servers() if not one.draining and one.name != server]
     if not others:
         raise InvalidInput(
-            f"{directory.shown} has no other server that takes spaces.",
+            f"{directory.shown} has no other server that accepts spaces.",
             hint="Add one: treering postgres servers add NAME ADDRESS.",
         )
     return min(others, key=lambda one: (one.spaces, one.name)).name
@@ -98,7 +98,7 @@ def moving_alone(directory: Directory, space: str) -> Iterator[None]:
         key = f"move {space}"
         got = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (key,)).fetchone()
         if not (got and got[0]):
-            raise Conflict(f"Another process is moving {space!r}.", hint="Wait for it, or end it and call again.")
+            raise Conflict(f"Another process is moving {space!r}.", hint="Wait for it, or stop it and call again.")
         try:
             yield
         finally:
@@ -111,7 +111,7 @@ def placed(directory: Directory, space: str) -> Placement:
     with owning(directory, space) as connection:
         placement = read_placement(connection, space)
     if placement is None:
-        raise NotFound(f"There is no space {space!r} in {directory.shown}.", hint="Correct its name.")
+        raise NotFound(f"There is no space {space!r} in {directory.shown}.", hint="Correct the name.")
     return placement
 
 
@@ -143,8 +143,8 @@ def owning(directory: Directory, space: str = "") -> Iterator[psycopg.Connection
         row = connection.execute("SELECT row_security_active('placements')").fetchone()
         if row and row[0]:
             raise Denied(
-                f"The servers of {directory.shown} can be listed by the owner of its tables only.",
-                hint="Name the owner in the address: postgresql://OWNER@HOST/DATABASE.",
+                f"Only the owner of the tables can list the servers of {directory.shown}.",
+                hint="Give the owner in the address: postgresql://OWNER@HOST/DATABASE.",
             )
         yield connection
 
@@ -157,15 +157,15 @@ def _joined(connection: psycopg.Connection, directory: Directory, name: str) -> 
         connection.execute(_OPENED)
     except errors.InsufficientPrivilege as error:
         raise Denied(
-            f"The server {name!r} can be added by the owner of its tables only.",
-            hint="Name the owner in the address of the directory or of the server.",
+            f"Only the owner of its tables can add the server {name!r}.",
+            hint="Give the owner in the address of the directory or of the server.",
         ) from error
     names = [space for (space,) in connection.execute(_SERVED).fetchall()]
     connection.execute(_FENCED)
     if connection.execute(_JOIN, (name, directory.shown)).fetchone() is None:
         row = connection.execute("SELECT server, directory FROM membership").fetchone()
         theirs, shown = row or ("", "")
-        raise Conflict(f"That database is the server {theirs!r} of {shown} already.", hint="Add it by that name.")
+        raise Conflict(f"That database is already the server {theirs!r} of {shown}.", hint="Add it under that name.")
     return names
 
 
@@ -175,8 +175,8 @@ def _keep_server(directory: Directory, server: SpaceServer, names: list[str]) ->
         twice = [space for (space,) in connection.execute(_ELSEWHERE, (names, server.name)).fetchall()]
         if twice:
             raise Conflict(
-                f"{len(twice)} spaces are on another server already: {', '.join(twice[:_LISTED])}.",
-                hint="Move them to another name on that server (treering move), or leave it out.",
+                f"{len(twice)} spaces are already on another server: {', '.join(twice[:_LISTED])}.",
+                hint="Rename them on that server (treering move), or do not add it.",
                 details={"spaces": twice},
             )
         more = connection.execute(_ADOPT, (names, server.name)).rowcount
@@ -188,8 +188,8 @@ def _keep_server(directory: Directory, server: SpaceServer, names: list[str]) ->
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{name[:100]!r} is not a name of a server.",
-            hint="Give 1 to 63 letters, digits, dots, hyphens and underscores, such as db2.",
+            f"{name[:100]!r} is not a valid server name.",
+            hint="Use 1 to 63 letters, digits, dots, hyphens and underscores, such as db2.",
         )
 
 
@@ -199,7 +199,7 @@ def _checked_address(text: str) -> str:
         raise InvalidInput(f"{address} is not a Postgres server.", hint="Write postgresql://HOST/DATABASE.")
     if address.password:
         raise InvalidInput(
-            f"The address of a server is kept in the directory, and {address} has a password.",
-            hint="Leave it out: the password of the directory's address is used, or ~/.pgpass or PGPASSWORD.",
+            f"The directory stores server addresses, and {address} contains a password.",
+            hint="Omit it; Treering uses the password of the directory's address, ~/.pgpass or PGPASSWORD.",
         )
     return address.url

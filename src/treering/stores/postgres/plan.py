@@ -31,7 +31,7 @@ def plan_of(wanted: Wanted) -> str:
     """Return the SQL to run once as the owner of the tables, with comments that say what each part is for."""
     if wanted.citus and wanted.tablespaces:
         raise InvalidInput(
-            "Tables that Citus distributes lie on its servers: tablespaces cannot be named with --citus.",
+            "Citus places distributed tables on its servers, so tablespaces cannot be used with --citus.",
             hint="Print one of the two plans.",
         )
     parts = [_BEFORE]
@@ -173,5 +173,7 @@ def _once(table: str, call: str) -> str:
 
 def _quoted(name: str) -> str:
     if not name or "\0" in name or "'" in name or "$treering$" in name:
-        raise InvalidInput(f"{name!r} is not a name of a role or a tablespace.", hint="Give the name as psql lists it.")
+        raise InvalidInput(
+            f"{name!r} is not a valid name of a role or tablespace.", hint="Give the name as shown by psql."
+        )
     return Identifier(name).as_string()

@@ -124,9 +124,9 @@ class _Move:
                     raise
                 return copy.decided
         raise Conflict(
-            f"The space {self._space!r} is written faster than it can be copied to {away.server!r}.",
-            hint="Call again when less is written: what is copied stays copied. Or give it up by naming the server "
-            "that has it.",
+            f"The space {self._space!r} changes faster than it can be copied to {away.server!r}.",
+            hint="Call again when there are fewer writes; the copied part is preserved. To cancel the move, "
+            "name the server that has the space.",
         )
 
     def _arrive(self, server: str, mark: Arriving) -> None:
@@ -135,12 +135,14 @@ class _Move:
         open_home(target, create=True, wait_seconds=_WAIT_SECONDS, server=server, mark=mark).give_up()
         with self._directory.on_server(server, self._space) as (connection, number):
             if number is None:
-                raise Corrupt(f"{target.shown} cannot be made.", hint="Look at the policies of its tables.")
+                raise Corrupt(
+                    f"{target.shown} cannot be created.", hint="Check the row-level security policies of its tables."
+                )
             found = _mark_of(connection, number)
             if found is None:
                 raise Conflict(
-                    f"The server {server!r} serves a space {self._space!r} of its own.",
-                    hint="Move it to another name there (treering move), or choose another server.",
+                    f"The server {server!r} already has another space {self._space!r}.",
+                    hint="Rename it there (treering move), or choose another server.",
                 )
             if found != mark:
                 empty_space(connection, number, mark)
@@ -247,7 +249,8 @@ def _same(ours: Transaction, theirs: Transaction, compared: Anchor) -> dict[str,
         raise Corrupt(
             f"The copy differs from the space: {copied} up to event {theirs.row.sequence}, "
             f"not {counts} up to event {ours.row.sequence}.",
-            hint="Check the space with lint audit; give the move up by naming the server that has it, and begin anew.",
+            hint="Check the space with lint audit; to cancel the move, name the server that has the space, "
+            "then start again.",
         )
     return counts
 

@@ -239,13 +239,13 @@ def compared(wanted: Mapping[Place, int], actual: Mapping[Place, int]) -> Iterat
     """Say where hashes of rows differ, by what the rows are."""
     for place in sorted(wanted.keys() | actual.keys()):
         identity, part, seq = place
-        name = " ".join(filter(None, (identity, part))) or "entries of no passage"
+        name = " ".join(filter(None, (identity, part))) or "entries without a passage"
         if place not in actual:
             yield f"{name} (from {seq}) is missing"
         elif place not in wanted:
             yield f"{name} (from {seq}) should not be there"
         elif wanted[place] != actual[place]:
-            yield f"{name} (from {seq}) is not what the ledger says"
+            yield f"{name} (from {seq}) does not match the ledger"
 
 
 # What a passage is called, in the form in which an ordered index finds the end of a name.

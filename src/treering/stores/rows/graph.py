@@ -179,7 +179,7 @@ def graph_faults(records: Records, counted: Mapping[int, int]) -> Iterator[str]:
     if damaged:
         yield f"{damaged} records of the graph are damaged"
     if wrong := sum(counted.get(number) != held.get(number) for number in counted.keys() | held.keys()):
-        yield f"{wrong} names of the graph are missing, left over or wrongly counted"
+        yield f"{wrong} names of the graph are missing, left over or incorrectly counted"
 
 
 def _unpacked(records: Records) -> Iterator[tuple[int, NumberedTies | None]]:

@@ -350,8 +350,8 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             if self._rows(transaction).has_event(kept.seq, kept.hash):
                 return
         raise Corrupt(
-            f"{self._place()} does not hold the audit event {kept.seq} its anchor names.",
-            hint="Its tail was cut or an older copy was put back: restore the newest copy, then lint audit.",
+            f"{self._place()} does not contain audit event {kept.seq}, which its anchor names.",
+            hint="Its log was truncated or an older copy was restored: restore the newest copy, then run lint audit.",
             details={"seq": kept.seq},
         )
 
@@ -367,7 +367,7 @@ def checked_head(head: Head) -> Head:
     if head.type in _TYPES and head.origin_channel in _CHANNELS:
         return head
     raise Corrupt(
-        f"The row of {head.id} names an unknown type or channel.",
+        f"The row of {head.id} contains an unknown type or channel.",
         hint="Run lint audit.",
         details={"id": head.id},
     )

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from treering.core.errors import Corrupt, InvalidInput, TreeringError
 from treering.core.objects import Object, parse_object
 
-REINDEX = "Make the index anew: `treering lint reindex --apply`."
+REINDEX = "Rebuild the index: `treering lint reindex --apply`."
 RESTORE = "Restore it from a backup, or import an export into a new space."
 _ROW_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, struct.error)
 _SHOWN = 200
@@ -122,7 +122,7 @@ def unpack_sealed(stored: str | bytes, *, name: str) -> str:
         reading = _decompressor_of(stored).decompressobj()
         content, rest = reading.decompress(stored), reading.unused_data
         if not reading.eof or (rest and rest != _seal(content, name)):
-            raise _unreadable(f"what is kept under {name!r} is not what was written")
+            raise _unreadable(f"the row {name!r} was modified")
         return content.decode()
     except _NOT_PACKED as error:
         raise _not_decompressed() from error
@@ -225,6 +225,6 @@ def _of_thread(name: str) -> Any:
 @cache
 def _dictionary(number: int) -> zstandard.ZstdCompressionDict:
     if not 1 <= number <= _NEWEST:
-        raise zstandard.ZstdError(f"there is no dictionary {number}")
+        raise zstandard.ZstdError(f"dictionary {number} is missing")
     data = Path(__file__).with_name(f"rows_{number}.zdict").read_bytes()
     return zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_FULLDICT)

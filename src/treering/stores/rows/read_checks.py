@@ -26,7 +26,7 @@ from treering.core.writing.journal import POLICY, policy_in
 from treering.ports.ledger import AsOf
 from treering.stores.rows.packing import json_of, model_of, row_of, unpack, unpack_json, unpack_model, unpack_sealed
 
-HINT = "Run lint audit at the scope /; restore the space from a backup or an export made before this."
+HINT = "Run lint audit at the scope /; restore the space from a backup or an export made before the damage."
 _EVENTS = 4_096
 _SOURCES = 1_024
 _PARTS = 50_000
@@ -119,7 +119,7 @@ class ReadChecks:
 
     def _check_item(self, stored: Stored, item: Object) -> None:
         if (item.id, item.revision) != (stored.identity, stored.number):
-            raise _altered(f"revision {stored.number} of {stored.identity} is another object's", stored.identity)
+            raise _altered(f"revision {stored.number} of {stored.identity} belongs to another object", stored.identity)
         for segment in item.segments if isinstance(item, Source) else ():
             _check_words(stored.identity, segment, item.salt)
 
@@ -146,7 +146,7 @@ class ReadChecks:
         event = self._event(rows, added, link.source)
         told = event.after.get("link") if event.after else None
         if told != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
-            what = f"the link {link.source} {link.type} {link.target} is not what the audit log says"
+            what = f"the link {link.source} {link.type} {link.target} does not match the audit log"
             raise _altered(what, link.source)
 
     def check_event(self, event: AuditEvent) -> None:
@@ -166,9 +166,13 @@ class ReadChecks:
             targets = filter(None, [record.effects[-1].target, record.reverts])
             events = [event for target in targets for event in self._told_of(rows, target, after=0)]
             own = [event for event in events if event.patch_id == record.id]
-            told = [event.patch_hash for event in own if event.patch_hash] if own else ["no event tells of it"]
+            told = (
+                [event.patch_hash for event in own if event.patch_hash]
+                if own
+                else ["the audit log has no event for it"]
+            )
         if told and told[0] != record_hash(record):
-            raise _altered(f"the record of {record.id} is not what the audit log says", record.id)
+            raise _altered(f"the record of {record.id} does not match the audit log", record.id)
 
     def _check_standing(self, rows: EventRows, newest: Newest, content: str, expected: tuple[str | int, ...]) -> None:
         stored = newest.stored
@@ -176,7 +180,7 @@ class ReadChecks:
         if newest.last != stored.seq:
             self._check_later(rows, stored, None)
         if newest.row != expected:
-            what = f"the row of {stored.identity} does not agree with its newest revision"
+            what = f"the row of {stored.identity} does not match its newest revision"
             raise _altered(what, stored.identity)
 
     def _check_later(self, rows: EventRows, stored: Stored, until: int | None) -> None:
@@ -194,17 +198,17 @@ class ReadChecks:
 
     def _known_event(self, seq: int, target: str, body: Body | None) -> AuditEvent:
         if body is None:
-            raise _altered(f"event {seq}, which tells of {target}, is missing", target)
+            raise _altered(f"event {seq}, about {target}, is missing", target)
         event = self._events.get(seq, _digest(body), lambda: self._read_event(body, target))
         if (event.seq, event.target) != (seq, target):
-            raise _altered(f"event {seq} does not tell of {target}", target)
+            raise _altered(f"event {seq} is not about {target}", target)
         return event
 
     def _read_event(self, body: Body, target: str) -> AuditEvent:
         try:
             event = unpack_model(AuditEvent, body)
         except Corrupt as error:
-            raise _altered(f"an event that tells of {target} cannot be read", target) from error
+            raise _altered(f"an event about {target} cannot be read", target) from error
         self.check_event(event)
         return event
 
@@ -220,7 +224,7 @@ def read_segment(source_id: str, parts: SourceParts | None, place: Body, body: B
     if parts:
         if (digest := _digest(place)) not in parts.good:
             if not parts.says(segment.segment_id, told):
-                what = f"segment {segment.segment_id} of {parts.identity} is not as its source says"
+                what = f"segment {segment.segment_id} of {parts.identity} does not match its source"
                 raise _altered(what, parts.identity)
             parts.good.add(digest)
         _check_words(parts.identity, segment, parts.salt)
@@ -323,7 +327,7 @@ def _row_of_stored(data: Mapping[str, Any]) -> tuple[str | int, ...]:
 def _check_stored(event: AuditEvent, stored: Stored, content: str) -> None:
     after = event.after or {}
     if (after.get("revision"), after.get("hash")) != (stored.number, content):
-        what = f"revision {stored.number} of {stored.identity} is not what the audit log says"
+        what = f"revision {stored.number} of {stored.identity} does not match the audit log"
         raise _altered(what, stored.identity)
 
 

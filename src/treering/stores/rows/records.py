@@ -104,7 +104,7 @@ def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[R
     for table in TABLES:
         for row in _READ[table](rows) if table in only else ():
             if any(isinstance(value, bytes) for value in row.values()):
-                raise Corrupt(f"A stored {table} cannot be read: it has bytes in place of text.", hint=RESTORE)
+                raise Corrupt(f"A stored {table} cannot be read: it contains bytes instead of text.", hint=RESTORE)
             yield Record(table, row)
 
 
@@ -227,7 +227,8 @@ def _load(objects: LoadedObjects, log: LoadedLog, record: Record) -> None:
             log.keep_key(receipt.key, json.dumps(receipt.receipt))
         case other:
             raise InvalidInput(
-                f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."
+                f"The export contains an unknown table {other!r}.",
+                hint="Check that Treering created it, and with which version.",
             )
 
 
@@ -365,5 +366,5 @@ def check_lease_length(seconds: float) -> None:
     if seconds > LONGEST_SECONDS:
         raise InvalidInput(
             f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
-            hint="Take it for less, and renew it.",
+            hint="Request a shorter lease and renew it.",
         )

@@ -202,8 +202,8 @@ def stored_vector(vector: Vector, *, model: str, dimension: int) -> bytes:
     """Return the form in which a vector is kept. Raises `InvalidInput` for another dimension."""
     if vector.shape != (dimension,):
         raise InvalidInput(
-            f"A vector of shape {vector.shape} cannot be kept for {model}.",
-            hint=f"This index keeps {dimension} components.",
+            f"A vector of shape {vector.shape} cannot be stored for {model}.",
+            hint=f"This index has {dimension} components.",
         )
     return stored_form(vector).tobytes()
 

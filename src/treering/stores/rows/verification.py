@@ -186,7 +186,7 @@ def wrong(what: str, identity: str) -> Corrupt:
     """Return the error for something that is not what the audit log says."""
     return Corrupt(
         f"The ledger does not verify: {what}.",
-        hint="Restore the space from a backup or an export made before this.",
+        hint="Restore the space from a backup or an export made before the damage.",
         details={"id": identity},
     )
 
@@ -195,7 +195,7 @@ def _events(rows: VerifiedRows) -> Iterator[AuditEvent]:
     for *columns, body in rows.event_rows():
         event = unpack_model(AuditEvent, body)
         if columns != [event.seq, event.target, render_time(event.timestamp), event.hash]:
-            raise wrong(f"the row of audit event {columns[0]} does not agree with it", event.target)
+            raise wrong(f"the row of audit event {columns[0]} does not match the event", event.target)
         yield event
 
 
@@ -205,7 +205,7 @@ def _check_patches(rows: VerifiedRows, told: Account) -> set[str]:
         record = unpack_model(PatchRecord, body)
         told.check_patch(record)
         if (record.id, record.status) != (identity, status):
-            raise wrong(f"the row of {identity} does not agree with its patch", identity)
+            raise wrong(f"the row of {identity} does not match its patch", identity)
         found.add(identity)
     told.check_patches_complete(found)
     return found
@@ -217,7 +217,7 @@ def _check_keys(rows: VerifiedRows, patches: set[str]) -> None:
         first = known.outcome
         told = rows.has_event(first.sequence, first.head) if isinstance(first, Receipt) else known.patch_id in patches
         if not told:
-            raise wrong(f"what the idempotency key {key!r} stands for is not what the audit log says", key)
+            raise wrong(f"the record of the idempotency key {key!r} does not match the audit log", key)
 
 
 class _Current:
@@ -246,7 +246,7 @@ class _Current:
         if self._fault:
             raise self._fault
         for target, dependent in sorted(self._known ^ set(rows.dependencies())):
-            raise wrong(f"that {dependent} rests on {target} does not agree with its newest revision", dependent)
+            raise wrong(f"the dependency of {dependent} on {target} does not match its newest revision", dependent)
         if self._segments != rows.count_segments():
             raise wrong("a segment belongs to a source that does not exist", "segments")
 
@@ -254,16 +254,16 @@ class _Current:
 def _check_row(found: ObjectRows) -> Object:
     identity, item = found.identity, found.revisions[-1][-1] if found.revisions else None
     if item is None or found.row != current_row(item):
-        raise wrong(f"the row of {identity} does not agree with its newest revision", identity)
+        raise wrong(f"the row of {identity} does not match its newest revision", identity)
     if found.names is not None and not found.names.issuperset(references_of(item)):
-        raise wrong(f"what {identity} refers to does not agree with its newest revision", identity)
+        raise wrong(f"the references of {identity} do not match its newest revision", identity)
     return item
 
 
 def _check_segments(found: ObjectRows) -> None:
     """Check where segments stand now, or stood last."""
     if dict(found.segments) != _stood([item for *_, item in found.revisions]):
-        raise wrong(f"the segments of {found.identity} do not agree with its revisions", found.identity)
+        raise wrong(f"the segments of {found.identity} do not match its revisions", found.identity)
 
 
 def _stood(revisions: Sequence[Object]) -> dict[str, tuple[int | None, Segment]]:

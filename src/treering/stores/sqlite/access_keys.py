@@ -91,8 +91,8 @@ class SqliteAccessKeys:
                 connection.execute(_FROM_1)
             elif state != (APPLICATION_ID, _VERSION):
                 raise InvalidInput(
-                    f"{self._database.path} holds no access keys that this version of Treering can read.",
-                    hint="Name another file with --keys; one that does not exist yet is made by `treering key create`.",
+                    f"{self._database.path} contains no access keys that this version of Treering can read.",
+                    hint="Give another file with --keys; `treering key create` creates it if it does not exist.",
                 )
 
     def _state(self) -> tuple[int, int]:

@@ -59,7 +59,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | Inva
         (apsw.BusyError, apsw.LockedError),
         Unavailable,
         "{path} was locked by another process for too long.",
-        "Try again; look for a stuck process.",
+        "Try again; check for a stuck process.",
     ),
     ((apsw.FullError,), Unavailable, "The disk holding {path} is full.", "Free some space; nothing was changed."),
     (
@@ -73,11 +73,11 @@ _TRANSLATIONS: tuple[tuple[tuple[type[apsw.Error], ...], type[Unavailable | Inva
         (apsw.TooBigError,),
         InvalidInput,
         "A value is too large to store: {error}.",
-        "Divide the text; nothing was changed.",
+        "Split the text; nothing was changed.",
     ),
     ((apsw.CorruptError, apsw.NotADBError), Corrupt, "{path} is damaged, or is not a Treering space.", RESTORE),
     # SQL that is ours fails like this only where something else changed tables or rows.
-    ((apsw.Error,), Corrupt, "{path} holds tables or rows that Treering did not write: {error}.", RESTORE),
+    ((apsw.Error,), Corrupt, "{path} contains tables or rows that Treering did not write: {error}.", RESTORE),
 )
 
 
@@ -87,7 +87,9 @@ def _io_hint(path: str) -> str:
         return f"The folder {parent} does not exist."
     log = Path(f"{path}-wal")
     if not os.access(parent, os.W_OK) and log.exists():
-        return f"{log.name} holds changes that have to be merged: copy both files to a folder you can write in."
+        return (
+            f"{log.name} contains changes that must be merged first: copy both files to a folder that you can write to."
+        )
     if not os.access(parent, os.W_OK):
         return f"The folder {parent} cannot be written."
     return "Check the disk, and that the file is not a folder."
@@ -255,16 +257,16 @@ class Database:
             raise closed(self.path)
         if self.read_only:
             raise Unavailable(
-                f"{self.path} cannot be written: it was opened for reading only.",
-                hint="Copy the space to a folder you can write in, and use the copy; or correct the permissions of "
-                "the file and its folder.",
+                f"{self.path} was opened read-only.",
+                hint="Copy the space to a folder that you can write to, and use the copy; or correct the permissions "
+                "of the file and its folder.",
             )
 
     def _require_whole(self, connection: apsw.Connection) -> None:
         if not self._arriving and connection.pragma("application_id") == ARRIVING_ID:
             raise Unavailable(
-                f"{self.path} is a copy that a move has begun and not finished.",
-                hint="Call `treering move` again with the same places, which goes on with it; or remove the file.",
+                f"{self.path} is an unfinished copy of a move.",
+                hint="Call `treering move` again with the same places to continue it; or delete the file.",
             )
 
     @contextmanager

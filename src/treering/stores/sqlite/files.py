@@ -38,14 +38,14 @@ def ensure_file(path: str, *, create: bool, application: int = APPLICATION_ID) -
         if not create:
             raise NotFound(
                 f"There is no space at {path}.",
-                hint="Create it with `treering init` or the first `treering ingest`; or name another with --space.",
+                hint="Create it with `treering init` or the first `treering ingest`; or choose another with --space.",
             ) from None
         _make(file, application)
         return
     if stat.S_ISREG(found.st_mode) and found.st_size == 0:
         raise Corrupt(
-            f"{path} is empty: it holds 0 bytes, and a space is never empty.",
-            hint="If it was a space, restore it from a backup. If it never was one, remove the file and try again.",
+            f"{path} is empty (0 bytes), and a space is never empty.",
+            hint="If it was a space, restore it from a backup. Otherwise delete the file and try again.",
         )
 
 
@@ -191,8 +191,8 @@ def _refuse_lone_log(file: Path) -> None:
     if _log_size(file):
         name = file.name + LOG
         raise Corrupt(
-            f"There is no file {file}, but its log {name} is there: the space was moved or removed without it.",
-            hint=f"Put the file back beside its log. If the space is gone on purpose, remove {name} too.",
+            f"{file} is missing, but its log {name} exists: the space was moved or deleted without it.",
+            hint=f"Put the file back next to its log. If the space was deleted on purpose, delete {name} too.",
         )
 
 

@@ -115,7 +115,7 @@ def missing(path: str | Path, ids: Collection[str]) -> set[str]:
             asked = "SELECT id FROM objects WHERE id IN (SELECT value FROM json_each(?))"
             found = {identity for (identity,) in connection.execute(asked, (json.dumps([*ids]),))}
     except apsw.Error as error:
-        raise Unavailable(f"{path} cannot be read: {error}.", hint="Look with `treering status`.") from error
+        raise Unavailable(f"{path} cannot be read: {error}.", hint="Check it with `treering status`.") from error
     return {*ids} - found
 
 

@@ -156,10 +156,12 @@ class BatchWriter:
         marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
         if waiting.isdisjoint(marks):
             self.engine.ledger.propose(patch)
-            return BatchOutcome(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+            return BatchOutcome(tuple(_awaiting(result, "waiting for review") for result in results), (patch.id,))
         again = [result for result, mark in zip(results, marks, strict=True) if mark in waiting]
         fresh = [item for item, mark in zip(items, marks, strict=True) if mark not in waiting]
-        known = BatchOutcome(tuple(_awaiting(result, "it waits for review since an earlier run") for result in again))
+        known = BatchOutcome(
+            tuple(_awaiting(result, "still waiting for review from an earlier run") for result in again)
+        )
         return known.joined(self.write(fresh)) if fresh else known
 
     def _waiting(self) -> frozenset[_Mark]:
@@ -171,11 +173,13 @@ class BatchWriter:
         asked = digest(canonical_json([self.scope, *map(_mark, items, results)]))
         record = self.engine.ledger.propose(patch, idempotency_key=f"ingest {asked}")
         if record.status != "proposed":
-            turned_down = {"outcome": "skipped", "why": "a person turned it down as it is", "source_id": ""}
+            turned_down = {"outcome": "skipped", "why": "rejected by a reviewer, and unchanged since", "source_id": ""}
             return BatchOutcome(tuple(result.model_copy(update=turned_down) for result in results))
         if record.id != patch.id:
-            return BatchOutcome(tuple(_awaiting(one, "it waits for review since an earlier run") for one in results))
-        return BatchOutcome(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+            return BatchOutcome(
+                tuple(_awaiting(one, "still waiting for review from an earlier run") for one in results)
+            )
+        return BatchOutcome(tuple(_awaiting(result, "waiting for review") for result in results), (patch.id,))
 
     def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
         if len(items) == 1:
@@ -234,7 +238,7 @@ _GONE = "gone"
 
 def unmerged(names: Iterable[str]) -> str:
     """Say why knowledge is archived that rested on lines of branches that are gone."""
-    return f"the lines it rests on stood only on {', '.join(sorted(names))}, which was deleted unmerged"
+    return f"its evidence existed only on {', '.join(sorted(names))}, which was deleted without a merge"
 
 
 def archive_unmerged(
@@ -315,11 +319,11 @@ def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWr
     update = [Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})] if moved else []
     operations: list[Operation] = [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
     engine = writer.engine
-    reason = "What it was derived from is current again."
+    reason = "The knowledge it was derived from is current again."
     if refs:
         segment = engine.ledger.segment(refs[0].source_id, refs[0].segment_id)
         origin = engine.ledger.heads([refs[0].source_id])[refs[0].source_id].origin
-        reason = f"The lines that it rests on stand again: {place_in(segment.locator, origin)}."
+        reason = f"Its evidence is valid again: {place_in(segment.locator, origin)}."
     patch = new_patch(engine, operations, author=engine.author, reason=reason).value
     with suppress(Denied, Conflict):
         if not needs_review(patch, engine.ledger.policy):

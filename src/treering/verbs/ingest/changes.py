@@ -332,8 +332,8 @@ class SourceChanges:
     def _claim(self, known: KnowledgeDraft, source_id: str, segments: Sequence[Segment]) -> Knowledge:
         if not 0 <= known.segment < len(segments):
             raise InvalidInput(
-                f"The adapter says that {known.title!r} is in segment {known.segment}, but there are {len(segments)}.",
-                hint="Report this to whoever wrote the adapter.",
+                f"The adapter puts {known.title!r} in segment {known.segment}, but there are only {len(segments)}.",
+                hint="Report this to the author of the adapter.",
             )
         about = self._node_id(known.about)
         fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}
@@ -467,7 +467,7 @@ def _place(ref: EvidenceRef) -> tuple[str, str, str]:
 
 def _elsewhere(left: HeldContents) -> str:
     names = left.branches_of(left.fingerprints) or ()
-    return f"it stands on {', '.join(names)} still"
+    return f"it still exists on {', '.join(names)}"
 
 
 def _moved(origin: str, duplicates: DuplicateSources, why: str) -> ItemResult:

@@ -49,7 +49,7 @@ class ErasedPart:
     def reason(self) -> str:
         """Say why it is left out, and how to read it all the same."""
         what = "its content was" if self.whole else f"{self.passages} passage(s) of it were"
-        return f"{what} erased on {self.date}, and left out; the option `again` (--again) reads it"
+        return f"{what} erased on {self.date}, so it is skipped; the option `again` (--again) reads it"
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ def erase_and_remember(
     if not sources:
         return erase(), ""
     if rows is None or engine.erasure_key is None:
-        return erase(), f"{_UNKNOWN}: this space keeps no marks"
+        return erase(), f"{_UNKNOWN}: this space stores no marks"
     try:
         key = engine.erasure_key()
     except OSError as error:

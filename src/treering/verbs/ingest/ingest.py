@@ -66,9 +66,11 @@ class UrlInput(TextInput):
 
     TEXT: ClassVar[str] = "url"
 
-    url: str = Field(default="", description="An address of http or https: a page, or a sitemap.")
+    url: str = Field(default="", description="An http or https address: a page or a sitemap.")
     addresses: str = Field(
-        default="", max_length=2_000_000, description="Instead: a text with an address per line; # begins a comment."
+        default="",
+        max_length=2_000_000,
+        description="Alternatively, a text with one address per line; # starts a comment.",
     )
 
     @model_validator(mode="after")
@@ -84,7 +86,9 @@ class AdapterInput(TextInput):
     TEXT: ClassVar[str] = "target"
 
     target: str = Field(
-        min_length=1, max_length=2_000_000, description="The name of an adapter of an installed package, : and what."
+        min_length=1,
+        max_length=2_000_000,
+        description="The adapter of an installed package and what to read, as NAME:TARGET.",
     )
 
 
@@ -93,41 +97,41 @@ class StatusInput(TextInput):
 
     TEXT: ClassVar[str] = "job"
 
-    job: str = Field(default="", description="A job's id; by default the newest.")
+    job: str = Field(default="", description="Id of the job; default: the newest.")
 
 
 class IngestOptions(Value):
     """How to bring things in. Bringing the same in again changes nothing, so a retry is always safe."""
 
-    wait: bool = Field(default=False, description="Wait until all is found by meaning too.")
-    dry_run: bool = Field(default=False, description="Read and compare, and write nothing.")
-    max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
-    redact_secrets: bool = Field(default=True, description="Replace secrets by their kind.")
-    again: bool = Field(default=False, description="Also read what was erased before.")
+    wait: bool = Field(default=False, description="Wait until all passages are embedded.")
+    dry_run: bool = Field(default=False, description="Read and compare without writing.")
+    max_items: NonNegativeInt = Field(default=200, description="Maximum number of item results.")
+    redact_secrets: bool = Field(default=True, description="Replace secrets with their kind.")
+    again: bool = Field(default=False, description="Also read content that was erased before.")
 
 
 class RepoOptions(IngestOptions):
     """How to read a repository."""
 
-    commit: str | None = Field(default=None, description="Which commit to read; by default HEAD.")
-    worktree: bool = Field(default=False, description="Read the files as they lie, with uncommitted changes.")
-    subfolder: str | None = Field(default=None, description="Read only what lies below this folder.")
-    include: tuple[str, ...] = Field(default=(), description="Only paths that match one of these globs.")
-    exclude: tuple[str, ...] = Field(default=(), description="No paths that match one of these globs.")
+    commit: str | None = Field(default=None, description="Commit to read; default: HEAD.")
+    worktree: bool = Field(default=False, description="Read the files of the work tree, with uncommitted changes.")
+    subfolder: str | None = Field(default=None, description="Read only files below this folder.")
+    include: tuple[str, ...] = Field(default=(), description="Read only paths that match one of these globs.")
+    exclude: tuple[str, ...] = Field(default=(), description="Skip paths that match one of these globs.")
 
 
 class StatusOptions(Value):
     """How much to tell."""
 
-    max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
-    offset: NonNegativeInt = Field(default=0, description="How many item results to leave out first.")
+    max_items: NonNegativeInt = Field(default=200, description="Maximum number of item results.")
+    offset: NonNegativeInt = Field(default=0, description="Number of item results to skip.")
 
 
 def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> IngestReport:
     """Bring in what is given inline."""
     reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
-    writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
-    task = Task("source", "what was given inline", len(given.items), options.redact_secrets, options.again)
+    writer = _writer(call, options, call.engine.author, root=None, target="inline content")
+    task = Task("source", "inline content", len(given.items), options.redact_secrets, options.again)
     # It is all here: a thread that reads ahead would only take turns with this one.
     places = range(0, len(given.items), _BATCH_SIZE)
     readings = (list(map(reader.read, given.items[place : place + _BATCH_SIZE])) for place in places)
@@ -161,8 +165,8 @@ def ingest_with_adapter(call: Call, given: AdapterInput, options: IngestOptions)
     name, colon, target = given.target.partition(":")
     if not colon or name in _MODES_OF_ADAPTERS:
         raise InvalidInput(
-            f"{given.target[:_SHOWN]!r} names no adapter of another package.",
-            hint="Write the adapter's name, a colon and what to read, such as board:hive.",
+            f"{given.target[:_SHOWN]!r} does not name an adapter of an installed package.",
+            hint="Use NAME:TARGET, such as board:hive.",
         )
     return _ingest_with(call, name, target, options, called=given.target)
 
@@ -270,7 +274,7 @@ def _job(call: Call, job_id: str) -> JobRow | None:
     if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
         raise NotFound(
             f"There is no job {job_id}.",
-            hint="Leave the id out for the newest job; ids come from the reports of ingest.",
+            hint="Omit the id for the newest job; the reports of ingest contain the ids.",
             details={"id": job_id},
         )
     return row
@@ -283,7 +287,7 @@ def parsed_job(found: Mapping[str, Any]) -> JobRow:
     except ValidationError as error:
         raise Corrupt(
             f"The stored record of the job {found.get('id')!r} cannot be read.",
-            hint="Ingest again: the space itself is whole as far as `lint audit` says so.",
+            hint="Ingest again. The space itself is intact if `lint audit` passes.",
         ) from error
 
 
@@ -313,7 +317,7 @@ REPO = Mode(
 )
 URL = Mode(
     "url",
-    "Read a page of the web, or all that a sitemap or a list names.",
+    "Read a web page, or all pages of a sitemap or a list.",
     UrlInput,
     IngestOptions,
     IngestReport,
@@ -324,7 +328,7 @@ URL = Mode(
 )
 SOURCE = Mode(
     "source",
-    "Keep inline texts or conversations.",
+    "Store inline texts or conversations.",
     SourceInput,
     IngestOptions,
     IngestReport,
@@ -347,7 +351,7 @@ ADAPTER = Mode(
 )
 STATUS = Mode(
     "status",
-    "Progress of a job, item by item.",
+    "Show the progress of a job, item by item.",
     StatusInput,
     StatusOptions,
     JobReport,

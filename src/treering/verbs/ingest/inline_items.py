@@ -23,21 +23,21 @@ InlineKind = Literal["note", "markdown", "conversation", "meeting_record", "web"
 class InlineItem(Value):
     """A text or a conversation to keep as one Source."""
 
-    kind: InlineKind = Field(default="note", description="What it is.")
+    kind: InlineKind = Field(default="note", description="Kind of the text.")
     origin: str = Field(
-        default="", description="Where it comes from, stable over time; the same origin again is an update."
+        default="", description="Stable name of where it comes from; the same origin again is an update."
     )
-    title: str = Field(default="", description="What people call it; by default its first line.")
-    text: str = Field(default="", description="Its text. Give either text or messages.")
-    messages: tuple[Message, ...] = Field(default=(), description="Its messages, oldest first.")
+    title: str = Field(default="", description="Title; default: the first line.")
+    text: str = Field(default="", description="The text. Give either text or messages.")
+    messages: tuple[Message, ...] = Field(default=(), description="The messages, oldest first.")
     triples: tuple[Triple, ...] = Field(
-        default=(), description="What the text states, where that is known; the text is read for more."
+        default=(), description="Statements known to be in the text; more are extracted from it."
     )
     content_type: Literal["text", "markdown"] | None = Field(
-        default=None, description="How to cut the text; by default markdown for kind markdown, else text."
+        default=None, description="How to split the text; default: markdown for kind markdown, else text."
     )
-    captured_at: Instant | None = Field(default=None, description="When it was captured; by default now.")
-    metadata: dict[str, JsonValue] = Field(default={}, description="Facts about it, to filter by.")
+    captured_at: Instant | None = Field(default=None, description="Time of capture; default: now.")
+    metadata: dict[str, JsonValue] = Field(default={}, description="Metadata to filter by.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,15 @@ class InlineReader:
         if size > self.limits.max_file_bytes:
             return Failed(
                 self._name(item),
-                f"{size:,} characters are over the limit max_file_bytes of {self.limits.max_file_bytes:,}",
+                f"{size:,} characters exceed the limit max_file_bytes of {self.limits.max_file_bytes:,}",
             )
         if bool(item.text.strip()) == bool(item.messages):
-            return Failed(self._name(item), "it needs either text or messages, and not both")
+            return Failed(self._name(item), "it needs either text or messages, not both")
         if too_long := _too_long(item):
             return Failed(self._name(item), too_long)
         if not _is_writable(item):
             return Failed(
-                _printable(self._name(item)), "it holds a number JSON cannot write, or text that is not valid Unicode"
+                _printable(self._name(item)), "it contains a number that JSON cannot represent, or invalid Unicode"
             )
         return self._draft(_Cleaned.of(item, self.redact_secrets), item)
 
@@ -76,7 +76,7 @@ class InlineReader:
         segments = self._segments(item)
         segments = _with_triples(segments, item.triples)
         if not segments:
-            why = "it holds only text recalled from this memory" if cleaned.recalled else "it holds no text"
+            why = "it contains only text recalled from this memory" if cleaned.recalled else "it contains no text"
             return Skipped(self._name(given), why)
         content = _digest_of(item)
         flags = instruction_flags("\n".join([item.title, *(segment.text for segment in segments)]))
@@ -90,7 +90,10 @@ class InlineReader:
             metadata={**item.metadata, **({"flags": list(flags)} if flags else {})},
             captured_at=item.captured_at,
             screened=self.redact_secrets,
-            warnings=[*cleaned.warnings, *([f"text shaped like instructions: {', '.join(flags)}"] if flags else [])],
+            warnings=[
+                *cleaned.warnings,
+                *([f"text that looks like instructions: {', '.join(flags)}"] if flags else []),
+            ],
         )
 
     def _segments(self, item: InlineItem) -> Sequence[SegmentDraft]:
@@ -103,7 +106,7 @@ class InlineReader:
         segmenter = self.segmenters.get(content_type)
         if segmenter is None:
             raise InvalidInput(
-                f"The content type {content_type!r} is unknown.",
+                f"Unknown content type {content_type!r}.",
                 hint=nearest(content_type, self.segmenters),
                 details={"known": sorted(self.segmenters)},
             )
@@ -145,7 +148,7 @@ def _texts(item: InlineItem) -> list[str]:
 
 def recalled_warning(count: int) -> str:
     """Say that text recalled from this memory was dropped."""
-    return f"{count} passage(s) recalled from this memory were dropped: memory is not ingested again"
+    return f"dropped {count} passage(s) recalled from this memory: memory is not ingested again"
 
 
 def _redacted(secret: str, turn: int) -> str:
@@ -192,7 +195,7 @@ def _digest_of(item: InlineItem) -> str:
 def _too_long(item: InlineItem) -> str:
     for name, text in (("title", item.title), ("origin", item.origin)):
         if len(text) > FIELDS[name]:
-            return f"its {name} has {len(text)} characters, and {FIELDS[name]} is the most"
+            return f"its {name} has {len(text)} characters; the maximum is {FIELDS[name]}"
     return ""
 
 

@@ -56,7 +56,7 @@ class KnownSources:
         if isinstance(item, Source):
             return item
         raise Corrupt(
-            f"{source_id} is listed as a source and is a {item.type}.",
+            f"{source_id} is listed as a source but is a {item.type}.",
             hint="Check the space with lint audit.",
             details={"id": source_id},
         )
@@ -202,7 +202,10 @@ class DuplicateSources:
         """Say which sources of the same thing stand beside it still; empty where none does."""
         if not self.standing:
             return ""
-        return f"the same is also known as {', '.join(self.standing)}, on which knowledge rests: see lint repair"
+        return (
+            f"the same content is also stored as {', '.join(self.standing)}, which is cited by knowledge: "
+            "see lint repair"
+        )
 
 
 def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> DuplicateSources | None:
@@ -274,7 +277,7 @@ def is_dated(draft: SourceDraft) -> bool:
 def why_kept(held: Source, draft: SourceDraft) -> str:
     """Say why the conversation that is kept stays as it is; empty unless the new export is an older one."""
     if "" < _time(draft, AS_OF) < _time(held, AS_OF):
-        return "it is an older export than the one that is kept"
+        return "it is older than the stored export"
     return ""
 
 

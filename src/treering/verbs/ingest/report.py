@@ -46,7 +46,7 @@ class IngestReport(Report):
     """What was brought in. `items` is bounded; the job holds every result but the unchanged ones."""
 
     verb: Literal["ingest"] = "ingest"
-    counts: dict[Outcome, int] = Field(default={}, description="How many items had each outcome.")
+    counts: dict[Outcome, int] = Field(default={}, description="Number of items per outcome.")
     items: tuple[ItemResult, ...] = ()
     items_left_out: int = 0
     """Results that did not fit into `items`, the unchanged ones aside; `status` shows them."""
@@ -79,11 +79,11 @@ class JobReport(Report):
     updated_at: Instant | None = None
     done: int = 0
     total: int | None = None
-    counts: dict[Outcome, int] = Field(default={}, description="How many items had each outcome.")
-    items: tuple[ItemResult, ...] = Field(default=(), description="Failures and skips first.")
+    counts: dict[Outcome, int] = Field(default={}, description="Number of items per outcome.")
+    items: tuple[ItemResult, ...] = Field(default=(), description="Failures and skips come first.")
     items_left_out: int = 0
     staled: tuple[str, ...] = ()
-    errors: tuple[JobError, ...] = Field(default=(), description="What ended it, where it failed.")
+    errors: tuple[JobError, ...] = Field(default=(), description="The error that ended the job, if it failed.")
     pending_vectors: int = 0
     total_vectors: int = 0
 

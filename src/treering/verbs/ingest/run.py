@@ -335,7 +335,7 @@ class Run:
             self.account.patches += [receipt.patch_id for receipt in receipts]
             self.account.sequence = max(self.account.sequence, receipts[-1].sequence)
             self.account.warnings.append(
-                f"{len(again)} active again, since what was read contains the quoted lines: {', '.join(again)}."
+                f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
             )
 
     def _settle(self) -> None:
@@ -351,12 +351,12 @@ class Run:
             forget(self._engine, self._erased)
         if self._erased.elsewhere and self.account.patches:
             self.account.warnings.append(
-                "What was erased from this space with another key (`erasure.key` of another data folder) is not "
-                "recognised when it is read again."
+                "Content erased from this space with another key (`erasure.key` of another data folder) is "
+                "not recognised when it is read again."
             )
 
     def _with_past(self, origin: str, why: str) -> str:
-        return f"{why}; what was read of it before stays" if self._known_sources.source(origin) else why
+        return f"{why}; the version read before is unchanged" if self._known_sources.source(origin) else why
 
     def _show(self, done: int) -> None:
         self._engine.progress(f"Reading {self._task.target}", done, self._task.total)

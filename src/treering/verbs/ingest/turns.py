@@ -28,11 +28,11 @@ _Text = Annotated[str, AfterValidator(well_formed)]
 class Message(Value):
     """One message of a conversation."""
 
-    content: _Text = Field(description="What was said.")
-    role: _Text = Field(default="", description="user, assistant, system, tool, or a part played in a meeting.")
-    name: _Text = Field(default="", description="Who said it, where the role does not tell.")
-    id: _Text = Field(default="", description="The message's id where it comes from.")
-    at: Instant | None = Field(default=None, description="When it was said.")
+    content: _Text = Field(description="Text of the message.")
+    role: _Text = Field(default="", description="user, assistant, system, tool, or a role in a meeting.")
+    name: _Text = Field(default="", description="Name of the speaker, if the role does not identify them.")
+    id: _Text = Field(default="", description="Id of the message in its origin.")
+    at: Instant | None = Field(default=None, description="Time of the message.")
 
     @property
     def speaker(self) -> str:

@@ -33,13 +33,13 @@ class AuditInput(TextInput):
     TEXT: ClassVar[str] = "id"
 
     id: str | None = Field(default=None, description="An object or patch id.")
-    after: int = Field(default=0, ge=0, description="Print events after this sequence number.")
+    after: int = Field(default=0, ge=0, description="Show events after this sequence number.")
 
 
 class AuditOptions(Value):
     """How much to show."""
 
-    limit: int = Field(default=200, ge=1, le=10_000, description="At most so many events, the newest.")
+    limit: int = Field(default=200, ge=1, le=10_000, description="Maximum number of events; the newest are shown.")
 
 
 class AuditedChange(Value):

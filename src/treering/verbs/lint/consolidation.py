@@ -51,20 +51,20 @@ class ConsolidateInput(Value):
     """What is looked for; all where nothing is named."""
 
     kinds: tuple[Literal["repetitions", "activities", "decisions"], ...] = Field(
-        default=("repetitions", "activities", "decisions"), description="What to look for, before any budget."
+        default=("repetitions", "activities", "decisions"), description="Groups to look for, before any budget."
     )
 
 
 class ConsolidateOptions(Value):
     """Consolidating changes nothing unless told to."""
 
-    propose: bool = Field(default=False, description="Lay each group before the reviewers, as a patch.")
-    apply: bool = Field(default=False, description="Carry each group out, as a patch; the policy may have it reviewed.")
-    limit: int = Field(default=100, ge=1, le=10_000, description="At most so many groups.")
+    propose: bool = Field(default=False, description="Propose each group for review, as a patch.")
+    apply: bool = Field(default=False, description="Apply each group, as a patch; the policy may require a review.")
+    limit: int = Field(default=100, ge=1, le=10_000, description="Maximum number of groups.")
     keep_passages: int | None = Field(
-        default=None, ge=0, description="Archive what is least used, relied on least and oldest, down to so many."
+        default=None, ge=0, description="Archive the least used, least cited and oldest entries, down to this number."
     )
-    keep_mb: float | None = Field(default=None, ge=0, description="The same, down to so many megabytes of text.")
+    keep_mb: float | None = Field(default=None, ge=0, description="Archive them down to this many megabytes of text.")
 
 
 class Quoted(Value):
@@ -83,7 +83,7 @@ class Consolidated(Value):
     gone: tuple[Quoted, ...]
     why: str
     outcome: Outcome
-    patch_id: str = Field(default="", description="Takes it back: treering revert PATCH. While it waits: review.")
+    patch_id: str = Field(default="", description="To undo it: treering revert PATCH. While it is pending: review.")
     problem: str = ""
 
 
@@ -150,7 +150,7 @@ def _warnings(budget: BudgetReport | None, options: ConsolidateOptions) -> tuple
         (options.keep_passages is not None and budget.passages_after > options.keep_passages)
         or (options.keep_mb is not None and budget.bytes_after > options.keep_mb * _MEGABYTE)
     )
-    return ("The budget is not met: what is left over it is never archived (see budget.protected).",) if over else ()
+    return ("Still over budget: the remaining entries are never archived (see budget.protected).",) if over else ()
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class _Finder:
             made = draft_activity(Call(self.call.engine, run[0].scope), _account(run))
             links = (AddLink(link=Link(type="part_of", source=one.id, target=made.id)) for one in run)
             operations: tuple[Operation, ...] = (Create(object=made), *map(_archived, run), *links)
-            yield _Group("activities", tuple(run), f"{len(run)} like activities in a row", operations, made)
+            yield _Group("activities", tuple(run), f"{len(run)} similar activities in a row", operations, made)
 
     # Decisions that were replaced, and replaced again.
 
@@ -290,7 +290,7 @@ class _Finder:
                 first = replaced.get(item.id, ())
                 older = [one for one in self._behind(first, replaced) if one.id not in first and self.may_go(one)]
                 if older:
-                    why = "decisions that were replaced before the last one"
+                    why = "decisions replaced before the last one"
                     yield _Group("decisions", tuple(older), why, tuple(map(_archived, older)), item)
 
     def _behind(self, ids: Iterable[str], replaced: Mapping[str, Sequence[str]]) -> list[Knowledge]:
@@ -307,9 +307,9 @@ class _Finder:
 
 _SUREST = ("exact", "normalised", "contained")
 _WHY: Mapping[Kind, str] = {
-    "exact": "says the same word for word",
-    "normalised": "says the same but for case, punctuation and words without meaning",
-    "contained": "says all of it, and more",
+    "exact": "has the same text",
+    "normalised": "has the same text except for case, punctuation and filler words",
+    "contained": "contains all of it, and more",
 }
 
 
@@ -478,7 +478,7 @@ def _quoted(item: Object) -> Quoted:
 
 CONSOLIDATE = Mode(
     "consolidate",
-    "Find what is said twice, runs of like activities, old decisions; archive down to a budget. Reversible.",
+    "Merge duplicates, runs of similar activities and old decisions; archive entries over budget. Reversible.",
     ConsolidateInput,
     ConsolidateOptions,
     ConsolidateReport,

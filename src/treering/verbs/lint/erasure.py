@@ -66,7 +66,7 @@ class EraseInput(Value):
     """What to erase."""
 
     # That there is one is only told here: `erase` says better what is wrong.
-    ids: tuple[str, ...] = Field(description="The ids of the objects.", json_schema_extra={"minItems": 1})
+    ids: tuple[str, ...] = Field(description="Ids of the objects.", json_schema_extra={"minItems": 1})
 
 
 def erase(
@@ -80,7 +80,7 @@ def erase(
     """
     named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not named:
-        raise InvalidInput("No ids of objects to erase were given.", hint="Give the ids of objects, such as src:01k….")
+        raise InvalidInput("No object ids to erase were given.", hint="Give object ids, such as src:01k….")
     erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in named)
     patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
@@ -96,7 +96,7 @@ def erase(
         proof = proof_of(engine, items, texts)
     except TreeringError as error:
         proof = Proof()
-        remaining += (f"the proof: looking for what was erased failed ({error.message})",)
+        remaining += (f"the proof: the search for erased content failed ({error.message})",)
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
@@ -119,7 +119,7 @@ def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureRece
 
 ERASE = Operation(
     "erase",
-    "Remove objects for good, everywhere, and prove it.",
+    "Erase objects permanently, everywhere, with proof.",
     EraseInput,
     ReasonOptions,
     ErasureReceipt,
@@ -159,7 +159,7 @@ def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:
     if not found:
         return ()
     shown = [str(seq) for seq in sorted(found)]
-    return (f"the reasons given for audit events {', '.join(shown)}, which name it",)
+    return (f"the reasons of audit events {', '.join(shown)}, which mention it",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class LintInput(Value):
 class LintOptions(Value):
     """How much to show."""
 
-    limit: int = Field(default=200, ge=1, le=10_000, description="At most so many findings.")
+    limit: int = Field(default=200, ge=1, le=10_000, description="Maximum number of findings.")
 
 
 class LintReport(Report):
@@ -46,7 +46,7 @@ class LintReport(Report):
     findings: tuple[Finding, ...]
     counts: dict[str, int]
     """Findings per rule, also those beyond the limit."""
-    silenced: dict[str, str] = Field(default={}, description="Rules the policy keeps quiet, and why.")
+    silenced: dict[str, str] = Field(default={}, description="Rules silenced by the policy, with reasons.")
 
 
 def lint_structure(call: Call, given: LintInput, options: LintOptions) -> LintReport:
@@ -104,7 +104,7 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
         warnings=(
             *_unknown_silenced(call),
             *([_NOT_REPAIRED] if seen.altered else []),
-            *(f"Still to be overwritten after an erasure: {what}." for what in left),
+            *(f"Not yet overwritten after an erasure: {what}." for what in left),
         ),
         ids=tuple(dict.fromkeys(identity for one in repairs for identity in one.ids)),
         repairs=repairs,
@@ -119,7 +119,7 @@ class ReindexOptions(Value):
     """Reindexing verifies unless told to rebuild."""
 
     apply: bool = Field(default=False, description="Rebuild the passages; false: compare only.")
-    wait: bool = Field(default=False, description="Also make all vectors that wait.")
+    wait: bool = Field(default=False, description="Also embed all pending passages.")
 
 
 class ReindexReport(Report):
@@ -155,7 +155,7 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
 _APPLY = "The index differs: run again with options.apply."
 
 
-_NOT_REPAIRED = "The space does not verify, so nothing is repaired. Run lint audit at the scope / to see what differs."
+_NOT_REPAIRED = "The space does not verify, so nothing was repaired. Run lint audit at the scope / to see what differs."
 
 
 def _lint(
@@ -205,8 +205,8 @@ def rule_mode(name: str) -> str:
             return mode
     listed = "; ".join(f"{mode}: {', '.join(rules)}" for mode, rules in rules_by_mode().items())
     raise InvalidInput(
-        f"lint has no rule {name!r}.",
-        hint=f"{nearest(name, _every_rule()).partition('Known:')[0]} There are, in {listed}.".lstrip(),
+        f"Unknown lint rule {name!r}.",
+        hint=f"{nearest(name, _every_rule()).partition('Known:')[0]} Available: {listed}.".lstrip(),
         details={"known": list(_every_rule())},
     )
 
@@ -217,7 +217,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
         if name not in rules:
             raise InvalidInput(
                 f"This mode of lint has no rule {name!r}.",
-                hint=nearest(name, rules) if name not in _every_rule() else f"It is a rule of mode {rule_mode(name)}.",
+                hint=nearest(name, rules) if name not in _every_rule() else f"It belongs to mode {rule_mode(name)}.",
                 details={"known": list(rules)},
             )
     ledger = call.engine.ledger
@@ -272,7 +272,7 @@ STRUCTURE = Mode("structure", "Broken form.", LintInput, LintOptions, LintReport
 SEMANTIC = Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
 REPAIR = Mode(
     "repair",
-    "Apply the fixes findings carry.",
+    "Apply the fixes of findings.",
     LintInput,
     RepairOptions,
     RepairReport,

@@ -32,7 +32,7 @@ def contradictions(seen: Survey) -> Iterator[Finding]:
                 rule="contradiction",
                 severity="warning",
                 ids=tuple(item.id for item in contested),
-                explanation=f"These cannot all hold: {said}. Supersede the ones that lost, naming the winner.",
+                explanation=f"These contradict each other: {said}. Supersede the losing ones, naming the winner.",
             )
     yield from _disputes(seen)
 
@@ -46,7 +46,7 @@ def _disputes(seen: Survey) -> Iterator[Finding]:
                 rule="contradiction",
                 severity="warning",
                 ids=(item.id, *seen.told(ref.source_id for ref in against)),
-                explanation=f"{named(item.title)} is contested by {said}. Make it active again where it holds, or "
+                explanation=f"{named(item.title)} is contested by {said}. Make it active again if it is still true, or "
                 "supersede or archive it.",
             )
 
@@ -60,10 +60,10 @@ def stale_knowledge(seen: Survey) -> Iterator[Finding]:
                 rule="stale",
                 severity="warning",
                 ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
-                explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)}"
-                " Verify it against what is there now, or archive it.",
+                explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)} Verify it against the "
+                "current sources, or archive it.",
                 fix=fix,
-                fix_summary="Its words stand in the source again: point the evidence there and reactivate it."
+                fix_summary="Its quoted text is in the source again: point the evidence there and reactivate it."
                 if fix
                 else "",
             )
@@ -80,10 +80,10 @@ def partly_changed(seen: Survey) -> Iterator[Finding]:
                 severity="warning",
                 ids=(item.id, *seen.told(ref.source_id for ref in lost)),
                 explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
-                f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against what is there now, and leave "
-                "out the evidence that is gone.",
+                f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against the current sources, "
+                "and remove the evidence that is gone.",
                 fix=fix,
-                fix_summary="Point the evidence to where its words stand now." if fix else "",
+                fix_summary="Point the evidence to the new place of its text." if fix else "",
             )
 
 
@@ -159,7 +159,7 @@ def freed_work(seen: Survey) -> Iterator[Finding]:
                 rule="blocked-by-closed",
                 severity="warning",
                 ids=(work.id, *seen.told(one.id for one in done)),
-                explanation=f"{named(work.title)} is blocked, and everything it waits for is done.",
+                explanation=f"{named(work.title)} is blocked, although everything it waits for is done.",
                 fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
                 fix_summary="Open it.",
             )
@@ -180,7 +180,7 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
                     rule="near-duplicate",
                     severity="info",
                     ids=(other.id, item.id),
-                    explanation=f"{named(other.title)} and {named(item.title)} say nearly the same.",
+                    explanation=f"{named(other.title)} and {named(item.title)} are nearly identical.",
                 )
         group.append((item, words))
 
@@ -197,7 +197,7 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost += [f"{seen.named(parent)}, which it was derived from, is {_standing(parent, seen)}." for parent in fallen]
     if lost:
         return " ".join(lost)
-    return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked so."
+    return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked stale."
 
 
 def _is_over(item: Knowledge, seen: Survey) -> bool:
@@ -209,7 +209,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     if not isinstance(source, Source):
         return f"Source {ref.source_id} was erased."
     if not seen.shows(source):
-        return "A source in another scope no longer holds its evidence."
+        return "A source in another scope no longer contains its evidence."
     if source.status != "active":
         return f"{source.origin} is {source.status}."
     try:
@@ -219,7 +219,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     evidence = ref.quote(segment)
     words = " ".join(_lost_lines(evidence, source) or evidence.split())
     quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
-    return f"{place_in(ref.locator(segment), source.origin)} no longer reads {named(quote)}."
+    return f"{place_in(ref.locator(segment), source.origin)} no longer contains {named(quote)}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:
@@ -262,7 +262,7 @@ def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Findi
             rule="superseded-but-used",
             severity="warning",
             ids=(identity, *seen.told([parent.id])),
-            explanation=f"{named(title)} leans on {seen.named(parent)}, which is {_standing(parent, seen)}.",
+            explanation=f"{named(title)} depends on {seen.named(parent)}, which is {_standing(parent, seen)}.",
         )
 
 

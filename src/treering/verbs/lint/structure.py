@@ -34,8 +34,8 @@ def same_files(seen: Survey) -> Iterator[Finding]:
                 explanation=f"{len(group)} active sources of {scope} are the same file: "
                 f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
                 fix=_folding(kept, older, origin, seen),
-                fix_summary=f"Keep what was read last ({kept.id}), move evidence there where its words still stand, "
-                f"and archive the {'other' if len(older) == 1 else 'others'}.",
+                fix_summary=f"Keep the one that was read last ({kept.id}), move valid evidence there, and archive the "
+                f"{'other' if len(older) == 1 else 'others'}.",
             )
 
 
@@ -109,7 +109,7 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
                 rule="dangling-reference",
                 severity="error",
                 ids=(link.source, link.target),
-                explanation=f"The link {link.type} leads to {', '.join(lost)}, which is not in the space.",
+                explanation=f"The link {link.type} points to {', '.join(lost)}, which is not in the space.",
                 fix=(RemoveLink(link=link),),
                 fix_summary="Remove the link.",
             )
@@ -124,7 +124,7 @@ def missing_evidence(seen: Survey) -> Iterator[Finding]:
                 rule="missing-evidence",
                 severity="error",
                 ids=(item.id,),
-                explanation=f"{named(item.title)} is active, but no segment it rests on is there now.",
+                explanation=f"{named(item.title)} is active, but all segments it cites are gone.",
                 fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
                 fix_summary="Mark it stale.",
             )
@@ -154,7 +154,7 @@ def altered_objects(seen: Survey) -> Iterator[Finding]:
                 rule="altered",
                 severity="error",
                 ids=(identity,),
-                explanation=f"{what} Restore the space from a backup or an export; nothing is repaired until then.",
+                explanation=f"{what} Restore the space from a backup or an export; no repair runs until then.",
             )
 
 
@@ -177,7 +177,7 @@ def cycles(seen: Survey) -> Iterator[Finding]:
             reported.add(frozenset(chain))
             shown = seen.told(chain)
             steps = " -> ".join(step if step in shown else "…" for step in chain)
-            explanation = f"Work waits on itself by {field}: {steps}. Take one of these out."
+            explanation = f"Work waits for itself by {field}: {steps}. Remove one of these."
             yield Finding(rule="cycle", severity="error", ids=shown, explanation=explanation)
 
 
@@ -211,7 +211,7 @@ def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
                 rule="duplicate-node",
                 severity="warning",
                 ids=ids,
-                explanation=f"{len(group)} nodes of kind {kind} are called {named(name)}.",
+                explanation=f"{len(group)} nodes of kind {kind} are named {named(name)}.",
                 fix=tuple(Merge(id=other.id, expected_revision=other.revision, into=first.id) for other in others),
                 fix_summary=f"Merge them into {first.id}.",
             )
@@ -227,8 +227,8 @@ def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
                     rule="secret-at-rest",
                     severity="error",
                     ids=(item.id,),
-                    explanation=f"{named(title_of(item))} holds a secret ({', '.join(found)}) at {place}: erase it and "
-                    "change the secret.",
+                    explanation=f"{named(title_of(item))} contains a secret ({', '.join(found)}) at {place}: "
+                    "erase it and replace the secret.",
                 )
 
 
@@ -242,7 +242,7 @@ def instruction_shaped_texts(seen: Survey) -> Iterator[Finding]:
                     rule="instruction-shaped",
                     severity="warning",
                     ids=(item.id,),
-                    explanation=f"{named(title_of(item))} at {place} is shaped like instructions ({', '.join(flags)}); "
+                    explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
                     "it is shown as data only.",
                 )
 

@@ -76,7 +76,7 @@ class Survey:
 
     def named(self, item: Object) -> str:
         """Return what an object is called; of one out of sight of the surveyed scope, only that it is elsewhere."""
-        return named(title_of(item)) if self.shows(item) else "what lies in another scope"
+        return named(title_of(item)) if self.shows(item) else "an object in another scope"
 
     def told(self, identities: Iterable[str]) -> tuple[str, ...]:
         """Return those of the ids that a reader of the surveyed scope may be told of, each once."""

@@ -14,7 +14,7 @@ from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Opera
 class LeaseInput(Value):
     """Which lease."""
 
-    name: str = Field(description="The lease to take away, as the list names it.")
+    name: str = Field(description="The lease to release, as named in the list.")
 
 
 class VectorsMade(Value):
@@ -58,14 +58,14 @@ def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
     names = [one.name for one in call.engine.leases.held()]
     cleared = call.engine.leases.clear(given.name)
     if cleared is None:
-        hint = nearest(given.name, names) if names else "Nobody holds a lease here."
+        hint = nearest(given.name, names) if names else "No leases are held here."
         raise NotFound(f"No process holds the lease {given.name!r}.", hint=hint)
     return Cleared(cleared=cleared)
 
 
 VECTORS = Operation(
     "vectors",
-    "Make the vectors that wait.",
+    "Embed all pending passages.",
     Nothing,
     Nothing,
     VectorsMade,
@@ -74,11 +74,11 @@ VECTORS = Operation(
     repeatable=True,
 )
 LEASES = Operation(
-    "leases", "List who holds a lease of a space.", Nothing, Nothing, HeldLeases, list_leases, rights=READS
+    "leases", "List the leases of a space and their holders.", Nothing, Nothing, HeldLeases, list_leases, rights=READS
 )
 UNLOCK = Operation(
     "unlock",
-    "Take a lease away from a process that hangs and renews it.",
+    "Release the lease of a process that hangs but keeps renewing it.",
     LeaseInput,
     Nothing,
     Cleared,
@@ -104,7 +104,7 @@ class EngineInput(Value):
 class EngineOptions(Value):
     """What follows."""
 
-    wait: bool = Field(default=True, description="Let the engine take over all vectors now; false: in the background.")
+    wait: bool = Field(default=True, description="Move all vectors into the engine now; false: in the background.")
 
 
 class EngineStatus(Value):
@@ -113,9 +113,11 @@ class EngineStatus(Value):
     state: str = Field(description="none, loading, following, ready or failing.")
     address: str = ""
     kind: str = ""
-    vectors: int = Field(default=0, description="How many vectors the engine keeps.")
-    total: int = Field(default=0, description="How many current passages of the space have a vector.")
-    waiting: int = Field(default=0, description="How many changes the engine does not know yet; searched besides.")
+    vectors: int = Field(default=0, description="Number of vectors in the engine.")
+    total: int = Field(default=0, description="Number of current passages with a vector.")
+    waiting: int = Field(
+        default=0, description="Number of changes not yet in the engine; they are searched separately."
+    )
     problem: str = ""
     hint: str = ""
 
@@ -157,8 +159,8 @@ def _filled(call: Call, selection: EngineSelection, options: EngineOptions) -> E
 def _selection(call: Call) -> EngineSelection:
     if call.engine.selection is None:
         raise InvalidInput(
-            "The vectors of this space cannot be searched by an engine.",
-            hint="Use one with a space that is a file, or on Postgres.",
+            "An engine cannot search the vectors of this space.",
+            hint="Use an engine with a space that is a file, or on Postgres.",
         )
     return call.engine.selection
 
@@ -172,7 +174,7 @@ _CONNECTS = replace(DECIDES, writes_files=True, fetches=True)
 
 USE = Operation(
     "index use",
-    "Search the vectors of a space with an engine beside it.",
+    "Search the vectors of a space with an external engine.",
     EngineInput,
     EngineOptions,
     EngineStatus,
@@ -180,11 +182,17 @@ USE = Operation(
     rights=_CONNECTS,
 )
 STATUS = Operation(
-    "index status", "Tell how the engine of a space is.", Nothing, Nothing, EngineStatus, engine_status, rights=READS
+    "index status",
+    "Show the status of the engine of a space.",
+    Nothing,
+    Nothing,
+    EngineStatus,
+    engine_status,
+    rights=READS,
 )
 REBUILD = Operation(
     "index rebuild",
-    "Fill the engine of a space anew.",
+    "Refill the engine of a space.",
     Nothing,
     EngineOptions,
     EngineStatus,
@@ -194,7 +202,7 @@ REBUILD = Operation(
 )
 DROP = Operation(
     "index drop",
-    "Remove what the engine keeps, and search the space's own vectors.",
+    "Delete the vectors in the engine, and search the space's own.",
     Nothing,
     Nothing,
     EngineStatus,

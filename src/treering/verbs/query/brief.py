@@ -60,9 +60,9 @@ class BriefSection(Value):
 class BriefReport(ReadReport):
     """What to know before starting, as values and as text with recalled content fenced as data."""
 
-    card: Mapping[str, Any] = Field(default={}, description="The project, as its manifests state it.")
+    card: Mapping[str, Any] = Field(default={}, description="The project, according to its manifests.")
     sections: tuple[BriefSection, ...] = ()
-    since: str = Field(default="", description="What changed since the last conversation.")
+    since: str = Field(default="", description="Changes since the last conversation.")
     last: str = Field(default="", description="The last conversation.")
     lines: tuple[str, ...] = ()
     """The brief as people read it, within the budget of tokens."""

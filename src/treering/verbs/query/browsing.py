@@ -167,7 +167,7 @@ class ExpandInput(AskingInput):
     """Ids from an earlier answer: object ids, or `source_id segment_id` for one place; or places such as path:10-14."""
 
     ids: tuple[str, ...] = Field(min_length=1, max_length=100)
-    around: int = Field(default=1, ge=0, le=20, description="Segments before and after a place.")
+    around: int = Field(default=1, ge=0, le=20, description="Number of segments to show before and after a place.")
 
     @classmethod
     def of_text(cls, text: str) -> dict[str, Any]:
@@ -278,14 +278,14 @@ def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
     if len(found) > 1:
         paths = ", ".join(one.title for one in found[:_MOST_NAMED])
         raise InvalidInput(
-            f"{len(found)} files are called {name!r}.",
-            hint=f"Give the id or the whole path of one of them: {paths}.",
+            f"{len(found)} files are named {name!r}.",
+            hint=f"Give the id or the full path of one of them: {paths}.",
             details={"known": [{"id": one.id, "origin": one.origin} for one in found]},
         )
     if found:
         # By its id as of the moment that is asked for: names of files are known as they are now.
         return call.engine.ledger.get(found[0].id, as_of=options.moment())
-    raise NotFound(f"No node, file or module in this scope is called {name!r}.", hint="Search for it, or give its id.")
+    raise NotFound(f"No node, file or module in this scope is named {name!r}.", hint="Search for it, or give its id.")
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
@@ -297,7 +297,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
     stands = standing(call, [head_of(item)], options.moment())
     if not isinstance(item, Source):
         if segment_id:
-            raise InvalidInput(f"{identity} has no segments.", hint="Give the id alone.")
+            raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
         data = shown_object(item, max_tokens=budget)
         return Expanded(
             id=reference,

@@ -123,8 +123,8 @@ _FRAME_TOKENS = 32
 """Tokens of the heading and the fence of a section."""
 
 _NOT_MENTIONED = (
-    "The words that tell what the task is about occur nowhere here, or nowhere together. "
-    "Name what is known here, or look with mode search."
+    "The key words of the task do not occur here, or do not occur together. Use names that occur "
+    "here, or try mode search."
 )
 
 
@@ -133,7 +133,7 @@ class ContextInput(AskingInput):
 
     TEXT: ClassVar[str] = "task"
 
-    task: Asked = Field(description="The task in hand, as you would tell a colleague.")
+    task: Asked = Field(description="The current task, as you would describe it to a colleague.")
 
 
 class ContextReport(ReadReport):
@@ -339,7 +339,7 @@ def _built(call: Call, packed: Packed, notes: _Notes) -> ContextPack:
 
 CONTEXT = Mode(
     name="context",
-    summary="A cited context pack for a task: believed, decided, constrained, done, open.",
+    summary="A cited context pack for a task: beliefs, decisions, constraints, completed and open work.",
     input=ContextInput,
     options=SearchOptions,
     report=ContextReport,

@@ -42,9 +42,9 @@ def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundFo
         words = found.known.words
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
         rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
-        return f"Nothing here speaks of {missing}.{rest} The nearest passages are named below, and not quoted."
+        return f"No indexed text mentions {missing}.{rest} The closest passages are listed below, without quotes."
     if not packed.unnumbered:
-        return "Nothing is known here for this task."
+        return "Nothing is stored here for this task."
     counts: dict[str, int] = {}
     for item in packed.unnumbered:
         counts[item.section] = counts.get(item.section, 0) + 1
@@ -135,7 +135,7 @@ def next_reads_of(
 def _passages_left_out(packed: Packed, found: FoundForTask) -> Iterator[str]:
     for item in packed.unnumbered:
         if "cut" in item.flags:
-            yield f"{_named(item)}: the rest of it"
+            yield f"{_named(item)}: the rest"
     for item in packed.left_out:
         if item.segment_id:
             yield f"{_named(item)}: {'did not fit' if found.answers else 'among the nearest'}"
@@ -176,4 +176,4 @@ def _place_of_code(lines: Lines, heading: str) -> str:
 def _reason(query: str, hit: Hit) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
     words = dict.fromkeys(word for word in _WORD.findall(query) if not terms.isdisjoint(telling_terms(word)))
-    return f"has {', '.join(label(word) for word in islice(words, _REASON_WORDS))}" if words else "near in meaning"
+    return f"has {', '.join(label(word) for word in islice(words, _REASON_WORDS))}" if words else "similar meaning"

@@ -27,7 +27,7 @@ _MOST_WAITING = 100
 class OverviewOptions(Value):
     """Of which moment."""
 
-    as_of: int | None = Field(default=None, ge=0, description="The state at this audit sequence number; none: now.")
+    as_of: int | None = Field(default=None, ge=0, description="State at this audit sequence number; default: now.")
 
 
 class Overview(Value):
@@ -70,16 +70,16 @@ def overview(call: Call, _given: Nothing, options: OverviewOptions) -> Overview:
 class ObjectsInput(Value):
     """Which objects. Sources are many: `recent` and `search` tell of them."""
 
-    type: Literal["knowledge", "work_item", "activity", "node"] = Field(description="Of which type.")
-    kinds: tuple[str, ...] = Field(default=(), description="Of which kinds; empty: all.")
-    statuses: tuple[str, ...] = Field(default=(), description="In which statuses; empty: all.")
+    type: Literal["knowledge", "work_item", "activity", "node"] = Field(description="Type of object.")
+    kinds: tuple[str, ...] = Field(default=(), description="Kinds; empty: all.")
+    statuses: tuple[str, ...] = Field(default=(), description="Statuses; empty: all.")
 
 
 class ObjectsOptions(ReadOptions):
     """How many, and of which moment."""
 
-    limit: int = Field(default=100, ge=1, le=1000, description="At most so many.")
-    expired: bool = Field(default=False, description="Only what is past its validity.")
+    limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of objects.")
+    expired: bool = Field(default=False, description="Only objects past their validity.")
 
 
 class ListedObject(Value):
@@ -159,7 +159,7 @@ def _expired(item: Object, now: datetime) -> bool:
 
 OVERVIEW = Operation(
     "overview",
-    "Say what a space holds and what waits in it.",
+    "Summarize the contents and the backlog of a space.",
     Nothing,
     OverviewOptions,
     Overview,
@@ -188,7 +188,7 @@ _BATCH_SIZE = 1_000
 class SpaceStatusOptions(Value):
     """How much is told."""
 
-    writes: int = Field(default=5, ge=0, le=100, description="The last so many changes.")
+    writes: int = Field(default=5, ge=0, le=100, description="Number of latest changes.")
 
 
 class LastWrite(Value):
@@ -308,7 +308,7 @@ def _protection(call: Call) -> SpaceProtection | None:
 
 STATUS = Operation(
     "status",
-    "Tell how a space stands: what is in it, what waits, what is stale, and who wrote last.",
+    "Show the status of a space: contents, backlog, stale objects and latest changes.",
     Nothing,
     SpaceStatusOptions,
     SpaceStatus,

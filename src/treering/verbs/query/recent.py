@@ -120,13 +120,13 @@ class RecentInput(Value):
     """A window of time; open ends are the beginning and now."""
 
     since: str | None = Field(default=None, description="ISO time, or a day, also in words such as yesterday.")
-    until: str | None = Field(default=None, description="ISO time, or a day: to its end.")
-    about: str = Field(default="", description="Only one object and what rests on it: an id, or the path of a file.")
+    until: str | None = Field(default=None, description="ISO time, or a day, which is included.")
+    about: str = Field(default="", description="Only one object and its dependents: an id, or the path of a file.")
     types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
         default="written",
-        description="`written`: changes. `happened`: what was done and said, by when it began.",
+        description="`written`: changes. `happened`: events and messages, by start time.",
     )
 
 
@@ -275,8 +275,8 @@ def _happened(
     undated = set(given.types) - set(DATED_TYPES)
     if undated:
         raise InvalidInput(
-            f"Objects of type {', '.join(sorted(undated))} tell of nothing that happens at a time.",
-            hint=f"Ask for {', '.join(DATED_TYPES)}, or leave `by` out.",
+            f"Objects of type {', '.join(sorted(undated))} have no time at which they happened.",
+            hint=f"Request {', '.join(DATED_TYPES)}, or omit `by`.",
         )
     found = [
         (item, event)
@@ -321,7 +321,7 @@ def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -
 
 RECENT = Mode(
     "recent",
-    "What changed or happened, by window of time.",
+    "Changes or events in a time window.",
     RecentInput,
     DayOptions,
     RecentReport,

@@ -136,7 +136,7 @@ def start_defining(source: Source, name: str) -> CodeStart | None:
     return CodeStart(source, frozenset(parts), tuple(names)) if parts else None
 
 
-_NO_HISTORY = "Links of code are known as they are now; of an earlier time none are told."
+_NO_HISTORY = "Links of code are known only for the current state; none are shown for an earlier time."
 
 
 class RelatedInput(AskingInput):

@@ -46,7 +46,7 @@ from treering.verbs.trees import notes_of
 # How a ranked read has its best hits read again: what it asks for, and what it is told where that was not done.
 
 
-_HINT = "Set TREERING_RERANKER=onnx:FOLDER, or open the space with reranker=…; or leave options.rerank out."
+_HINT = "Set TREERING_RERANKER=onnx:FOLDER, or open the space with reranker=…; or omit options.rerank."
 
 
 def reranking_of(call: Call, options: SearchOptions) -> Reranking | None:
@@ -63,7 +63,7 @@ def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
     """Warn where nothing was read again although it was asked for."""
     if found.reranking is None or found.reranking.pairs:
         return ()
-    return ("Nothing was read again: what was found is not a conversation, and other texts it would rank worse.",)
+    return ("Not reranked: the results are not conversations, and reranking makes other texts worse.",)
 
 
 class SearchInput(AskingInput):
@@ -81,7 +81,7 @@ class HitOptions(SearchOptions):
         default="none", description="source: one hit per source, ranked by all of its passages."
     )
     lines: int = Field(
-        default=MAX_SHOWN_LINES, ge=0, le=50, description="At most so many answering lines of a hit; 0: choose none."
+        default=MAX_SHOWN_LINES, ge=0, le=50, description="Maximum number of answering lines per hit; 0: none."
     )
 
 
@@ -90,7 +90,7 @@ class SearchReport(ReadReport):
 
     hits: tuple[ShownHit, ...] = ()
     terms: tuple[str, ...] = Field(
-        default=(), exclude_if=lambda terms: not terms, description="Index terms of the query, to mark its words by."
+        default=(), exclude_if=lambda terms: not terms, description="Index terms of the query, for highlighting."
     )
 
     def named(self) -> Iterable[tuple[str, str, str]]:
@@ -341,7 +341,7 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
 
 _FRAME = 60  # tokens of ids, place and score around a hit's text
 
-_ONLY_NEAREST = "None of the hits speaks of what is asked: they are only the nearest."
+_ONLY_NEAREST = "No result answers the question; these are the closest matches."
 
 _HITS_WITH_VECTORS = 5
 """The first hits, whose lines are chosen by vectors, too. For all of ten hits that takes 1 ms more and shows as many
@@ -376,7 +376,7 @@ def flagged(shown: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
     Search and context, which have a field for it, name the flags beside each hit.
     """
     found = ((identity, instruction_flags("\n".join(_texts(data)))) for identity, data in shown)
-    told = [f"{identity}: text shaped like instructions: {', '.join(flags)}" for identity, flags in found if flags]
+    told = [f"{identity}: text that looks like instructions: {', '.join(flags)}" for identity, flags in found if flags]
     return bounded(told, _MOST)
 
 

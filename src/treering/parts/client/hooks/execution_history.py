@@ -119,8 +119,8 @@ def _items(history: Any) -> Sequence[Any]:
     found = items if isinstance(items, Sequence) else getattr(items, "items", None)
     if not isinstance(found, Sequence) or isinstance(found, str):
         raise InvalidInput(
-            f"{type(history).__name__} is not an execution history: it has no list `items`.",
-            hint="Give an object with `items`, or the list of them.",
+            f"{type(history).__name__} is not an execution history: it has no `items` list.",
+            hint="Pass an object with `items`, or the list itself.",
         )
     return found
 

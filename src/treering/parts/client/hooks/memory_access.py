@@ -138,7 +138,7 @@ async def attempted(work: Awaitable[_Answer], what: str) -> _Answer | None:
     try:
         return await work
     except Exception:  # noqa: BLE001 - whatever it is, the host's own work goes on
-        _LOG.warning("%s failed; the run goes on without it.", what, exc_info=True)
+        _LOG.warning("%s failed; the run continues without it.", what, exc_info=True)
         return None
 
 
@@ -146,8 +146,8 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
     client = read_field(holder, CLIENT)
     if isinstance(client, BlockingMemoryClient):
         raise InvalidInput(
-            f"{CLIENT}: it is a BlockingMemoryClient, which would block the event loop.",
-            hint="Give a MemorySystemClient; its `sync` has the blocking methods.",
+            f"{CLIENT} is a BlockingMemoryClient, which would block the event loop.",
+            hint="Pass a MemorySystemClient; its `sync` has the blocking methods.",
         )
     # A host may have written the state as text: what it made of a client then is not a client.
     return client if hasattr(client, "retrieve") and hasattr(client, "store") else None

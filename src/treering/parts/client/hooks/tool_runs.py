@@ -204,8 +204,8 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
             return _with_method(tool, method, _logged(found, owner))
     if isinstance(tool, type) or not callable(tool):
         raise InvalidInput(
-            f"{getattr(tool, '__name__', type(tool).__name__)} is not a function, and has no method `run`.",
-            hint="Give a function, an object with a method `run`, or the class of one.",
+            f"{getattr(tool, '__name__', type(tool).__name__)} is not a function and has no method `run`.",
+            hint="Pass a function, an object with a method `run`, or its class.",
         )
     return _logged(tool, given)
 
@@ -224,8 +224,8 @@ def _with_method(tool: Any, name: str, method: Callable[..., Any]) -> Any:
 def _logged(function: Callable[..., Any], owner: Owner) -> Callable[..., Any]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(
-            f"{function.__qualname__} is a generator, which has no one result.",
-            hint="Wrap the function that takes what it yields.",
+            f"{function.__qualname__} is a generator, which has no single result.",
+            hint="Wrap the function that consumes it.",
         )
 
     @wraps(function)
@@ -257,7 +257,7 @@ class _Run:
             run = run_of(self.call.tool, self.call.parameters, lasted, outcome, self.call.extra)
             self.call.client.store(*run.memory)
         except Exception:  # noqa: BLE001 - whatever it is, the tool goes on
-            _LOG.warning("A run of the tool %s was not kept in memory.", self.call.tool, exc_info=True)
+            _LOG.warning("A run of the tool %s was not saved in memory.", self.call.tool, exc_info=True)
 
 
 def _begun(function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], named: Mapping[str, Any]) -> _Run | None:
@@ -265,7 +265,7 @@ def _begun(function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], n
     try:
         call = call_of(function, owner, given, named)
     except Exception:  # noqa: BLE001 - whatever it is, the tool goes on
-        _LOG.warning("A run of a tool is not kept in memory: it cannot be described.", exc_info=True)
+        _LOG.warning("A tool run is not saved in memory: it cannot be described.", exc_info=True)
         return None
     if call is None or any(outer.is_same(call) for outer in _RUNNING.get()):
         return None

@@ -169,8 +169,8 @@ class WriteBuffer:
                 self._changed.wait_for(self._has_room, timeout=_PATIENCE)
             if not self._has_room():
                 raise Unavailable(
-                    f"{len(self._waiting)} memories wait to be written, and writing does not go on.",
-                    hint="Call flush(): it raises what keeps them from being written.",
+                    f"{len(self._waiting)} memories are waiting to be written, but writing is blocked.",
+                    hint="Call flush(): it raises the error that blocks writing.",
                 )
             self._journal.append(entry.data)
             self._waiting.append(entry)
@@ -212,7 +212,7 @@ class WriteBuffer:
             try:
                 found.append(MemoryEntry.read(data))
             except (KeyError, TypeError, ValueError) as error:
-                self._set_aside(data, f"It is not an entry of a journal: {error!r}.")
+                self._set_aside(data, f"It is not a journal entry: {error!r}.")
         return found
 
     def _set_aside(self, data: Mapping[str, Any], reason: str) -> None:
@@ -238,7 +238,7 @@ class WriteBuffer:
             try:
                 self.flush()
             except (TreeringError, OSError) as error:
-                _LOG.warning("Memories wait to be written: %s", error)
+                _LOG.warning("Memories are waiting to be written: %s", error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, timeout=_AGAIN)
 

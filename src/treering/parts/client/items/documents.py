@@ -74,7 +74,7 @@ def moment_text(name: str, value: Any) -> str:
         return render_time(_moment(value))
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(
-            f"{name}: {_quoted(value)} is not a time.", hint="Give ISO 8601, a datetime, or seconds since 1970."
+            f"{name}: {_quoted(value)} is not a valid time.", hint="Give ISO 8601, a datetime, or seconds since 1970."
         ) from error
 
 
@@ -291,7 +291,7 @@ class MemoryDocument(BaseModel):
         if not isinstance(content, str):
             raise InvalidInput(
                 f"{type(document).__name__} has no text in `content`.",
-                hint="Give a text, a MemoryDocument, or an object with content, id and metadata.",
+                hint="Pass a text, a MemoryDocument, or an object with content, id and metadata.",
             )
         found = {name: getattr(document, name, None) for name in cls.model_fields if name != "content"}
         told = {name: value for name, value in found.items() if value is not None}
@@ -316,7 +316,7 @@ def relation_type(name: str) -> LinkType:
     known = RELATIONS.get(name.casefold())
     if known is None:
         raise InvalidInput(
-            f"There is no relation {name!r}.", hint=nearest(name.upper(), [one.upper() for one in RELATIONS])
+            f"Unknown relation {name!r}.", hint=nearest(name.upper(), [one.upper() for one in RELATIONS])
         )
     return known
 

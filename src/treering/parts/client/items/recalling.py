@@ -98,7 +98,7 @@ def reach_of(
         case "lineage" | "space":
             pass
         case _:
-            raise InvalidInput(f"There is no scope {scope!r}.", hint=f"Give one of: {', '.join(SCOPES)}.")
+            raise InvalidInput(f"Unknown scope {scope!r}.", hint=f"Use one of: {', '.join(SCOPES)}.")
     if wide and scope != "session":
         parts.append(Not(Compare(f"{METADATA}{CONTEXT}", "exists", True)))
         return Reach(scope=ROOT, descend=True, where=And(tuple(parts)), now=now)
@@ -118,7 +118,7 @@ def _young(ages: Ages, now: datetime) -> list[Filter]:
 def _by(key: str, value: str | None, scope: str) -> Filter:
     if value is None:
         raise InvalidInput(
-            f"The scope {scope!r} needs a {key}, and this client has none.",
+            f"The scope {scope!r} needs a {key}, but this client has none.",
             hint=f"Open the client with {key}=…, or filter by {key}.",
         )
     return Compare(f"{METADATA}{key}", "eq", value)

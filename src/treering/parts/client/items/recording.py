@@ -103,18 +103,16 @@ def entry_of(
             f"content: {type(content).__name__} is not text."
             if not isinstance(content, str)
             else "The content is empty.",
-            hint="Store a text that says something.",
+            hint="Store a text that is not empty.",
         )
     if len(content) > engine.limits.max_file_bytes:
         raise InvalidInput(
-            f"The content has {len(content):,} characters, over the limit of {engine.limits.max_file_bytes:,}.",
-            hint="Store it in parts, or store what matters of it.",
+            f"The content has {len(content):,} characters; the maximum is {engine.limits.max_file_bytes:,}.",
+            hint="Store it in parts, or store only the important part.",
         )
     text = cleaned(well_formed(content), redact_secrets=True).text
     if not text.strip():
-        raise InvalidInput(
-            "The content holds only text that was recalled from this memory.", hint="Store what is new about it."
-        )
+        raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
     now = engine.clock.now()
     told = screened(normalised(_with_author(metadata or {}, who), now=now)).value
     session_id = session_text(told.get(SESSION))
@@ -133,7 +131,7 @@ def check_writable(engine: Engine, entry: MemoryEntry) -> None:
     except InvalidInput as error:
         raise InvalidInput(
             f"session_id: {str(entry.session_id)[:80]!r} nests too many contexts.",
-            hint="Merge nested contexts; about 60 may lie in each other.",
+            hint="Merge nested contexts; about 60 levels are possible.",
         ) from error
     try:
         check_object(source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX))

@@ -29,7 +29,7 @@ NEWEST = 0.5
 MMR_LAMBDA = 0.7
 REFERRED = 0.95
 NEAR_DUPLICATE = 0.8
-NO_RERANKER = "no reranking model is there"
+NO_RERANKER = "no reranking model is available"
 RERANKED = 20
 """Memories that a cross-encoder reads at most."""
 

@@ -47,8 +47,8 @@ class ChatBounds:
     def __post_init__(self) -> None:
         if self.tokens < 1 or not all(0 < each < float("inf") for each in (self.wait_seconds, self.store_seconds)):
             raise InvalidInput(
-                f"The memory of a chat needs numbers above 0, not {self.tokens} tokens, "
-                f"{self.wait_seconds:g} and {self.store_seconds:g} seconds.",
+                f"The token budget and timeouts of a chat's memory must be above 0, not {self.tokens} "
+                f"tokens, {self.wait_seconds:g} and {self.store_seconds:g} seconds.",
                 hint="Correct --memory-tokens, --memory-wait and --memory-store-wait.",
             )
 
@@ -153,7 +153,7 @@ class ChatMemory:
             self._unstored += full
             self._waiting += not full
         if full:
-            _LOG.warning("An exchange is not stored: %d others wait already.", MOST_WAITING)
+            _LOG.warning("An exchange was not stored: %d others are already waiting.", MOST_WAITING)
             _settle(storing, Storing("lost"))
             return storing
         keeping = self._keeping.submit(self._keep, place, messages, answer, author)
@@ -280,7 +280,7 @@ class ChatMemory:
 
     def _check_ending(self, _what: str, _done: int, _total: int | None) -> None:
         if self._ends:
-            raise Unavailable("The program is ending.", hint="Memories that wait are made with the next exchange.")
+            raise Unavailable("The program is shutting down.", hint="Pending memories are made with the next exchange.")
 
 
 _LOG = logging.getLogger(__name__)

@@ -66,7 +66,7 @@ class MemorySettings(ChatBounds):
         if not is_within(scope, self.within):
             raise Denied(
                 f"The scope {scope} is not below {self.within}, the scope of this server's discussions.",
-                hint="Name a scope below it, or none.",
+                hint="Use a scope below it, or none.",
             )
         return scope
 
@@ -104,7 +104,7 @@ _FOREIGN_USER = "off; reason=user"
 _DECLINED = "off; reason=asked"
 _UNNAMED = "off; reason=unnamed"
 _TASK = "off; reason=task"
-_PASSED_ON = "Passed on to the upstream, whose answers and errors come back with their status and body."
+_PASSED_ON = "Forwarded to the upstream; its answers and errors are returned with their status and body."
 
 
 class ChatRequest(BaseModel):
@@ -112,8 +112,8 @@ class ChatRequest(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
-    messages: tuple[dict[str, Any], ...] = Field(description="What was said so far.")
-    user: str | None = Field(default=None, description="The id of the discussion, where no header names it.")
+    messages: tuple[dict[str, Any], ...] = Field(description="Messages so far.")
+    user: str | None = Field(default=None, description="The id of the discussion, if no header names it.")
 
 
 class ChatAnswer(BaseModel):
@@ -155,7 +155,7 @@ class ChatEndpoint:
     def _asked_upstream(self) -> Upstream:
         if self._upstream is None:
             raise InvalidInput(
-                "This server has no upstream that could answer a chat.",
+                "This server has no upstream to answer a chat.",
                 hint="Start it with --upstream URL, or TREERING_UPSTREAM: the base URL of an OpenAI-compatible API.",
             )
         return self._upstream
@@ -251,7 +251,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             method="POST",
             path="/v1/chat/completions",
             name="chat_completions",
-            summary="Answer a chat by the upstream, with memory.",
+            summary="Let the upstream answer a chat, with memory.",
             description=(
                 "OpenAI's API, streaming too. What belongs to the conversation is recalled for the model; what was "
                 f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared; `off` "
@@ -265,7 +265,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             also={EVENTS: {"schema": {"type": "string"}}},
             parameters=(
                 _header(DISCUSSION_HEADER, "The discussion."),
-                _header(SCOPE_HEADER, "Where it is kept."),
+                _header(SCOPE_HEADER, "Scope in which it is stored."),
                 _header(MEMORY_HEADER, "`off`: nothing is recalled and nothing stored."),
             ),
             fails=OpenAIFailure,
@@ -326,7 +326,7 @@ def _tagged(chat: ChatBody) -> str | None:
     """Return the id that a tag names. Raises `InvalidInput` for several, of which one may be pasted text."""
     if len(chat.tags) > 1:
         raise InvalidInput(
-            f"The message names {len(chat.tags)} discussion ids: {', '.join(map(repr, chat.tags[:2]))}.",
+            f"The message contains {len(chat.tags)} discussion ids: {', '.join(map(repr, chat.tags[:2]))}.",
             hint=f"Keep one [DiscussionId] tag, or name the discussion by the header {DISCUSSION_HEADER}.",
         )
     return chat.tags[0] if chat.tags else None

@@ -65,7 +65,7 @@ class UpstreamPlace:
         if not fits or "@" in parts.netloc or parts.query or parts.fragment:
             # The URL is not shown: it may hold a key.
             raise InvalidInput(
-                "--upstream needs an http(s) URL without user name, query and fragment.",
+                "--upstream needs an http(s) URL without a user name, query or fragment.",
                 hint="Give the base URL of an OpenAI-compatible API, such as https://api.openai.com/v1; its key "
                 "comes from an environment variable.",
             )
@@ -137,8 +137,8 @@ def upstream_failure(error: httpx.HTTPError) -> Refusal:
         return _refusal(HTTPStatus.GATEWAY_TIMEOUT, "The upstream did not answer in time.", hint="Try again.")
     return _refusal(
         HTTPStatus.BAD_GATEWAY,
-        f"The upstream cannot be reached: {error or type(error).__name__}.",
-        hint="Check that it runs, and that --upstream is its address.",
+        f"Cannot reach the upstream: {error or type(error).__name__}.",
+        hint="Check that it runs and that --upstream is its address.",
     )
 
 

@@ -190,7 +190,7 @@ class ModelGenerator:
             return Generated(found.items, usage=usage)
         if isinstance(found, UnreadableAnswer):
             raise Unavailable(
-                f"The model {self._model.model_id} gave no memories: {found.why}.",
+                f"The model {self._model.model_id} returned no memories: {found.why}.",
                 hint="Try again, allow longer answers, or use another model.",
                 details={"model": self._model.model_id, "requests": usage.requests},
             )

@@ -16,14 +16,14 @@ from treering.verbs.envelope import Value
 class GeneratedMemory(Value):
     """One memory, as a generator makes it."""
 
-    title: str = Field(min_length=1, max_length=300, description="What it is about, in a few words.")
-    summary: str = Field(min_length=1, description="What was said, shortly, with names and dates.")
-    entities: tuple[str, ...] = Field(default=(), description="Who and what it speaks of.")
-    key_phrases: tuple[str, ...] = Field(default=(), description="Words somebody may look for it with.")
-    topics: tuple[str, ...] = Field(default=(), description="What it belongs to.")
-    sentiment: str = Field(default="", description="In what mood it was said.")
+    title: str = Field(min_length=1, max_length=300, description="Topic, in a few words.")
+    summary: str = Field(min_length=1, description="Short summary with names and dates.")
+    entities: tuple[str, ...] = Field(default=(), description="People and things it mentions.")
+    key_phrases: tuple[str, ...] = Field(default=(), description="Words to find it with.")
+    topics: tuple[str, ...] = Field(default=(), description="Topics it belongs to.")
+    sentiment: str = Field(default="", description="Mood of the conversation.")
     utterances: tuple[Utterance, ...] = Field(
-        default=(), description="Its sentences, each with its speaker and its message, where they are known."
+        default=(), description="Its sentences, each with its speaker and message if known."
     )
 
 
@@ -150,13 +150,13 @@ class DiscussionSettings:
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
                 raise InvalidInput(
-                    f"{name} is {getattr(self, name)}, which is less than {lowest}.",
-                    hint=f"Give {name} a number from {lowest} on.",
+                    f"{name} is {getattr(self, name)}; the minimum is {lowest}.",
+                    hint=f"Set {name} to {lowest} or more.",
                     details={"field": name},
                 )
         if self.condense_every == 1:
             raise InvalidInput(
-                "condense_every is 1, and one memory by itself cannot be condensed.", hint="Use 0 or at least 2."
+                "condense_every is 1, but a single memory cannot be condensed.", hint="Use 0 or at least 2."
             )
 
 

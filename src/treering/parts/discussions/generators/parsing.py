@@ -43,7 +43,7 @@ class PlainAnswer:
     @property
     def why(self) -> str:
         """Say what is missing where a JSON list was asked for."""
-        return "it is plain text, and there is no JSON in it"
+        return "it is plain text without JSON"
 
 
 def better_of(
@@ -186,7 +186,7 @@ def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
     """Read an answer of which everything seems to be a thought: perhaps one was never ended. The last value counts."""
     last = list(json_values(answer, begins="{["))[-1:]
     found = _parsed([one for value in last for one in _candidates(json.loads(value))], cut=_is_cut(answer, last))
-    return found if isinstance(found, ParsedMemories) and found.items else UnreadableAnswer("there is no JSON in it")
+    return found if isinstance(found, ParsedMemories) and found.items else UnreadableAnswer("it contains no JSON")
 
 
 def _is_cut(said: str, written: Sequence[str]) -> bool:
@@ -211,11 +211,11 @@ def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | U
         else:
             rejected.append(f"item {number}: {made}")
     if len(candidates) > _MOST_ITEMS:
-        rejected.append(f"{len(candidates) - _MOST_ITEMS} items after the first {_MOST_ITEMS}: too many at once")
+        rejected.append(f"{len(candidates) - _MOST_ITEMS} items were ignored: the maximum is {_MOST_ITEMS}")
     if cut:
-        rejected.append("an item that is cut off or no valid JSON")
+        rejected.append("an item that is truncated or not valid JSON")
     if rejected and not items:
-        return UnreadableAnswer(f"no item of it can be used: {'; '.join(rejected[-5:])}")
+        return UnreadableAnswer(f"none of its items can be used: {'; '.join(rejected[-5:])}")
     return ParsedMemories(tuple(items), tuple(rejected))
 
 

@@ -144,7 +144,7 @@ class Recorded:
         if not self.left_out:
             return ""
         what = f"{self.left_out} message{' was' if self.left_out == 1 else 's were'} erased on {self.erased_on}"
-        return f"{what}, in whole or in part, and left out; the option `again` (--again) records them"
+        return f"{what}, in whole or in part, and skipped; the option `again` (--again) records them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,8 +439,8 @@ def _place_of(history: LogSnapshot, marks: Sequence[Mark], start: int | None) ->
 def _check_start(start: int, count: int) -> None:
     if not 0 <= start <= count:
         raise InvalidInput(
-            f"The messages cannot begin at position {start}: there are {count}.",
-            hint=f"Give a start from 0 to {count}, or none, and the place is found.",
+            f"The messages cannot start at position {start}: there are {count}.",
+            hint=f"Use a start from 0 to {count}, or omit it to match by content.",
             details={"start": start, "count": count},
         )
 
@@ -451,7 +451,7 @@ def _check_positions(positions: Collection[int], *, count: int) -> None:
     if beyond:
         raise InvalidInput(
             f"There is no message at {', '.join(map(str, beyond))}.",
-            hint=f"Positions go from 0 to {count - 1}." if count else "Nothing is kept of this discussion.",
+            hint=f"Positions are 0 to {count - 1}." if count else "Nothing is stored for this discussion.",
             details={"positions": beyond, "count": count},
         )
 

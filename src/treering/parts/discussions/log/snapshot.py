@@ -89,7 +89,7 @@ class LogSnapshot:
         if head.first not in self._blocks:
             block = read_block(self.ledger, head)
             if block.head != head:
-                raise Conflict(f"{block.source.origin} was written by somebody else.", hint="Look at it again.")
+                raise Conflict(f"{block.source.origin} was changed by another writer.", hint="Read it again.")
             self._blocks[head.first] = block
         return self._blocks[head.first]
 

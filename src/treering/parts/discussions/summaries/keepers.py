@@ -58,7 +58,7 @@ class SummaryKeeper(TextKeeper):
         """
         words = text.strip()
         if not words:
-            raise InvalidInput("The summary is empty.", hint="Give its text; an empty one never replaces another.")
+            raise InvalidInput("The summary is empty.", hint="Give a text; an empty one never replaces a summary.")
         return retry_on_conflict(lambda: self._write(words, last))
 
     def _step(self) -> UpdateStep:
@@ -171,8 +171,8 @@ def edit_state(engine: Engine, ref: DiscussionRef, text: str, *, base: str | Non
     lines = len(text.splitlines())
     if lines > MOST_LINES:
         raise InvalidInput(
-            f"The state document has {lines} lines; {MOST_LINES} are the most.",
-            hint="Keep what is true now, and leave the rest to the memories.",
+            f"The state document has {lines} lines; the maximum is {MOST_LINES}.",
+            hint="Keep only the current facts; the memories contain the rest.",
             details={"count": lines, "most": MOST_LINES},
         )
     return retry_on_conflict(lambda: _edit(engine, Versions(engine, ref, "state_document"), text.strip(), base))
@@ -206,7 +206,7 @@ def _text_at(versions: Versions, base: str | None) -> str:
             return version.text
     raise NotFound(
         f"The state document has no version {base}.",
-        hint="Edit the newest one, and leave the base out.",
+        hint="Edit the newest version, and omit the base.",
         details={"base": base},
     )
 

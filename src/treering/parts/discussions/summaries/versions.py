@@ -201,7 +201,7 @@ class Versions:
         except InvalidPatch as error:
             if self._stands(item):
                 raise
-            raise Conflict("What the new version tells of was withdrawn meanwhile.", hint=_AGAIN) from error
+            raise Conflict("Messages behind the new version were withdrawn in the meantime.", hint=_AGAIN) from error
 
     def _made(self, receipt: Receipt) -> Knowledge | None:
         """Return what the patch, or an earlier one under the same key, created; `None` where it was erased since."""
@@ -238,7 +238,7 @@ class Versions:
         return isinstance(item.payload, Summary) and item.payload.form == self._form
 
     def _beaten(self) -> Conflict:
-        return Conflict(f"The {NAMES[self._form]} of {self._ref.id} was written by somebody else.", hint=_AGAIN)
+        return Conflict(f"The {NAMES[self._form]} of {self._ref.id} was changed by another writer.", hint=_AGAIN)
 
     @property
     def _call(self) -> Call:
@@ -290,7 +290,7 @@ def _first(before: Knowledge | None, memories: Sequence[Memory]) -> int | None:
 
 
 _STANDING = frozenset({"active", "superseded"})
-_AGAIN = "Make the call again."
+_AGAIN = "Repeat the call."
 _KEY_CHARS = 200
 
 

@@ -67,22 +67,22 @@ def snapshot(folder: Path) -> Snapshot:
     """Look at all that lies in a folder. Raises `InvalidInput` for one that cannot be replaced as a whole."""
     top = folder.lstat()
     if not stat.S_ISDIR(top.st_mode):
-        raise InvalidInput(f"{folder} is not a folder.", hint="Name a folder, or one that is not there yet.")
+        raise InvalidInput(f"{folder} is not a folder.", hint="Give a folder, or a path that does not exist yet.")
     found: dict[str, FolderItem] = {}
     for path, status in _walk(folder, ""):
         if path == ".git":
             raise InvalidInput(
-                f"{folder} is the root of a git work tree and cannot be replaced as a whole.",
+                f"{folder} is the root of a git work tree, which is never replaced as a whole.",
                 hint=f"Give a folder below it, such as {folder / 'wiki'}.",
             )
         if status.st_dev != top.st_dev or not _can_be_carried(status.st_mode):
             raise InvalidInput(
                 f"{folder / path} is neither a file nor a folder of the same disk.",
-                hint="Publish to a folder that holds files alone.",
+                hint="Publish to a folder that contains only files.",
             )
         if len(found) >= _MOST_ENTRIES:
             raise InvalidInput(
-                f"{folder} holds more than {_MOST_ENTRIES:,} files.", hint="Give the wiki a folder of its own."
+                f"{folder} contains more than {_MOST_ENTRIES:,} files.", hint="Give the wiki its own folder."
             )
         found[path] = _item(status)
     return found
@@ -199,9 +199,9 @@ class WikiFolder:
     def _place(self) -> Path:
         folder = Path(os.path.abspath(self.folder))  # noqa: PTH100 - `resolve` would follow a link in its place
         if folder.is_symlink():
-            raise InvalidInput(f"{folder} is a symbolic link.", hint="Name the folder itself.")
+            raise InvalidInput(f"{folder} is a symbolic link.", hint="Give the folder itself.")
         if folder.parent == folder or folder in (Path.home(), Path.cwd()):
-            raise InvalidInput(f"A wiki cannot take the place of {folder}.", hint=f"Try {folder / 'wiki'}.")
+            raise InvalidInput(f"A wiki cannot replace {folder}.", hint=f"Try {folder / 'wiki'}.")
         return folder.parent.resolve() / folder.name
 
 
@@ -210,7 +210,7 @@ def _manifest(folder: Path) -> WikiManifest:
     if not place.is_symlink() and not place.exists():
         return WikiManifest()
     if place.is_symlink() or not place.is_file():
-        raise InvalidInput(f"{place} is not a regular file.", hint="Remove it, or name another folder.")
+        raise InvalidInput(f"{place} is not a regular file.", hint="Remove it, or choose another folder.")
     return read_manifest(read_bytes(place, MOST_BYTES) or b"", place=str(place))
 
 
@@ -259,8 +259,8 @@ def _check_disposable(new: Path, folder: Path) -> None:
         text = KnownFile(read_bytes(new / path, MOST_BYTES)).text if item.is_file else None
         if not any(path in files and not is_edited(files[path], text) for files in records):
             raise Conflict(
-                f"{new / path} was left by a publication that was killed, and is nowhere else.",
-                hint=f"Move it to where it belongs, and remove {new}.",
+                f"{new / path} was left by an interrupted publication and exists nowhere else.",
+                hint=f"Move it to its place, then delete {new}.",
             )
 
 
@@ -296,7 +296,7 @@ def _switch(folder: Path, before: Snapshot, changes: FolderChanges) -> None:
 def _give_up(new: Path, part: Path, folder: Path) -> None:
     new.rename(part)
     shutil.rmtree(part)
-    raise Conflict(f"{folder} changed while the wiki was published; nothing was done.", hint="Publish again.")
+    raise Conflict(f"{folder} changed during publication; nothing was done.", hint="Publish again.")
 
 
 def _stage(part: Path, folder: Path, before: Snapshot, changes: FolderChanges) -> None:
@@ -363,7 +363,7 @@ def swap_folders(new: Path, folder: Path) -> None:
         _rename_both(new, folder)
     elif error == EBUSY:
         raise InvalidInput(
-            f"{folder} is in use as a whole: a disk is mounted there, or a program works in it.",
+            f"{folder} is in use: a disk is mounted there, or a program works in it.",
             hint=f"Give a folder below it, such as {folder / 'wiki'}.",
         )
     elif error:

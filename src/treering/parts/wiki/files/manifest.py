@@ -36,13 +36,13 @@ def check_page_paths(paths: Iterable[str]) -> None:
     for path in paths:
         if not is_page_path(path):
             raise InvalidInput(
-                f"{path[:200]!r} cannot be the path of a wiki page.",
+                f"{path[:200]!r} is not a valid path of a wiki page.",
                 hint="A path is relative, ends in .md, and has no '..', hidden or reserved names.",
             )
         if path.casefold() in taken:
             raise InvalidInput(
                 f"Two pages would have the path {path!r}.",
-                hint=f"Capitals make no difference; {' and '.join(sorted(RESERVED))} are made by the wiki itself.",
+                hint=f"Paths are case-insensitive; {' and '.join(sorted(RESERVED))} are created by the wiki itself.",
             )
         taken[path.casefold()] = path
     _refuse_page_as_folder(taken)
@@ -72,9 +72,7 @@ def _refuse_page_as_folder(taken: Iterable[str]) -> None:
         for end in range(1, len(parts)):
             above = "/".join(parts[:end])
             if above in pages:
-                raise InvalidInput(
-                    f"{above!r} would be a page and a folder of pages.", hint="Give one of them another name."
-                )
+                raise InvalidInput(f"{above!r} would be both a page and a folder of pages.", hint="Rename one of them.")
 
 
 MANIFEST = ".treering-wiki.json"
@@ -166,7 +164,8 @@ def read_manifest(data: bytes, *, place: str) -> WikiManifest:
     except (ValueError, RecursionError, ValidationError) as error:
         raise Corrupt(
             f"{place} cannot be read.",
-            hint="Restore it, from version control for example. Without it all pages there count as a person's.",
+            hint="Restore it, for example from version control. Without it, all pages there count "
+            "as written by a person.",
         ) from error
 
 

@@ -85,7 +85,7 @@ class HostMemories:
     ) -> Result:
         """Cut a memory where it is too long, embed it, and insert it."""
         if not isinstance(content, str) or not content.strip():
-            raise InvalidInput("The content is empty.", hint="Store a text that says something.")
+            raise InvalidInput("The content is empty.", hint="Store a text that is not empty.")
         kept = cut_to_limit(content)
         memory = NewWikiMemory(
             repository_id=repository_id,

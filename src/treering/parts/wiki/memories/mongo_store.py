@@ -355,24 +355,22 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
         return connection
     if not isinstance(connection, str):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is not a client of MongoDB that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a thread-safe MongoDB client.",
             hint="Give an address such as mongodb://HOST/DATABASE, or a pymongo.MongoClient.",
         )
     try:
         timeouts: dict[str, Any] = {name: _MILLISECONDS for name in _TIMEOUTS if name.lower() not in connection.lower()}
         return MongoClient(connection, connect=False, **timeouts)
     except (InvalidURI, ConfigurationError, ValueError):  # their messages may repeat a password
-        raise InvalidInput("This is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
+        raise InvalidInput("This is not a MongoDB address.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
 
 
 def _content(text: str) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput("The content is empty.", hint="Store a text that says something.")
+        raise InvalidInput("The content is empty.", hint="Store a text that is not empty.")
     kept = cleaned(well_formed(text)).text
     if not kept.strip():
-        raise InvalidInput(
-            "The content holds only text that was recalled from this memory.", hint="Store what is new about it."
-        )
+        raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
     return kept
 
 
@@ -387,12 +385,14 @@ def _answering() -> Iterator[None]:
     except OperationFailure as error:
         if error.code in _NO_RIGHTS:
             raise Denied(
-                f"MongoDB refuses the user: {error.code}.", hint="Check the name, the password, and the rights there."
+                f"MongoDB rejected the user: {error.code}.",
+                hint="Check the user name, the password and the permissions.",
             ) from error
         raise Unavailable(
-            f"MongoDB refuses: {error.code}.", hint="Check the server's log, your rights there, and the password."
+            f"MongoDB refused the request: {error.code}.",
+            hint="Check the server's log, your permissions and the password.",
         ) from error
     except PyMongoError as error:  # its message may repeat what it was given
         raise Unavailable(
-            f"MongoDB cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
+            f"Cannot reach MongoDB ({type(error).__name__}).", hint="Check that the server runs."
         ) from error

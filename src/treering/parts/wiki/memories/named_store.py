@@ -37,7 +37,7 @@ def open_named_store(embedder: Embedder | None) -> NamedStore:
         raise
     except TreeringError as error:
         raise InvalidInput(
-            f"The memory of wiki agents cannot be opened: {error.message}",
+            f"Cannot open the memory of wiki agents: {error.message}",
             hint=f"{error.hint} {_what_to_correct(settings)}".strip(),
             details={"code": error.code},
         ) from error
@@ -55,4 +55,6 @@ def _mongodb(address: str, embedder: Embedder | None) -> NamedStore:
 def _what_to_correct(settings: Settings) -> str:
     if settings.wiki_memory:
         return "Correct TREERING_WIKI_MEMORY."
-    return "Correct TREERING_SPACE." if settings.space else "Or name another in TREERING_SPACE or TREERING_WIKI_MEMORY."
+    return (
+        "Correct TREERING_SPACE." if settings.space else "Or set another one in TREERING_SPACE or TREERING_WIKI_MEMORY."
+    )

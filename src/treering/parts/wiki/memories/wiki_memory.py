@@ -74,7 +74,7 @@ class WikiRepository:
         text = str(repository_id).strip() if isinstance(repository_id, UUID | str) else ""
         if not text:
             raise InvalidInput(
-                "There is no repository to remember for.", hint="Give the repository_id of the run, a UUID or a name."
+                "The repository id is missing.", hint="Give the repository_id of the run, a UUID or a name."
             )
         return cls(_uuid_text(text) or text, branch or None, commit or None, _generation(generation))
 
@@ -294,7 +294,7 @@ class EmbeddedWikiMemories(ABC):
         Raises `InvalidInput` where no generation is named.
         """
         if repository.generation is None:
-            raise InvalidInput("There is no generation to complete.", hint="Give the generation that is complete.")
+            raise InvalidInput("The generation to complete is missing.", hint="Give the generation that is complete.")
         return self._complete(repository, repository.generation)
 
     @abstractmethod
@@ -374,8 +374,8 @@ def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
     """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
     if not isinstance(store, WikiGenerationStore):
         raise InvalidInput(
-            f"{type(store).__name__} cannot keep generations of memories apart.",
-            hint="Leave the generation out, or keep the memories in a space.",
+            f"{type(store).__name__} cannot separate generations of memories.",
+            hint="Omit the generation, or store the memories in a space.",
         )
     return store
 
@@ -383,9 +383,9 @@ def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
 def check_search(query: object, limit: object) -> None:
     """Raise `InvalidInput` for a query or a limit that no store can answer."""
     if not isinstance(query, str) or not query.strip():
-        raise InvalidInput("The query is empty.", hint="Ask in words.")
+        raise InvalidInput("The query is empty.", hint="Give a text.")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
-        raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Ask for 5.")
+        raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Use 5, for example.")
 
 
 def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
@@ -394,8 +394,8 @@ def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
     length = float(np.linalg.norm(vector)) if vector.shape == (dimension,) else 0.0
     if not np.isfinite(length) or length == 0.0:
         raise InvalidInput(
-            f"query_embedding is not a vector of {dimension} numbers that are not all 0.",
-            hint="Make it with the model that the store embeds with: EmbeddingTool().create_embedding(text).",
+            f"query_embedding is not a nonzero vector of {dimension} numbers.",
+            hint="Create it with the embedding model of the store: EmbeddingTool().create_embedding(text).",
         )
     return (vector / length).astype(np.float32)
 
@@ -406,7 +406,7 @@ def repository_paths(given: Sequence[str]) -> list[str]:
     for path in paths:
         if ".." in PurePosixPath(path).parts:
             raise InvalidInput(
-                f"{path!r} leads out of the repository.", hint="Give paths from the root of the repository."
+                f"{path!r} points outside the repository.", hint="Give paths from the root of the repository."
             )
     return list(dict.fromkeys(path for path in paths if path != "."))
 
@@ -417,7 +417,7 @@ def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
         return WikiMemoryType(text)
     except ValueError as error:
         raise InvalidInput(
-            f"memory_type has no value {text!r}.", hint=f"Give one of: {', '.join(WikiMemoryType)}."
+            f"Unknown memory_type {text!r}.", hint=f"Use one of: {', '.join(WikiMemoryType)}."
         ) from error
 
 
@@ -428,7 +428,7 @@ def _generation(given: str | None) -> str | None:
     if not text or len(text) > _MOST_GENERATION_CHARS:
         raise InvalidInput(
             f"generation: {given!r} is not a text of 1 to {_MOST_GENERATION_CHARS} characters.",
-            hint="Give the key of a generation, such as its number, or none for the current one.",
+            hint="Give the key of a generation, such as its number, or omit it for the current one.",
         )
     return kept_key(text)
 

@@ -94,8 +94,8 @@ class WikiMemoryRepository:
         with self._lock:
             if self._own is not None:
                 raise InvalidInput(
-                    "The space of this repository is open already, with another embedding tool.",
-                    hint="Give the tool before the first call.",
+                    "The space of this repository is already open with another embedding tool.",
+                    hint="Set the tool before the first call.",
                 )
             self._tool = tool
 
@@ -139,7 +139,8 @@ class WikiMemoryRepository:
         def search(store: WikiMemoryStore) -> list[KeptWikiMemory]:
             if not isinstance(store, WikiVectorStore):
                 raise InvalidInput(
-                    f"{type(store).__name__} cannot be searched by a vector.", hint="Search it by words: its `search`."
+                    f"{type(store).__name__} does not support search by vector.",
+                    hint="Use its `search`, which searches by words.",
                 )
             found = store.nearest(
                 WikiRepository.of(repository_id),
@@ -176,7 +177,7 @@ class WikiMemoryRepository:
             return self._given
         with self._lock:
             if self._closed:
-                raise InvalidInput("This service was closed.", hint="Make another one.")
+                raise InvalidInput("This service was closed.", hint="Create another one.")
             if self._own is None:
                 self._own = open_named_store(_embedder_of(self._tool) if self._tool is not None else None)
             return self._own.store
@@ -225,14 +226,14 @@ def _require_same_model(store: WikiMemoryStore, tool: AnyEmbeddingTool) -> None:
     own, other = getattr(store, "model_id", None), getattr(embedder, "model_id", None)
     if own is None or own != other:
         raise InvalidInput(
-            f"The store embeds texts by itself{f', with {own}' if own else ''}, and the embedding tool is another one.",
-            hint="Leave embedding_tool out, or give the store the same embedder when you open it.",
+            f"The store has its own embedder{f' ({own})' if own else ''}, and the embedding tool is a different one.",
+            hint="Omit embedding_tool, or open the store with the same embedder.",
         )
 
 
 _LOG = logging.getLogger(__name__)
 
-_AGAIN = "Make the call again. If that does not help, the log names the cause."
+_AGAIN = "Repeat the call. If it fails again, see the log for the cause."
 
 Result = dict[str, Any]
 """`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
@@ -435,8 +436,8 @@ class WikiMemoryService:
         """
         if self._host is not None:
             raise InvalidInput(
-                "A repository of the host has no store that tools and middleware can use.",
-                hint="Call the methods of the service, or give it a space or MongoWikiMemories.",
+                "A host's own repository has no store for tools and middleware.",
+                hint="Call the methods of the service, or pass it a space or MongoWikiMemories.",
             )
         try:
             return work(self._repository.opened())
@@ -445,11 +446,11 @@ class WikiMemoryService:
         except Corrupt as error:
             _LOG.exception("The memory of wiki agents is damaged.")
             raise Corrupt(
-                "The memory is damaged: what is stored does not verify.", hint="Run `treering lint audit`."
+                "The memory is damaged: the stored data does not verify.", hint="Run `treering lint audit`."
             ) from error
         except Exception as error:  # a store may raise anything, and tell addresses and users
             _LOG.exception("The memory of wiki agents failed.")
-            raise MemoryUnreachable("The memory could not be reached.", hint=_AGAIN) from error
+            raise MemoryUnreachable("Cannot reach the memory.", hint=_AGAIN) from error
 
     async def _answer(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
         return await asyncio.to_thread(partial(self._attempted, work))
@@ -494,8 +495,8 @@ async def _awaited(work: Callable[[], Awaitable[Result]]) -> Result:
 def _refuse(names: Sequence[str]) -> None:
     if names:
         raise InvalidInput(
-            f"A repository of the host knows no {' and no '.join(names)}.",
-            hint="Leave it out, or give the service a space or MongoWikiMemories.",
+            f"A host's own repository has no {' and no '.join(names)}.",
+            hint="Omit it, or pass the service a space or MongoWikiMemories.",
         )
 
 

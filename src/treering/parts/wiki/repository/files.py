@@ -103,7 +103,7 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
             found[path] = _file(source, path)
     if not found:
         raise NotFound(
-            f"The scope {scope} holds no files of {start!r}.",
+            f"The scope {scope} contains no files of {start!r}.",
             hint="Ingest the repository or folder first: `treering ingest repo PATH`.",
         )
     ordered = {path: found[path] for path in sorted(found)}
@@ -147,12 +147,12 @@ def _only_root(ledger: Ledger, scope: str) -> str:
         return found[0]
     if not found:
         raise NotFound(
-            f"The scope {scope} holds no repository and no folder to write a wiki of.",
+            f"The scope {scope} contains no repository and no folder for a wiki.",
             hint="Ingest one first: `treering ingest repo PATH`.",
         )
     raise InvalidInput(
-        f"The scope {scope} holds {len(found)} repositories or folders, and a wiki is of one.",
-        hint=f"Name its origin as `root`: {', '.join(found[:_SHOWN_ROOTS])}.",
+        f"The scope {scope} contains {len(found)} repositories or folders, but a wiki is about one.",
+        hint=f"Give its origin as `root`: {', '.join(found[:_SHOWN_ROOTS])}.",
         details={"roots": found[:_SHOWN_ROOTS]},
     )
 

@@ -148,8 +148,8 @@ class RuleWriter:
     def _known(self, keys: dict[str, str], page: PagePlan) -> str:
         if page.path not in keys:
             raise NotFound(
-                f"What the page {page.path} tells of is not in the space.",
-                hint="Make another plan: the repository has changed since this one.",
+                f"The subject of the page {page.path} is not in the space.",
+                hint="Make a new plan: the repository has changed since this one.",
                 details={"page": page.path},
             )
         return keys[page.path]

@@ -101,14 +101,14 @@ class Directory:
         candidates = [server for server in self.servers() if not server.draining]
         if not candidates:
             raise InvalidInput(
-                f"{self.shown} has no server that takes new spaces.",
+                f"{self.shown} has no server that accepts new spaces.",
                 hint="Add one: treering postgres servers add NAME ADDRESS.",
             )
         chosen = next((server for server in sorted(candidates, key=_fill) if self.answers(server)), None)
         if chosen is None:
             raise Unavailable(
-                f"No server of {self.shown} answers: {', '.join(server.name for server in candidates)}.",
-                hint="Check that they run; then try again.",
+                f"No server of {self.shown} responds: {', '.join(server.name for server in candidates)}.",
+                hint="Check that they run, then try again.",
             )
         with self.transaction(space) as connection:
             made = connection.execute(_PLACE, {"space": space, "server": chosen.name}).rowcount
@@ -156,7 +156,7 @@ class Directory:
         found = next((server for server in servers if server.name == name), None)
         if found is None:
             known = ", ".join(server.name for server in servers) or "none"
-            raise NotFound(f"{self.shown} has no server {name!r}.", hint=f"Name one of its servers: {known}.")
+            raise NotFound(f"{self.shown} has no server {name!r}.", hint=f"Use one of its servers: {known}.")
         return found
 
     def target_on(self, placement: Placement, space: str) -> Target:

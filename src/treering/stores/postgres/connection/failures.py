@@ -52,7 +52,7 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
     (
         (PoolTimeout, TooManyRequests),
         Unavailable,
-        "{place}: no connection to the server was free or could be made in time.",
+        "{place}: no connection to the server was available in time.",
         "Check that the server runs; allow more connections with ?pool=NUMBER.",
     ),
     (
@@ -64,21 +64,21 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
     (
         (errors.InsufficientResources, errors.DiskFull, errors.OutOfMemory, errors.TooManyConnections),
         Unavailable,
-        "The server of {place} has run out of disk, memory or connections: {error}.",
+        "The server of {place} is out of disk space, memory or connections: {error}.",
         "Free some; nothing was changed.",
     ),
     (
         (errors.InsufficientPrivilege,),
         Unavailable,
-        "The database user may not do this at {place}: {error}.",
+        "The database user lacks a permission at {place}: {error}.",
         "Open the space once as the owner of the database, which makes the tables, and grant this user "
         "USAGE on the schema treering and SELECT, INSERT, UPDATE, DELETE on its tables.",
     ),
     (
         (errors.ReadOnlySqlTransaction,),
         Unavailable,
-        "{place} can only be read: the server is a standby, or set to read only.",
-        "Name the server that takes writes, or add target_session_attrs=read-write.",
+        "{place} is read-only: the server is a standby, or set to read only.",
+        "Use the server that accepts writes, or add target_session_attrs=read-write.",
     ),
     ((errors.DataCorrupted, errors.IndexCorrupted), Corrupt, "The database of {place} is damaged: {error}.", RESTORE),
     (
@@ -87,7 +87,7 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
             errors.IdleInTransactionSessionTimeout,
         ),
         Unavailable,
-        "The server of {place} ended the work: {error}.",
+        "The server of {place} cancelled the operation: {error}.",
         "Try again.",
     ),
     (
@@ -99,11 +99,11 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
     (
         (psycopg.OperationalError, psycopg.InterfaceError),
         Unavailable,
-        "The server of {place} cannot be reached: {error}.",
-        "Check that it runs, and the host, port, database, user and password of the address; then try again.",
+        "Cannot reach the server of {place}: {error}.",
+        "Check that it runs, and check host, port, database, user and password of the address; then try again.",
     ),
     # SQL that is ours fails like this only where something else changed tables or rows.
-    ((psycopg.Error,), Corrupt, "{place} holds tables or rows that Treering did not write: {error}.", RESTORE),
+    ((psycopg.Error,), Corrupt, "{place} contains tables or rows that Treering did not write: {error}.", RESTORE),
 )
 
 

@@ -68,8 +68,8 @@ def parse_mark(text: str | None) -> Mark | None:
         case ["from", move]:
             return Arriving(move)
     raise Corrupt(
-        f"The row of a space says {text!r} of its moves, which is not a state that Treering writes.",
-        hint="Restore the database from a backup; something else than Treering wrote to it.",
+        f"The row of a space has the move state {text!r}, which Treering never writes.",
+        hint="Restore the database from a backup; another program wrote to it.",
     )
 
 
@@ -293,7 +293,7 @@ def _partition_of(connection: psycopg.Connection, space: int) -> int | None:
 def _no_space(target: Target) -> NotFound:
     return NotFound(
         f"There is no space {target.space!r} at {target.shown}.",
-        hint="Create it with `treering init` or the first `treering ingest`; or name another with ?space=NAME.",
+        hint="Create it with `treering init` or the first `treering ingest`; or choose another with ?space=NAME.",
     )
 
 
@@ -307,7 +307,10 @@ def _made(connection: psycopg.Connection, target: Target, server: str, mark: Mar
     connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))
     space = number_of(connection, target.space)
     if space is None:
-        raise Corrupt(f"The space {target.space!r} cannot be made.", hint="Look at the policies of the tables.")
+        raise Corrupt(
+            f"The space {target.space!r} cannot be created.",
+            hint="Check the row-level security policies of the tables.",
+        )
     see_number(connection, space)
     sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
     connection.execute(sql, (space, SpaceRow.EMPTY_HASH, str(mark) if mark else None))
@@ -320,7 +323,7 @@ def _check_member(connection: psycopg.Connection, target: Target, server: str) -
     if member and member[0] != server:
         raise InvalidInput(
             f"{target.shown} would be a new space that {member[1]} does not know: this is its server {member[0]!r}.",
-            hint="Make it by the address of the directory, with directory=on: it says which server takes it.",
+            hint="Create it through the address of the directory, with directory=on; the directory chooses the server.",
         )
 
 

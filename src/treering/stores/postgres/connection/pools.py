@@ -146,13 +146,13 @@ class LentPool:
     def __init__(self, pool: object) -> None:
         if not isinstance(pool, ConnectionPool):
             raise InvalidInput(
-                f"connection: {type(pool).__name__} is not a pool of Postgres connections for threads.",
+                f"connection: {type(pool).__name__} is not a thread-safe pool of Postgres connections.",
                 hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
             )
         if pool.max_size < _FEWEST:
             raise InvalidInput(
-                f"connection: the pool has {pool.max_size} connection at most.",
-                hint=f"Make it with max_size={_FEWEST} or more: one connection is for writing.",
+                f"connection: the pool has at most {pool.max_size} connection.",
+                hint=f"Create it with max_size={_FEWEST} or more: one connection is for writing.",
             )
         self._pool: ConnectionPool[Any] = pool
         self._writers = threading.BoundedSemaphore(pool.max_size // 2)

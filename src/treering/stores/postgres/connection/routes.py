@@ -60,9 +60,9 @@ class Direct:
             case MovedAway():
                 said = f"was moved to the server {mark.server!r} of a directory"
             case Arriving():
-                said = "is a copy that a move has begun"
+                said = "is an unfinished copy of a move"
         raise Unavailable(
-            f"{home.place} {said}.", hint="Open the space by the address of its directory, with directory=on."
+            f"{home.place} {said}.", hint="Open the space through the address of its directory, with directory=on."
         )
 
 
@@ -81,7 +81,7 @@ class Directed:
             if not create:
                 raise NotFound(
                     f"There is no space {self._space!r} in {self._directory.shown}.",
-                    hint="Create it with `treering init` or the first `treering ingest`; or name another one.",
+                    hint="Create it with `treering init` or the first `treering ingest`; or choose another one.",
                 )
             placement = self._directory.place(self._space)
         return self._open(placement, create=create, mark=mark)
@@ -111,8 +111,8 @@ class Directed:
 def _require_whole(home: Home, mark: Mark | None) -> None:
     if mark == COPYING:
         raise Unavailable(
-            f"{home.place} is a copy that a move has begun and not finished.",
-            hint="Call `treering move` again with the same places, which goes on with it.",
+            f"{home.place} is an unfinished copy of a move.",
+            hint="Call `treering move` again with the same places to continue it.",
         )
 
 
@@ -226,4 +226,4 @@ class Replica:
         with self._lock:
             self._failed_at = self._clock()
         kind = type(error).__name__
-        _LOG.warning("The replica of %s does not answer (%s): the primary does.", self._target.shown, kind)
+        _LOG.warning("The replica of %s does not respond (%s); using the primary.", self._target.shown, kind)

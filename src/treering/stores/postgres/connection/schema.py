@@ -439,7 +439,7 @@ def _left(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int,
     newest = max((version for version, _ in done), default=0)
     if newest > len(versions):
         raise InvalidInput(
-            f"The database was written by a newer Treering (schema {newest}, this one knows {len(versions)}).",
+            f"The database was written by a newer Treering (schema {newest}; this version supports {len(versions)}).",
             hint="Upgrade Treering: pip install --upgrade treering.",
         )
     for version, steps in enumerate(versions, start=1):

@@ -293,12 +293,13 @@ class PostgresSpace:
             kept = self._is_kept(reached)
         except psycopg.Error as second:
             raise Unavailable(
-                f"The server of {self.place} went away during a commit: whether it was done is not known.",
-                hint="Look, or repeat the call with the same idempotency key once the server is back.",
+                f"Lost the connection to the server of {self.place} during a commit; the outcome is unknown.",
+                hint="Check the result, or repeat the call with the same idempotency key once the server is back.",
             ) from second
         if not kept:
             raise Unavailable(
-                f"The server of {self.place} went away during a commit; nothing was changed.", hint="Try again."
+                f"Lost the connection to the server of {self.place} during a commit; nothing was changed.",
+                hint="Try again.",
             ) from error
 
     def _is_kept(self, reached: Anchor | None) -> bool:

@@ -60,9 +60,9 @@ def target_of(address: Address) -> Target:
     space = options.pop(SPACE, "")
     if not _SPACE.fullmatch(space):
         raise InvalidInput(
-            f"The address {address} names no space of the database."
+            f"The address {address} does not name a space of the database."
             if not space
-            else f"{space[:_SHOWN]!r} is not a name of a space.",
+            else f"{space[:_SHOWN]!r} is not a valid space name.",
             hint="Add ?space=NAME, such as ?space=team/acme: 1 to 200 characters, no control characters.",
         )
     return _target(address, options, space)
@@ -72,7 +72,7 @@ def database_of(address: Address) -> Target:
     """Read the address of a database, which names no space. Raises `InvalidInput` as `target_of`."""
     options = dict(address.options)
     if SPACE in options:
-        raise InvalidInput(f"{address} names a space, and a database is wanted.", hint="Leave ?space= out.")
+        raise InvalidInput(f"{address} names a space, but a database is needed.", hint="Omit ?space=.")
     return _target(address, options, "")
 
 
@@ -96,18 +96,18 @@ def _target(address: Address, options: dict[str, str], space: str) -> Target:
     directory = options.pop(DIRECTORY, _ON[-1])
     if directory not in _ON:
         raise InvalidInput(
-            f"directory={directory[:_SHOWN]!r} says neither on nor off.",
-            hint="Write directory=on where the database is a directory of servers, else leave it out.",
+            f"directory={directory[:_SHOWN]!r} is neither on nor off.",
+            hint="Use directory=on if the database is a directory of servers; otherwise omit it.",
         )
     replica, seconds = options.pop(REPLICA, ""), _seconds(options.pop(LATEST, str(REPLICA_SECONDS)))
     if replica and directory == _ON[0]:
         raise InvalidInput(
-            f"{address} names a replica, and its spaces are on the servers of a directory.",
-            hint="Leave out replica=, or name the server itself without directory=on.",
+            f"{address} names a replica, but its spaces are on the servers of a directory.",
+            hint="Omit replica=, or name the server itself without directory=on.",
         )
     for name in options.keys() - _LIBPQ:
         known = sorted({SPACE, POOL, DIRECTORY, REPLICA, LATEST, *_LIBPQ})
-        raise InvalidInput(f"A space on Postgres has no option {name!r}.", hint=nearest(name, known))
+        raise InvalidInput(f"Unknown option {name!r} for a space on Postgres.", hint=nearest(name, known))
     conninfo = _conninfo(address, options)
     copy = _at_hosts(conninfo, replica) if replica else ""
     return Target(conninfo, space, str(address), connections, directory == _ON[0], copy, seconds)
@@ -118,7 +118,7 @@ def _seconds(given: str) -> float:
         return float(given)
     raise InvalidInput(
         f"{LATEST}={given[:_SHOWN]!r} is not a number of seconds.",
-        hint="Give a number, such as 5: how late a replica may be.",
+        hint="Give a number, such as 5: the maximum lag of a replica.",
     )
 
 
@@ -129,8 +129,9 @@ def _at_hosts(conninfo: str, hosts: str) -> str:
     places = [(one["folder"] or one["host"].strip("[]"), one["port"] or own) for one in read if one]
     if len(places) < len(read):
         raise InvalidInput(
-            f"{REPLICA}={hosts[:_SHOWN]!r} is not a host.",
-            hint="Name HOST or HOST:PORT, several with commas; user, password and database are those of the address.",
+            f"{REPLICA}={hosts[:_SHOWN]!r} is not a valid host.",
+            hint="Give HOST or HOST:PORT, several separated by commas; user, password and database are taken "
+            "from the address.",
         )
     return make_conninfo(
         conninfo,
@@ -155,8 +156,8 @@ def _conninfo(address: Address, options: dict[str, str]) -> str:
     except psycopg.ProgrammingError:
         pass  # the driver's words would quote the address with its password
     raise InvalidInput(
-        f"{address} is not an address of a database.",
-        hint="Write postgresql://USER@HOST/DATABASE?space=NAME; passwords may stand in ~/.pgpass or PGPASSWORD.",
+        f"{address} is not a database address.",
+        hint="Use postgresql://USER@HOST/DATABASE?space=NAME; put passwords in ~/.pgpass or PGPASSWORD.",
     )
 
 

@@ -327,11 +327,11 @@ def _actual(transaction: Transaction) -> dict[Place, int]:
 def _damage(transaction: Transaction) -> Iterator[str]:
     yield from graph_damage(transaction)
     if wrong := _wrong_runs(transaction):
-        yield f"{wrong} runs of postings are not what passages are found by"
+        yield f"{wrong} runs of postings do not match the passages"
     if damaged := count_damaged(transaction):
         yield f"{damaged} vectors are damaged"
     for name, count in queue_differences(transaction).items():
-        yield f"{count} texts are wrongly queued, or not queued, for {name}"
+        yield f"{count} texts are incorrectly queued, or not queued, for {name}"
 
 
 def _wrong_runs(transaction: Transaction) -> int:

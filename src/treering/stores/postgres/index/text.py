@@ -218,7 +218,7 @@ class PostgresTextSearch:
             if found is not None:
                 return found
             require_newest()  # a replica may stay behind what this process has read of the primary
-        raise Unavailable(f"{self._space.place} is written faster than it can be read.", hint="Try again.")
+        raise Unavailable(f"{self._space.place} changes faster than it can be read.", hint="Try again.")
 
     def _search(self, transaction: Transaction, requests: Sequence[TextRequest]) -> list[TextFound] | None:
         sights = sights_and_states(transaction, [request.reach for request in requests])

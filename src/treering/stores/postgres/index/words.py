@@ -139,7 +139,7 @@ def _unpacked(body: bytes) -> tuple[Terms, Counts, Keys, Counts]:
         columns.append(_joined(content[start : start + length * size], size))
         start += length * size
     if start != len(content) or int(columns[1].sum()) != postings:
-        raise ValueError("a bucket of postings has another length than it says")
+        raise ValueError("the length of a bucket of postings is wrong")
     known, (held, steps, counts) = columns[0], (column.astype(np.int64) for column in columns[1:])
     sums = np.cumsum(steps)
     firsts = np.concatenate([[0], np.cumsum(held)[:-1]]).astype(np.int64) if terms else np.zeros(0, np.int64)

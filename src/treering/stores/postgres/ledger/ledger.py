@@ -257,7 +257,7 @@ class HeldSpace:
     def write(self) -> AbstractContextManager[Transaction]:
         """Refuse it."""
         raise InvalidInput(
-            f"{self.place} shows one moment of a space, and cannot be written to.", hint="Write to the space itself."
+            f"{self.place} shows one moment of a space and is read-only.", hint="Write to the space itself."
         )
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ class SpaceRows:
         kept = (row.sequence, row.hash, row.last_time) if row.sequence else ()
         policy = () if row.policy_seq is None else (row.policy_seq, row.policy)
         if kept != tuple(*last) or policy != tuple(*told):
-            raise wrong("the row of the space does not say where its audit log ends", "the audit log")
+            raise wrong("the row of the space does not contain the end of its audit log", "the audit log")
 
     def _revisions(self) -> Iterator[RevisionRow]:
         """Return every revision, by id and number."""

@@ -452,7 +452,7 @@ def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             found.append("the number of current passages is wrong")
         if word_totals(anew) != word_totals(connection):
-            found.append("what full text counts of all passages is wrong")
+            found.append("the full-text totals of all passages are wrong")
         return found[:MOST_NAMED]
     finally:
         anew.close()
@@ -500,12 +500,12 @@ def _grouped(connection: apsw.Connection, sql: str) -> dict[int, tuple[_Row, ...
 
 def _damage(connection: apsw.Connection) -> Iterator[str]:
     yield from graph_damage(connection)
-    yield from (f"{count} terms of {table} are not found" for table, count in lost_terms(connection).items())
+    yield from (f"{count} terms of {table} cannot be found" for table, count in lost_terms(connection).items())
     if damaged := sum(1 for _ in _damaged_vectors(connection)):
         yield f"{damaged} vectors are damaged"
     for model_id, name in list(connection.execute(f"SELECT id, name FROM passage_models WHERE NOT {IS_QUICK}")):  # noqa: S608
         if wrong := queue_differences(connection, model_id):
-            yield f"{wrong} texts are wrongly queued, or not queued, for {name}"
+            yield f"{wrong} texts are incorrectly queued, or not queued, for {name}"
 
 
 # Finding stored vectors that are not what was kept, by their digests.

@@ -114,12 +114,12 @@ def _check_target(database: Database, target: Path, *, replace: bool) -> None:
     if not replace:
         raise _taken(target)
     if not database.in_memory and target.samefile(database.path):
-        raise InvalidInput(f"{target} is the space itself.", hint="Name another file for the backup.")
+        raise InvalidInput(f"{target} is the space itself.", hint="Choose another file for the backup.")
     beside = [place for place in (Path(f"{target}-wal"), Path(f"{target}-shm")) if place.exists()]
     if beside:
         raise Conflict(
-            f"{target} is in use, or was not closed: {beside[0].name} is beside it.",
-            hint="Close what uses it, or name another file for the backup.",
+            f"{target} is in use, or was not closed: {beside[0].name} is next to it.",
+            hint="Close the program that uses it, or choose another file for the backup.",
         )
 
 
@@ -164,7 +164,7 @@ def _publish(new: Path, target: Path, *, replace: bool) -> None:
 
 
 def _taken(target: Path) -> Conflict:
-    return Conflict(f"{target} exists already.", hint="Name a new file, or replace it with --force (`replace=True`).")
+    return Conflict(f"{target} already exists.", hint="Choose a new file, or replace it with --force (`replace=True`).")
 
 
 _OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other processes are in the way
@@ -219,7 +219,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
             left = remove_left_copies(self._database)
         except TreeringError as error:
             left = (error.message,)
-        copies = tuple(f"a copy that was begun and not finished ({file})" for file in left)
+        copies = tuple(f"an unfinished copy ({file})" for file in left)
         return (*self._overwrite(wait_seconds=_OVERWRITING_SECONDS), *copies)
 
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
@@ -253,15 +253,15 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
                 self._database.outside_transaction(overwrite, wait_seconds=wait_seconds)
         except TreeringError as error:
             # The erasure is committed and noted: what is left is said, and raises nothing.
-            return (f"freed pages of the space's file, and its log ({error.message})",)
+            return (f"free pages in the space's file, and its log ({error.message})",)
         except OSError as error:
-            return (f"files that are kept ready for the space ({error})",)
+            return (f"prepared files of the space ({error})",)
         return ()
 
 
 def _outdated(path: str) -> Unavailable:
     return Unavailable(
-        f"{path} was written by another version of Treering or for another model: its index has to be made anew, "
-        "and it can only be read.",
-        hint="Copy the space to a folder you can write in, and open the copy.",
+        f"{path} was written by another version of Treering or for another model: its index must be "
+        "rebuilt, but the file is read-only.",
+        hint="Copy the space to a folder that you can write to, and open the copy.",
     )

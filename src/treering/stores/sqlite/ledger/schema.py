@@ -179,11 +179,11 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     application = connection.pragma("application_id")
     if version > VERSION:
         raise InvalidInput(
-            f"{path} was written by a newer Treering (schema {version}, this one knows {VERSION}).",
+            f"{path} was written by a newer Treering (schema {version}; this version supports {VERSION}).",
             hint="Upgrade Treering: pip install --upgrade treering.",
         )
     if application not in (0, *_OURS) or (application == 0 and _has_tables(connection)):
-        raise Corrupt(f"{path} is a database of another program.", hint="Name another file for the space.")
+        raise Corrupt(f"{path} is the database of another program.", hint="Choose another file for the space.")
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
             connection.execute(statement)

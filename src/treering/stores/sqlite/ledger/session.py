@@ -136,7 +136,7 @@ def _check_file(connection: apsw.Connection) -> None:
     problem = _damage(connection, "PRAGMA integrity_check(1)")
     if problem:
         damaged = any(_damage(connection, f"PRAGMA integrity_check({table})") for table in _TABLES)
-        hint = "Restore the space from a backup." if damaged else f"{REINDEX} Where that fails: {RESTORE}"
+        hint = "Restore the space from a backup." if damaged else f"{REINDEX} If that fails: {RESTORE}"
         raise Corrupt(f"The database file is damaged: {problem}.", hint=hint)
 
 
