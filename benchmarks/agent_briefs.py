@@ -95,15 +95,17 @@ def _rows(repository: str, clone: Path, folder: Path, note: str) -> Iterator[Row
     }
     current = [kind for name, kinds in shown.items() if name != "Stale" for kind in kinds]
     rules = sum(identity in printed for identity in memory.ids["rule"])
-    yield Figure(f"{repository}: rules for all files in the brief", _share(rules, 6), "%", at_least(100), note)
+    yield Figure(f"{repository}: brief, rules for all files", _share(rules, 6), "%", at_least(100), note)
     wrong = sum(kind in (*_WRONG, "stale decision") for kind in current)
-    yield Figure(f"{repository}: stale or foreign entries as current", wrong, "", at_most(0), f"of {_wrong_entries()}")
+    yield Figure(
+        f"{repository}: brief, stale or foreign entries as current", wrong, "", at_most(0), f"of {_wrong_entries()}"
+    )
     for name, kind in (("Open", "task of the branch"), ("Decided", "decision about changed files")):
         first = shown.get(name, [])[: _ENTRIES[kind]]
         share = _share(first.count(kind), len(first)) if first else 0.0
-        yield Figure(f"{repository}: the branch first in {name!r}", share, "%", at_least(100))
-    yield Figure(f"{repository}: brief with memory", estimate_tokens(report.text), "tokens", at_most(500))
-    yield Figure(f"{repository}: brief with memory", 1000 * seconds, "ms", None, _lines_left_out(report))
+        yield Figure(f"{repository}: brief, the branch first in {name!r}", share, "%", at_least(100))
+    yield Figure(f"{repository}: brief, all of it", estimate_tokens(report.text), "tokens", at_most(500))
+    yield Figure(f"{repository}: brief, time", 1000 * seconds, "ms", None, _lines_left_out(report))
 
 
 def _wrong_entries() -> str:

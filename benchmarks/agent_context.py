@@ -87,15 +87,15 @@ def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:
     shown = [(task, one) for task, one in told if one.tokens]
     right = [any(path in task.files for path in one.paths[:_FIRST]) for task, one in shown]
     of = f"of {len(tasks)} tasks; {note}".rstrip("; ")
-    yield Figure(f"{repository}: tasks with pointers", _share(len(shown), len(tasks)), "%", at_least(60), of)
+    yield Figure(f"{repository}: prompt, tasks with pointers", _share(len(shown), len(tasks)), "%", at_least(60), of)
     yield Figure(
-        f"{repository}: a changed file in the first {_FIRST}", _share(sum(right), len(right)), "%", at_least(75)
+        f"{repository}: prompt, a changed file in the first {_FIRST}", _share(sum(right), len(right)), "%", at_least(75)
     )
     noise = sum(1 for one in unwanted if one.tokens)
-    yield Figure(f"{repository}: pointers without need", _share(noise, len(unwanted)), "%", at_most(2))
+    yield Figure(f"{repository}: prompt, pointers without need", _share(noise, len(unwanted)), "%", at_most(2))
     if shown:
-        yield Figure(f"{repository}: pointers", median(one.tokens for _, one in shown), "tokens", at_most(150))
-        yield Figure(f"{repository}: a prompt", 1000 * median(one.seconds for _, one in told), "ms", at_most(300))
+        yield Figure(f"{repository}: prompt, pointers", median(one.tokens for _, one in shown), "tokens", at_most(150))
+        yield Figure(f"{repository}: prompt, time", 1000 * median(one.seconds for _, one in told), "ms", at_most(300))
     yield from agent_packs.rows(repository, clone, commit, plan.cache, [(task.prompt, task.files) for task in tasks])
 
 

@@ -222,8 +222,8 @@ def _case_rows(name: str, cases: Sequence[Case], held: BelievedSpace, *, semanti
     wanting = [(case, answer) for case, answer in answers if case.wanted]
     for measured, target in (("precision", at_least(60)), ("recall", at_least(90))):
         shares = [100 * getattr(answer, measured)(case) for case, answer in wanting]
-        held = [share for share, (case, _) in zip(shares, wanting, strict=True) if is_held_out(case.asked)]
-        note = f"{_interval(shares)}; held-out half {np.mean(held):.1f} of {len(held)}"
+        held_out = [share for share, (case, _) in zip(shares, wanting, strict=True) if is_held_out(case.asked)]
+        note = f"{_interval(shares)}; held-out half {np.mean(held_out):.1f} of {len(held_out)}"
         yield Figure(f"{name}: {measured}", float(np.mean(shares)), "%", target, note)
     refused = [100.0 * bool(answer.packed) for case, answer in answers if not case.wanted]
     yield Figure(f"{name}: answered although nothing is known", float(np.mean(refused)), "%", at_most(10))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import page, peers
+from benchmarks import agent_page, page, peers
 from benchmarks.agent_cards import LABELS, score
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.conversations import recalls
 from benchmarks.data import beam, load
-from benchmarks.figures import Figure, Missing
+from benchmarks.figures import Figure, Missing, as_data, at_least
 from benchmarks.files import entered
 from benchmarks.labelled_space import LabelledSpace
 from benchmarks.paired import Recall, compared, keep, kept
@@ -240,3 +240,26 @@ def test_cards_are_scored_against_the_hand_written_card() -> None:
     assert scored.shown == ["name cobra", "purpose CLI|command", "language Go", "test make test", "folder ./"]
     assert scored.lacking == ["lint make lint", "build go build ./...", "folder doc/", "tests **/*_test.go"]
     assert (scored.wrong, scored.empty_lines) == (["version 1.0", "lint x"], [])
+
+
+def test_agents_page_separates_tuned_repositories_from_others() -> None:
+    figures = [
+        *_prompt_figures("celery/celery", shown=80, right=70),
+        *_prompt_figures("a/b", shown=60, right=50),
+        *_prompt_figures("c/d", shown=40, right=100),
+    ]
+    text = agent_page.page_with(f"# Title\n{agent_page.BEGINS}old{agent_page.ENDS}\nrest", figures, "abc")
+    assert "| prompt, tasks with pointers | ≥ 60 % | 80 % | 50 % |" in text
+    assert "| a/b |  | 60 |  | 50 | 1 | 2 |" in text
+    assert text.startswith("# Title")
+    assert text.endswith("\nrest")
+    assert "old" not in text
+
+
+def _prompt_figures(repository: str, *, shown: float, right: float) -> list[dict[str, object]]:
+    figures = [
+        Figure(f"{repository}: prompt, tasks with pointers", shown, "%", at_least(60)),
+        Figure(f"{repository}: prompt, a changed file in the first 3", right, "%"),
+        Figure(f"{repository}: pack, a changed file in the first 3 items", 1, "%", at_least(2)),
+    ]
+    return [as_data(one) for one in figures]

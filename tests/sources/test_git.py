@@ -126,6 +126,14 @@ def test_a_diff_tells_added_modified_deleted_and_renamed_files(scratch):
     }
 
 
+def test_changes_since_a_fork_leave_out_the_other_side(scratch):
+    start = scratch.commit({"a.py": "a\n", "b.py": "b\n"})
+    own = scratch.commit({"two words.py": "c\n"})
+    scratch.git("checkout", "-q", "--detach", start)
+    other = scratch.commit({"b.py": "d\n"})
+    assert open_repository(scratch.folder).changed_since_fork(other, own) == ["two words.py"]
+
+
 def test_many_blobs_come_back_in_order_word_for_word(scratch):
     files = {f"f{n:03}.bin": os.urandom(n * 37) + b"\n\0\n" for n in range(150)}
     repository = open_repository(scratch.folder)

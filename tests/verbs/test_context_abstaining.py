@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from space_parts import decide, note, task
+from treering.ports.passages import Reach
+from treering.retrieval.index.rounds import run_together
+from treering.retrieval.search.known_words import known_words
+from treering.retrieval.search.question import Question
 from treering.retrieval.text.analysis import estimate_tokens
 
 PARTS = ("uploader", "scheduler", "parser", "renderer", "indexer", "mailer", "router", "logger")
@@ -57,6 +61,13 @@ def test_a_task_in_the_words_of_the_space_is_answered(code, vectors):
     report = context(code, OWN)
     assert report.status == "ok"
     assert "renderer" in report.pack.items[0].text
+
+
+@pytest.mark.parametrize(("asked", "counts"), [("Renderer retries (#90317)", False), ("#90317", True)])
+def test_unknown_tickets_count_only_by_themselves(code, asked, counts):
+    steps = known_words(Question.of(asked, embedder=None), Reach("/"))
+    (known,) = run_together([steps], index=code.engine.index, ledger=code.engine.ledger)
+    assert ("90317" in known.idf.weights) == counts
 
 
 def test_a_long_task_with_a_few_words_of_its_own_is_answered(code):

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import chain, islice
 
 from treering.retrieval.search.lines import answering_lines
 from treering.retrieval.text.analysis import estimate_tokens
@@ -19,7 +20,7 @@ _CLOSING = frozenset(")]}")
 """What a line begins with that ends a signature of several lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PassageLines:
     """A passage, and the query that some of its lines answer."""
 
@@ -33,9 +34,7 @@ class PassageLines:
         lines = self.text.split("\n")
         chosen: set[int] = set()
         used = 0
-        for line in self._by_importance(lines):
-            if line in chosen:
-                continue
+        for line in self._by_importance:
             cost = estimate_tokens(f"{lines[line]}\n") + (0 if chosen & {line - 1, line + 1} else _GAP_TOKENS)
             if used + cost > tokens - _GAP_TOKENS:
                 break
@@ -43,16 +42,20 @@ class PassageLines:
             used += cost
         return "\n".join(self._written(lines, sorted(chosen))) if chosen else ""
 
-    def _by_importance(self, lines: Sequence[str]) -> Iterator[int]:
+    @cached_property
+    def _by_importance(self) -> Sequence[int]:
+        """The lines that may be shown, kept for each attempt to fill a budget."""
+        lines = self.text.split("\n")
         answering = sorted(answering_lines(self.text, self.query).matched)
-        if not answering:
-            return
-        for line in answering:
-            yield from _signature(lines, line)
-        yield from answering
-        for distance in range(1, _LINES_AROUND + 1):
-            for line in answering:
-                yield from (near for near in (line + distance, line - distance) if 0 <= near < len(lines))
+        signatures = (line for one in answering for line in _signature(lines, one))
+        near = (
+            beside
+            for distance in range(1, _LINES_AROUND + 1)
+            for line in answering
+            for beside in (line + distance, line - distance)
+            if 0 <= beside < len(lines)
+        )
+        return [*dict.fromkeys(chain(signatures, answering, near))]
 
     def _written(self, lines: Sequence[str], chosen: Sequence[int]) -> Iterator[str]:
         before = -1

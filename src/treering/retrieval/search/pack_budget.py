@@ -1,8 +1,9 @@
 """Filling the token budget of a context pack: which items it holds, which of them cut, under which marks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from treering.retrieval.search.excerpts import PassageLines
 from treering.retrieval.search.packing import Citation, PackItem, written_item
@@ -13,7 +14,7 @@ _BELIEVED_SHARE = 0.5
 _PASSAGE_SHARE = 0.25
 """Share of the budget that a single passage may take, so that one long text does not hide all others."""
 _LEAST_SHARE = 200  # tokens: a passage may take as many of a small budget
-_LEAST_USEFUL = 40  # tokens: a shorter part of a text is of no use
+_LEAST_USEFUL = 40  # tokens: a shorter part of a text is of no use, and no passage is added to so little room
 _NAMED = 3  # passages that a pack without items names
 _MARK = "[10]"  # a mark of a citation, before items are numbered
 _MARKER = "<<treering:cited >>\n\n"
@@ -25,8 +26,8 @@ class UnnumberedItem:
 
     item: PackItem
     places: tuple[Citation, ...]
-    shortened: str = ""
-    """Its text without what says least, for a budget that does not hold all; empty where there is no such text."""
+    shorten: Callable[[str], str] | None = None
+    """Leaves out of its text what says least, for a budget that does not hold all of them."""
     excerpt: PassageLines | None = None
     """Its lines that answer, for a budget that does not hold all of them."""
 
@@ -38,8 +39,9 @@ class UnnumberedItem:
 
     @cached_property
     def in_short(self) -> "UnnumberedItem":
-        """The item with its shortened text, where it has one."""
-        return self._with_text(self.shortened) if self.shortened else self
+        """The item with its shortened text, if that is any shorter."""
+        shortened = self.shorten(self.item.text) if self.shorten else self.item.text
+        return self._with_text(shortened) if len(shortened) < len(self.item.text) else self
 
     def cut_to(self, tokens: int) -> "UnnumberedItem | None":
         """Return the item with so much of its text that it costs at most so many tokens, the lines that answer first.
@@ -133,13 +135,21 @@ class _Budget:
 
 def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[UnnumberedItem]:
     used = budget.used
-    whole = [fitted for draft in sources if (fitted := _fitted(draft, budget))]
-    if whole == list(sources) or not any(draft.shortened for draft in sources):
+    whole = list(_each_fitted(sources, budget))
+    if whole == list(sources) or not any(draft.shorten for draft in sources):
         return whole
     budget.used = used
     first = whole[:1] if whole[:1] == list(sources[:1]) else []  # it may answer by what would be left out of it
-    shorter = [*first, *(draft.in_short for draft in sources[len(first) :])]
-    return [fitted for draft in shorter if (fitted := _fitted(draft, budget))]
+    return list(_each_fitted(chain(first, (draft.in_short for draft in sources[len(first) :])), budget))
+
+
+def _each_fitted(sources: Iterable[UnnumberedItem], budget: _Budget) -> Iterator[UnnumberedItem]:
+    """Yield what fits of each passage, until there is hardly room."""
+    for draft in sources:
+        if budget.tokens - budget.used < _LEAST_USEFUL:
+            return
+        if fitted := _fitted(draft, budget):
+            yield fitted
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:

@@ -194,6 +194,17 @@ class GitRepository:
         """Return the newest commit that two commits both come from; `None` where the repository shows none."""
         return self._ask("merge-base", one, other)
 
+    def changed_since_fork(self, other: str, commit: str) -> list[str]:
+        """List the paths that a commit changes since its history left that of another one.
+
+        One git process instead of two, one for the merge base: hooks wait for this.
+        """
+        listing = self._run(
+            *("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules"),
+            *(f"{other}...{commit}", "--"),
+        )
+        return [printable(name) for name in listing.split(b"\0") if name]
+
     def touched(self, before: str, after: str) -> list[TouchedFile]:
         """List the files that differ between two commits, with the lines that do. Submodules and links are left out."""
         raw = self._run(*_COMPARED, "--raw", "--no-abbrev", "-z", before, after, "--")

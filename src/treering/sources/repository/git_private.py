@@ -83,7 +83,7 @@ def parse_config(shared: bytes, own: bytes | None, *, linked: bool, where: Path)
     """
     settings = parse_settings(shared, where=shown(where))
     extensions = _extensions(settings, where)
-    mine = parse_settings(own, where=f"{shown(where)}.worktree") if own and _is_on(extensions, "worktreeconfig") else []
+    mine = parse_settings(own, where=f"{shown(where)}.worktree") if own and _is_on(extensions, "worktreeconfig") else ()
     of_tree = dict(mine if linked else settings + mine)
     everything = settings + mine
     return RepositoryConfig(

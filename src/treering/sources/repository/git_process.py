@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -19,7 +20,7 @@ from treering.system.git_start import SECONDS, isolated_environment, start_git, 
 
 _LOOKING_SECONDS = 0.2
 
-Settings = list[tuple[bytes, bytes | None]]
+Settings = tuple[tuple[bytes, bytes | None], ...]
 """Keys and values as git reads them, in order; `None`: the key stands without a value."""
 
 
@@ -71,6 +72,7 @@ def _communicate(process: subprocess.Popen[bytes], given: bytes, seconds: float)
         left = None  # it is being sent already
 
 
+@lru_cache(maxsize=16)  # a repository is opened several times for one answer, and hooks wait for each process
 def parse_settings(text: bytes, *, where: str) -> Settings:
     """Read a configuration file with git's own parser. Includes are not followed. Raises `Unavailable`."""
     command = ("config", "--file", "-", "--no-includes", "--list", "-z")
@@ -120,7 +122,7 @@ def failure(verb: str, done: subprocess.CompletedProcess[bytes], *, hint: str) -
 
 def _settings(listing: bytes) -> Settings:
     records = (record.partition(b"\n") for record in listing.split(b"\0") if record)
-    return [(key, value if newline else None) for key, newline, value in records]
+    return tuple((key, value if newline else None) for key, newline, value in records)
 
 
 def _last_line(said: bytes) -> str:

@@ -372,8 +372,7 @@ class RepositoryTrees:
     def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:
         """Return the paths that a commit changes since its history left that of another one."""
         with suppress(TreeringError):
-            base = open_repository(place, self.access).merge_base(since, commit) if since and commit else None
-            return (self.differing(place, base, commit) or {}).keys() if base else ()
+            return open_repository(place, self.access).changed_since_fork(since, commit) if since and commit else ()
         return ()
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:

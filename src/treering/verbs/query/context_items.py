@@ -1,8 +1,9 @@
 """The items of a context pack, in the order in which they are packed, with the places they rest on."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in
 from treering.core.objects import Activity, Channel, Knowledge, Object, WorkItem, title_of
@@ -176,14 +177,13 @@ def _source_item(hit: Hit, query: str, flags: Sequence[str]) -> UnnumberedItem:
         query,
         first_line=hit.locator.start if isinstance(hit.locator, Lines) else 0,
     )
-    return UnnumberedItem(item, tuple(cited), _shortened(hit), excerpt)
+    return UnnumberedItem(item, tuple(cited), _shortening(hit), excerpt)
 
 
-def _shortened(hit: Hit) -> str:
-    """Return code without most of its long comments, where it has any."""
+def _shortening(hit: Hit) -> Callable[[str], str] | None:
+    """Return what leaves most of the long comments out of code; `None` for what is no code."""
     file = file_at(hit.locator.path) if isinstance(hit.locator, Lines) and hit.head.place_role == CODE else None
-    shorter = shorten_comments(hit.text, file.family) if file else ""
-    return shorter if len(shorter) < len(hit.text) else ""
+    return partial(shorten_comments, family=file.family) if file else None
 
 
 def without_repeated(sources: Sequence[UnnumberedItem], believed: Sequence[UnnumberedItem]) -> list[UnnumberedItem]:
